@@ -1,4 +1,4 @@
-//! How long does a load take, and where does the time go? Loads a KnowDB folder a few times.
+//! How long does a load take, and which part of it? Loads a KnowDB folder a few times.
 //!
 //! ```text
 //! cargo run --release -p lookaside-knowledge --example load -- DIR [COUNT]

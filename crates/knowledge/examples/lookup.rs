@@ -3,7 +3,7 @@
 //! `cargo run --release -p lookaside-knowledge --example lookup -- [KEYS] [LOOKUPS] [RANGES.csv]`
 //!
 //! `empty` is the harness alone: the loop and the choice of a key. RANGES.csv has lines
-//! `first,last,number,text` of IPv4 addresses; without it, ranges are made up.
+//! `first,last,number,text` of IPv4 addresses; without it, ranges are generated.
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::error::Error;
@@ -135,7 +135,7 @@ fn write_tables(folder: &Path, key_count: usize, ranges: &str) -> Result<()> {
     Ok(())
 }
 
-/// 400,000 ranges side by side with a gap after each.
+/// 400,000 consecutive ranges with a gap after each.
 fn made_up_ranges() -> String {
     let step = u32::MAX / 400_000;
     let mut ranges = String::new();
@@ -169,7 +169,7 @@ fn measure(name: &str, count: usize, keys: &[Value], mut lookup: impl FnMut(&Val
     );
 }
 
-/// Nanoseconds that this thread was on a core, as Linux counts them.
+/// CPU time of this thread in nanoseconds, as counted by Linux.
 fn thread_cpu_ns() -> u64 {
     let stat = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux with schedstat");
     let first = stat.split(' ').next().expect("three numbers");

@@ -1,5 +1,6 @@
-//! The same queries for async callers: answered at once if a native plan or a cache has the answer, by
-//! awaiting a provider, or else, if SQLite answers, on a thread where blocking is allowed.
+//! Queries for async callers: answered at once if a native plan or a cache has the answer, by
+//! awaiting a provider if one answers the statement, and otherwise by SQLite on a thread where
+//! blocking is allowed.
 //!
 //! The threads are those of the `blocking` crate: started when needed, ended when idle, and bound
 //! to no runtime, so these functions work under any executor and also without one. A future that is
@@ -101,12 +102,13 @@ impl Knowledge {
         self.unblock(Job::new(query, params), policy, ask).await
     }
 
-    /// The rows that [`Session::try_local`] has not, without holding up a thread: by waiting for
-    /// another database, or on a thread of their own for SQLite. It needs no runtime. Dropping the
-    /// future cancels a query of SQLite.
+    /// Queries the rows that [`Session::try_local`] did not return, without blocking the caller's
+    /// thread: by awaiting a provider, or on a separate thread for SQLite. It needs no runtime.
+    /// Dropping the future cancels a query of SQLite.
     ///
     /// # Errors
-    /// When there is not one value a parameter, or the database refuses or is away.
+    /// When there is not one value per parameter, or the database refuses the query or is
+    /// unavailable.
     pub async fn answer_async(
         &self,
         statement: &Statement,
@@ -132,7 +134,7 @@ impl Knowledge {
         answer
     }
 
-    /// The rows, where a provider answers.
+    /// The rows, if a provider answers the statement.
     async fn provider_rows(
         &self,
         query: Query<'_>,
@@ -147,7 +149,8 @@ impl Knowledge {
         rows.await.map(Some)
     }
 
-    /// The query, if a provider answers it. No session is held while that is found out.
+    /// The provider query, if a provider answers the statement. No session is held while the
+    /// statement is described.
     async fn provider_query(&self, query: Query<'_>) -> Result<Option<ProviderQuery>> {
         let backend = match self.with_session(|session| session.backend(query))? {
             Backend::Unresolved(generation) => {
@@ -164,7 +167,7 @@ impl Knowledge {
         }
     }
 
-    /// Asks SQLite, on a thread for what blocks.
+    /// Queries SQLite on a thread where blocking is allowed.
     async fn unblock<T: Send + 'static>(
         &self,
         job: Job,
@@ -201,7 +204,7 @@ impl Knowledge {
     }
 }
 
-/// One of the ways to ask a session.
+/// One of the query functions of a session.
 type Ask<T> = fn(&mut Session, Query<'_>, Params<'_>, Policy<'_>) -> Result<T>;
 
 enum Own {
@@ -210,7 +213,7 @@ enum Own {
     CallScope(CallCache),
 }
 
-/// A query that owns what it asks.
+/// A query that owns its statement and parameters.
 #[derive(Debug)]
 struct Job {
     query: OwnedQuery,

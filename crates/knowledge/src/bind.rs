@@ -1,4 +1,4 @@
-//! The one mapping between [`Value`] and what SQLite stores.
+//! The mapping between [`Value`] and the types that SQLite stores.
 //!
 //! Native plans compare with the same five storage classes, so they go through [`SqlValue`] too.
 
@@ -22,11 +22,12 @@ pub(crate) enum SqlValue<'a> {
 }
 
 impl<'a> SqlValue<'a> {
-    /// What is bound for `value`.
+    /// The SQLite value to bind for `value`.
     ///
-    /// Text and bytes are borrowed. The types that SQLite does not know become their display text (a
-    /// time with an offset that of its clock in UTC), objects and arrays their JSON text; it is written into `scratch`, which is cleared first, so
-    /// that a caller who keeps the buffer binds without allocating.
+    /// Text and bytes are borrowed. Types that SQLite does not have become their display text (a
+    /// time with an offset is converted to UTC), objects and arrays their JSON text. The text is
+    /// written into `scratch`, which is cleared first, so a caller that reuses the buffer binds
+    /// without allocating.
     pub(crate) fn of(value: &'a Value, scratch: &'a mut String) -> Self {
         if value.is_null() {
             return Self::Null;
@@ -46,7 +47,7 @@ impl<'a> SqlValue<'a> {
                 value.write_json(scratch);
                 Self::Text(scratch)
             }
-            // A column keeps no offset: 08:00+01:00 is the row of 07:00, not that of 08:00.
+            // A column stores no offset: 08:00+01:00 finds the row of 07:00, not that of 08:00.
             Value::Time(time) => {
                 scratch.clear();
                 time.to_utc().write(scratch);
@@ -73,7 +74,7 @@ impl ToSql for SqlValue<'_> {
     }
 }
 
-/// What a column of a SQLite row becomes; text that is not UTF-8 gets replacement characters.
+/// Converts a column of a SQLite row; invalid UTF-8 becomes replacement characters.
 pub(crate) fn value_of(column: ValueRef<'_>) -> Value {
     match column {
         ValueRef::Null => Value::Null,

@@ -1,4 +1,4 @@
-//! How an engine is opened.
+//! The builder that opens an engine.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::remote::{Providers, ResolveError, Resolver};
 use crate::source::{Source, Statements};
 use crate::telemetry::Telemetry;
 
-/// Opens a [`Knowledge`] with more than a path.
+/// Opens a [`Knowledge`] with options.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -67,7 +67,7 @@ impl fmt::Debug for Builder {
 }
 
 impl Knowledge {
-    /// Loads the tables of a folder that holds a `knowdb.toml`, or of such a file.
+    /// Loads the tables of a folder that contains a `knowdb.toml`, or of such a file.
     ///
     /// # Errors
     /// As [`Builder::open`].
@@ -113,7 +113,7 @@ impl Builder {
         }
     }
 
-    /// Takes the configuration for the first load from a caller who has read it already. A reload
+    /// Sets the configuration for the first load, for callers that have already read it. A reload
     /// reads the file again.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
@@ -121,7 +121,8 @@ impl Builder {
         self
     }
 
-    /// Sets a variable for `${NAME}` in the configuration; it goes before the environment's.
+    /// Sets a variable for `${NAME}` in the configuration; it takes precedence over the
+    /// environment.
     #[must_use]
     pub fn variable(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.variables.insert(name.into(), value.into());
@@ -136,53 +137,55 @@ impl Builder {
         self
     }
 
-    /// Says which statements will be asked, so that derived tables get an index for each column that
-    /// one of them looks rows up by. It is called at each load, and what it cannot say it leaves out.
+    /// Sets the statements that will be queried, so that derived tables get an index for each
+    /// column that one of them looks rows up by. `list` is called at each load, and may leave out
+    /// statements that it cannot determine.
     #[must_use]
     pub fn statements(mut self, list: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Self {
         self.statements = Some(Arc::new(list));
         self
     }
 
-    /// Sets how answers are kept when the tables come from a SQLite file; a folder says so itself.
+    /// Sets how answers are cached when the tables come from a SQLite file; a folder configures
+    /// this itself.
     #[must_use]
     pub fn cache(mut self, cache: CacheConfig) -> Self {
         self.cache = cache;
         self
     }
 
-    /// Sets how long a query may take when the tables come from a SQLite file, 30 s if not said; a
-    /// folder says so itself. `None` is any time.
+    /// Sets how long a query may take when the tables come from a SQLite file, 30 s by default; a
+    /// folder configures this itself. `None` means no limit.
     #[must_use]
     pub fn query_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.local.query_timeout = timeout;
         self
     }
 
-    /// Shows how the load goes on, at the start and at each reload.
+    /// Sets a listener for the progress of the first load and of each reload.
     #[must_use]
     pub fn progress(mut self, progress: Arc<dyn Progress + Send + Sync>) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Whether the tables are loaded again when one of their files changes. Off unless it is
-    /// asked for.
+    /// Sets whether the tables are loaded again when one of their files changes; off by default.
     #[must_use]
     pub fn watch(mut self, watch: bool) -> Self {
         self.watch = watch;
         self
     }
 
-    /// Listens to what the engine does.
+    /// Sets a listener for telemetry of the engine.
     #[must_use]
     pub fn telemetry(mut self, telemetry: Arc<dyn Telemetry>) -> Self {
         self.telemetry = Some(telemetry);
         self
     }
 
-    /// Says where the database of a provider of `kind = "embedded"` is: a URL. It is asked at each
-    /// load, and kept as long as anybody can ask the provider, so that it may own the server.
+    /// Sets the function that returns the URL of the database of a provider of `kind = "embedded"`.
+    /// It is called at each load, and kept as long as the provider can be queried, so it may own
+    /// the server.
     #[must_use]
     pub fn embedded(
         mut self,

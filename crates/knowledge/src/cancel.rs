@@ -1,9 +1,8 @@
-//! What ends a query before its answer is there: its time limit, its caller, or the end of the
-//! program.
+//! Cancellation of queries: by their time limit, by the caller, or at the end of the program.
 //!
-//! SQLite calls a progress handler every so many instructions of its virtual machine; the handler
-//! looks at a flag and at the clock. A flag and not `sqlite3_interrupt`, which has no effect on a
-//! query that begins a moment later.
+//! SQLite calls a progress handler periodically, after a number of instructions of its virtual
+//! machine; the handler checks a flag and the clock. A flag is used instead of `sqlite3_interrupt`,
+//! which has no effect on a query that begins a moment later.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::error::Error;
 
 /// Virtual machine instructions between two calls of the progress handler: 20 to 100 µs. Measured
 /// with callgrind, the handler adds less than 0.1 % to the instructions of a scan, and nothing to a
-/// query by index, which is over before.
+/// query by index, which ends earlier.
 const PERIOD: c_int = 4000;
 
 /// How often a caller that waits for another query, or for a provider, checks for cancellation.
@@ -25,21 +24,22 @@ pub(crate) const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Cancels the queries of one [`Session`](crate::Session), from any thread; a clone cancels the
 /// same ones.
 ///
-/// Cancelling is final: the query that runs fails with
-/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled), and so does each later one of that session
-/// that asks a database; a batch of [`Session::answer_each`](crate::Session::answer_each) ends before
-/// its next set. Single native plans and caches go on answering. Other sessions are not affected.
+/// Cancelling is final: the running query fails with
+/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled), and so does each later one of that
+/// session that needs a database; a batch of [`Session::answer_each`](crate::Session::answer_each)
+/// ends before its next set. Single lookups by native plans and caches are still answered. Other
+/// sessions are not affected.
 #[derive(Clone, Debug, Default)]
 pub struct CancelHandle(Arc<Flags>);
 
 #[derive(Debug, Default)]
 struct Flags {
     own: AtomicBool,
-    /// Of the engine, whose cancellation is that of all its sessions.
+    /// The flag of the engine, which cancels all its sessions.
     engine: Arc<AtomicBool>,
 }
 
-// Relaxed throughout: the flags order nothing, and who reads them reads them again soon.
+// Relaxed throughout: the flags do not order other accesses, and they are read again soon.
 impl CancelHandle {
     /// A handle for one session of an engine.
     pub(crate) fn new(engine: &Arc<AtomicBool>) -> Self {
@@ -49,19 +49,19 @@ impl CancelHandle {
         }))
     }
 
-    /// Cancels what the session asks and will ask.
+    /// Cancels the running query of the session and all later ones.
     pub fn cancel(&self) {
         self.0.own.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the session, or all sessions of its engine, are cancelled.
+    /// Whether the session, or its whole engine, is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.own.load(Ordering::Relaxed) || self.0.engine.load(Ordering::Relaxed)
     }
 }
 
-/// Cancels when it is dropped before [`Self::disarm`]: where a future is dropped whose work goes on
-/// in a thread.
+/// Cancels when it is dropped before [`Self::disarm`], for a future whose work continues on a
+/// thread after the future is dropped.
 pub(crate) struct CancelOnDrop(Option<CancelHandle>);
 
 impl CancelOnDrop {
@@ -69,7 +69,7 @@ impl CancelOnDrop {
         Self(Some(handle))
     }
 
-    /// The work is done.
+    /// Marks the work as done.
     pub(crate) fn disarm(mut self) {
         self.0 = None;
     }
@@ -90,8 +90,8 @@ pub(crate) struct QueryGuard(Arc<Guarded>);
 #[derive(Debug)]
 struct Guarded {
     origin: Instant,
-    /// Nanoseconds from `origin` to the first call of the handler in the query that runs; 0 before
-    /// it. A query that ends before that reads no clock.
+    /// Nanoseconds from `origin` to the first call of the handler in the running query; 0 before
+    /// that. A query that ends earlier does not read the clock.
     began: AtomicU64,
     limit: Option<Duration>,
     cancel: CancelHandle,
@@ -118,14 +118,14 @@ impl QueryGuard {
         Ok(Self(guarded))
     }
 
-    /// Notes that another query begins. The handler runs on the thread of the query, so `Relaxed`
-    /// is enough.
+    /// Resets the state at the beginning of a query. The handler runs on the thread of the query,
+    /// so `Relaxed` is enough.
     #[inline]
     pub(crate) fn begin(&self) {
         self.0.began.store(0, Ordering::Relaxed);
     }
 
-    /// Why a statement failed that was ended by the handler; nothing if it was not.
+    /// The error of a statement that the handler ended; `None` if the handler did not end it.
     pub(crate) fn ended(&self, sql: &str, source: &rusqlite::Error) -> Option<Error> {
         if source.sqlite_error_code() != Some(ErrorCode::OperationInterrupted) {
             return None;

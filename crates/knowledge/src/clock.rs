@@ -1,4 +1,4 @@
-//! Time for expiry checks: coarse, monotonic, a few nanoseconds a reading.
+//! A coarse, monotonic clock for expiry checks, at a few nanoseconds per reading.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ impl Ticks {
     /// Before every moment of a clock.
     pub(crate) const START: Self = Self(0);
 
-    /// The moment `duration` later; the end of time instead of an overflow.
+    /// The moment `duration` later; saturates at the largest value.
     pub(crate) fn after(self, duration: Duration) -> Self {
         let seconds = duration.as_secs().saturating_mul(1 << 32);
         let fraction = (u64::from(duration.subsec_nanos()) << 32) / 1_000_000_000;
         Self(self.0.saturating_add(seconds).saturating_add(fraction))
     }
 
-    /// How long it is from here to a later moment; nothing if that is over.
+    /// The time from this moment to a later one; zero if that is earlier.
     pub(crate) fn until(self, later: Self) -> Duration {
         let ticks = later.0.saturating_sub(self.0);
         let nanos = ((ticks & 0xffff_ffff) * 1_000_000_000) >> 32;
@@ -25,7 +25,7 @@ impl Ticks {
     }
 }
 
-/// Where expiry checks get the time from.
+/// The time source of expiry checks.
 ///
 /// The system's coarse clock (`CLOCK_MONOTONIC_COARSE` on Linux) advances with the timer interrupt,
 /// every 1 to 10 ms, and costs 6 ns where the exact one costs 21 ns. A lifetime in the cache is

@@ -1,4 +1,4 @@
-//! Counters that cost a plain store: each has one writer, readers add them up.
+//! Counters that cost a plain store: each has one writer, and readers sum them up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use crate::event::{CacheOutcome, Layer};
 
-/// Declares the counters once for the writers, the sum and the addition.
+/// Declares the counters once, for the writers, the sum and the addition.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident),* $(,)?) => {
-        /// What one session counts. Only the session writes; it stands alone on its cache lines,
-        /// so that a writer never waits for another one.
+        /// The counters of one session. Only the session writes them; they have their own cache
+        /// lines, so writers do not contend.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)*
         }
 
-        /// What the sessions of an engine did since it was opened.
+        /// The sums of the counters of all sessions since the engine was opened.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Counts {
@@ -34,10 +34,10 @@ macro_rules! counters {
                 [$((stringify!($name), self.$name)),*].into_iter()
             }
 
-            /// What each counter counts, with its name.
+            /// The description of each counter, with its name.
             pub(crate) fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
                 let texts = [$((stringify!($name), concat!($($doc),+))),*].into_iter();
-                // A comment's line begins with a blank.
+                // A line of a doc comment begins with a space.
                 texts.map(|(name, text)| (name, text.trim_start()))
             }
         }
@@ -53,7 +53,7 @@ counters! {
     l0_hits,
     /// Answers looked for in a session's own cache and not found.
     l0_misses,
-    /// Answers found in the shared cache, those that another session was just asking for included.
+    /// Answers found in the shared cache, including those that another session was just querying.
     l1_hits,
     /// Answers looked for in the shared cache and not found.
     l1_misses,
@@ -61,9 +61,9 @@ counters! {
     call_hits,
     /// Answers looked for in a caller's cache and not found.
     call_misses,
-    /// Queries that ran with a description of their columns at hand.
+    /// Queries whose columns were already described.
     metadata_hits,
-    /// Statements that had to be described, once a statement and generation.
+    /// Statements that had to be described, once per statement and generation.
     metadata_misses,
     /// Queries that a database ran.
     queries,
@@ -71,12 +71,12 @@ counters! {
     query_failures,
     /// Requests to other databases; one carries all queries of a batch that no cache could answer.
     flights,
-    /// Old answers that stood in for those that a failing server did not give.
+    /// Stale answers that replaced those of a failing server.
     stale_answers,
 }
 
 impl Counters {
-    /// The counter of what a look into a cache brought.
+    /// The counter for a hit or miss of a cache layer.
     #[inline]
     pub(crate) fn of_cache(&self, layer: Layer, outcome: CacheOutcome) -> &Counter {
         match (layer, outcome) {
@@ -89,7 +89,7 @@ impl Counters {
         }
     }
 
-    /// A native plan answered.
+    /// Counts an answer of a native plan.
     #[inline]
     pub(crate) fn native(&self, hit: bool) {
         if hit {
@@ -100,21 +100,22 @@ impl Counters {
     }
 }
 
-/// A number that one thread counts up, or many do, and any thread reads.
+/// A counter that one thread or many increment, and any thread reads.
 ///
-/// `Relaxed` throughout: the numbers order nothing and need not agree with each other.
+/// `Relaxed` throughout: the numbers do not order other accesses and need not be consistent with
+/// each other.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Counts; a load and a store instead of a locked addition, because there is one writer.
+    /// Adds by a load and a store instead of a locked addition, because there is only one writer.
     #[inline]
     pub(crate) fn add(&self, count: u64) {
         self.0
             .store(self.count().wrapping_add(count), Ordering::Relaxed);
     }
 
-    /// Counts where others do so at the same time.
+    /// Adds atomically, for counters with several writers.
     #[inline]
     pub(crate) fn add_among(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
@@ -126,14 +127,14 @@ impl Counter {
     }
 }
 
-/// The counters of all sessions of an engine, living and gone.
+/// The counters of all sessions of an engine, open and closed.
 #[derive(Debug, Default)]
 pub(crate) struct CounterSet {
     inner: Mutex<Inner>,
-    /// Of queries to providers, which hold no session while they wait. All threads write here, by
-    /// [`Counter::add_among`].
+    /// The counters of queries to providers, which hold no session while they wait. All threads
+    /// write them, by [`Counter::add_among`].
     pub(crate) shared: Counters,
-    /// How many milliseconds old the oldest answer was that stood in for another one.
+    /// The maximal age of a stale answer in milliseconds.
     stale_age_ms_max: AtomicU64,
 }
 
@@ -151,7 +152,7 @@ impl CounterSet {
         counters
     }
 
-    /// Keeps what a session counted that ends now.
+    /// Adds the counters of a session that ends to the sum.
     pub(crate) fn leave(&self, counters: &Arc<Counters>) {
         let mut inner = self.lock();
         let found = inner
@@ -164,7 +165,7 @@ impl CounterSet {
         }
     }
 
-    /// The sum of all, and how many sessions live.
+    /// The sum of all counters, and the number of open sessions.
     pub(crate) fn sum(&self) -> (Counts, usize) {
         let inner = self.lock();
         let mut sum = inner.gone;
@@ -175,20 +176,20 @@ impl CounterSet {
         (sum, inner.living.len())
     }
 
-    /// An old answer stood in.
+    /// Counts a stale answer.
     pub(crate) fn count_stale(&self, age: Duration) {
         self.shared.stale_answers.add_among(1);
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         self.stale_age_ms_max.fetch_max(age_ms, Ordering::Relaxed);
     }
 
-    /// How old the oldest was.
+    /// The maximal age of a stale answer.
     pub(crate) fn stale_age_max(&self) -> Duration {
         Duration::from_millis(self.stale_age_ms_max.load(Ordering::Relaxed))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        // Nothing between lock and unlock leaves the sums half-done.
+        // A panic between lock and unlock cannot leave the sums inconsistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! A statement as the database that answers it describes it.
+//! Descriptions of statements by the database that answers them.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use lookaside_value::Text;
 use crate::provider::StoreStatement;
 use crate::remote::{Remote, RemoteStatement};
 
-/// What the database says about a statement.
+/// The database's description of a statement.
 #[derive(Debug)]
 pub(crate) struct Description {
     /// The names of the columns.
@@ -15,7 +15,7 @@ pub(crate) struct Description {
     pub(crate) answerer: Answerer,
 }
 
-/// The database that answers a statement, and the statement as it reads it.
+/// The database that answers a statement, and the statement in its form.
 #[derive(Debug)]
 pub(crate) enum Answerer {
     Store(StoreStatement),

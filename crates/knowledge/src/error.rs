@@ -1,4 +1,4 @@
-//! The crate's one error: whose fault it is, one line that names the place, and what caused it.
+//! The error type of the crate: a kind, a one-line message that names the place, and a cause.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,7 +10,7 @@ use lookaside_value::Text;
 
 use crate::sqlite_error::SqliteError;
 
-/// Whose fault a failure is, and so what can be done now.
+/// Who caused a failure, and so what can be done now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -20,13 +20,14 @@ pub enum ErrorKind {
     Data,
     /// A statement or its parameters are wrong; it will fail again.
     Refused,
-    /// A database could not be reached or broke off; it may work later.
+    /// A database could not be reached or the connection was lost; it may work later.
     Unavailable,
     /// A named limit was reached.
     LimitReached,
-    /// The caller gave up, by a [`CancelHandle`](crate::CancelHandle) or at the end of the program.
+    /// The query was cancelled, by a [`CancelHandle`](crate::CancelHandle) or at the end of the
+    /// program.
     Cancelled,
-    /// The operating system refused a file, memory or a thread.
+    /// The operating system did not provide a file, memory or a thread.
     Environment,
 }
 
@@ -41,7 +42,7 @@ struct Inner {
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// What a failure is about, for those who tell it in other words.
+/// The subject of a failure, for callers that word their own messages.
 enum Subject {
     /// The provider that does not answer.
     Provider(Box<str>),
@@ -64,7 +65,7 @@ impl Error {
         self.0.kind == ErrorKind::Unavailable
     }
 
-    /// The provider that does not answer, if it is one that does not.
+    /// The provider that does not answer, if that is the failure.
     pub fn provider_name(&self) -> Option<&str> {
         match &self.0.subject {
             Some(Subject::Provider(name)) => Some(name),
@@ -72,7 +73,7 @@ impl Error {
         }
     }
 
-    /// The limit of local queries, if this query reached it.
+    /// The time limit of local queries, if this query exceeded it.
     pub fn query_timeout_limit(&self) -> Option<Duration> {
         match self.0.subject {
             Some(Subject::QueryTimeout(limit)) => Some(limit),
@@ -88,7 +89,7 @@ impl Error {
         }
     }
 
-    /// The parameter that was given and that the statement does not have.
+    /// The given parameter that the statement does not have.
     pub fn unknown_param(&self) -> Option<&Text> {
         match &self.0.subject {
             Some(Subject::UnknownParam(name)) => Some(name),
@@ -96,23 +97,23 @@ impl Error {
         }
     }
 
-    /// The same, of a provider that does not answer.
+    /// Adds the name of the provider that does not answer.
     pub(crate) fn of_provider(self, name: &str) -> Self {
         self.about(Subject::Provider(name.into()))
     }
 
-    /// The same, of a local query that took longer than `limit`.
+    /// Adds the time limit that a local query exceeded.
     pub(crate) fn of_query_timeout(self, limit: Duration) -> Self {
         self.about(Subject::QueryTimeout(limit))
     }
 
-    /// The same, of parameters without a value.
+    /// Adds the parameters without a value.
     pub(crate) fn of_missing_params(self, names: &[&Text]) -> Self {
         let names = names.iter().map(|name| (*name).clone());
         self.about(Subject::MissingParams(names.collect()))
     }
 
-    /// The same, of a parameter that there is not.
+    /// Adds the parameter that does not exist.
     pub(crate) fn of_unknown_param(self, name: &str) -> Self {
         self.about(Subject::UnknownParam(name.into()))
     }
@@ -134,7 +135,7 @@ impl Error {
         }))
     }
 
-    /// The same, with what may help behind it.
+    /// The same error with a hint appended to the message.
     pub(crate) fn with_hint(&self, hint: &str) -> Self {
         let said = Self::new(self.kind(), format!("{self}; {hint}"));
         match self.provider_name() {
@@ -164,7 +165,7 @@ impl Error {
         }))
     }
 
-    /// The configuration is wrong at a line.
+    /// An error at a line of the configuration.
     pub(crate) fn config(file: &Path, line: usize, problem: &str) -> Self {
         let message = format!("{}:{line}: {problem}", file.display());
         Self::new(ErrorKind::Config, message)
@@ -187,7 +188,7 @@ impl Error {
         Self::new(ErrorKind::Config, message)
     }
 
-    /// The limit that a store met, if it met one.
+    /// The memory limit that a store reached, if it reached one.
     pub(crate) fn memory_limit(source: &rusqlite::Error) -> Option<&'static str> {
         match source.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => Some(
@@ -199,19 +200,19 @@ impl Error {
         }
     }
 
-    /// A file or folder that the operating system did not give.
+    /// A file or folder that could not be opened or read.
     pub(crate) fn file(path: &Path, source: std::io::Error) -> Self {
         let message = format!("{}: cannot be read", path.display());
         Self::with_source(ErrorKind::Environment, message, source)
     }
 
-    /// SQLite refused something while `doing`, which reads as "table `x`: create.sql".
+    /// SQLite refused an operation; `doing` names it, as in "table `x`: create.sql".
     pub(crate) fn sqlite(doing: impl fmt::Display, source: rusqlite::Error) -> Self {
         let kind = Self::sqlite_kind(&source);
         Self::with_source(kind, doing.to_string(), SqliteError(source))
     }
 
-    /// Whose fault it is that SQLite refused something.
+    /// The kind of an error of SQLite.
     pub(crate) fn sqlite_kind(source: &rusqlite::Error) -> ErrorKind {
         match source.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull | rusqlite::ErrorCode::OutOfMemory) => {

@@ -1,8 +1,8 @@
-//! What caches and databases did, as counters and telemetry name it.
+//! The labels of counters and telemetry for caches and databases.
 
 use crate::cache::Extent;
 
-/// A layer that keeps answers.
+/// A layer of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layer {
@@ -17,22 +17,22 @@ pub enum Layer {
 /// Whether a layer had the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CacheOutcome {
-    /// It had.
+    /// The layer had the answer.
     Hit,
-    /// It had not.
+    /// The layer did not have the answer.
     Miss,
 }
 
 /// Whether something succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It did.
+    /// It succeeded.
     Success,
-    /// It did not.
+    /// It failed.
     Failure,
 }
 
-/// How many rows a query was asked for.
+/// How many rows a query returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueryKind {
     /// The first row.

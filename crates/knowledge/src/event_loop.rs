@@ -1,5 +1,5 @@
-//! Queries on the event loop of their caller: it sends them on connections that it drives itself, and
-//! other threads have a part in it only where another thread has the answer.
+//! Queries on the caller's event loop: the loop sends them on connections that it drives itself;
+//! other threads are involved only when one of them is already querying the answer.
 
 mod connections;
 mod notify;
@@ -28,8 +28,8 @@ use crate::provenance::Provenance;
 use crate::session::{Backend, Session};
 use crate::statement::{Query, Statement};
 
-/// The result of a query: its answer, or the panic that it ended with, as
-/// [`JoinHandle::join`](std::thread::JoinHandle::join) gives it.
+/// The result of a query: its answer, or the payload of its panic, as
+/// [`JoinHandle::join`](std::thread::JoinHandle::join) returns it.
 pub type QueryResult = std::result::Result<Result<(RowSet, Provenance)>, Box<dyn Any + Send>>;
 
 /// The size that the future of a query stays below: it is moved into its box for each query. It was
@@ -38,18 +38,18 @@ const FUTURE_SIZE_MAX: usize = 4096;
 
 type Running = Pin<Box<dyn Future<Output = (u64, QueryResult)>>>;
 
-/// Queries that providers answer, on the event loop of the thread that makes them.
+/// Queries to providers on the event loop of the calling thread.
 ///
-/// The caches, the single flight for each key and the stale answers are those of all other callers.
-/// Only the way to the server differs: the loop has pipelined connections of its own, taken from the
-/// provider's pool and counted in its `pool_size`, and sends what is asked between two turns in one
-/// piece. A query for which no connection is there, or all are busy, goes by way of the pool.
+/// The caches, the single flight for each key and the stale answers are shared with all other
+/// callers. Only the connections differ: the loop has its own pipelined connections, taken from the
+/// provider's pool and counted in its `pool_size`, and sends the queries begun between two turns in
+/// one write. A query for which there is no connection, or all are busy, uses the pool.
 ///
-/// The owner watches [`as_fd`](AsFd::as_fd), level-triggered, for reading. Whenever it is ready, the waker
-/// was used, queries were [begun](Self::begin) or the [`deadline`](Self::deadline) has come, it
-/// calls [`turn`](Self::turn) and takes the answers. Nothing here waits.
+/// The owner watches [`as_fd`](AsFd::as_fd), level-triggered, for reading. Whenever it is ready,
+/// the waker was called, queries were [begun](Self::begin) or the [`deadline`](Self::deadline) has
+/// passed, it calls [`turn`](Self::turn) and receives the answers. No function blocks.
 ///
-/// `T` is what the owner needs to know when the answer comes.
+/// `T` is the owner's data for a query, returned with its answer.
 ///
 /// ```no_run
 /// use std::os::fd::AsFd as _;
@@ -87,11 +87,12 @@ pub struct EventLoop<T> {
 }
 
 impl<T> EventLoop<T> {
-    /// A loop of this thread. It has up to a `thread_count`th of the connections to each provider that
-    /// callers may drive, and at least one; `wake` is called on other threads, when a turn is due.
+    /// Creates a loop for this thread. It uses up to 1/`thread_count` of the connections to each
+    /// provider that callers may drive, and at least one; `wake` is called on other threads when a
+    /// turn is due.
     ///
     /// # Errors
-    /// When there can be no epoll instance.
+    /// When no epoll instance can be created.
     pub fn new(thread_count: usize, wake: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
         let notify = Arc::new(Notify::new(wake));
         Ok(Self {
@@ -105,11 +106,11 @@ impl<T> EventLoop<T> {
     }
 
     /// Begins a query; it is sent in the next [`turn`](Self::turn), which is due at once. `age_max`
-    /// is as in [`Session::try_local`], which is to be asked before.
+    /// is as in [`Session::try_local`], which should be called first.
     ///
-    /// Gives `user_data` back where it is not known that a provider answers the statement, or the
-    /// parameters do not fit it: [`Knowledge::answer_async`](crate::Knowledge::answer_async) finds that
-    /// out.
+    /// Returns `user_data` if it is not known whether a provider answers the statement, or if the
+    /// parameters do not fit it: use [`Knowledge::answer_async`](crate::Knowledge::answer_async)
+    /// then.
     pub fn begin(
         &mut self,
         user_data: T,
@@ -133,7 +134,7 @@ impl<T> EventLoop<T> {
                 .answer(&engine, &params, extent, age_max, &transport)
                 .await
         };
-        // A panic is that of its query alone, which is dropped with all that it has.
+        // A panic affects its query only, which is dropped with its state.
         let answer = AssertUnwindSafe(answer).catch_unwind();
         debug_assert!(size_of_val(&answer) <= FUTURE_SIZE_MAX);
         self.running
@@ -144,8 +145,8 @@ impl<T> EventLoop<T> {
         Ok(())
     }
 
-    /// Moves what can be moved without waiting, and gives `answered` the answers that came. It reads
-    /// where the descriptor is ready for that.
+    /// Makes all progress that is possible without waiting, and passes the answers to `answered`.
+    /// It reads from connections if `is_ready`, that is, if the descriptor is ready.
     pub fn turn(&mut self, now: Instant, is_ready: bool, mut answered: impl FnMut(T, QueryResult)) {
         let mut cx = Context::from_waker(&self.waker);
         if is_ready {
@@ -156,7 +157,7 @@ impl<T> EventLoop<T> {
             while let Poll::Ready(Some((number, answer))) =
                 Pin::new(&mut self.running).poll_next(&mut cx)
             {
-                // It is not there if it was cancelled.
+                // It is missing if it was cancelled.
                 if let Some(user_data) = self.waiting.remove(&number) {
                     answered(user_data, answer);
                 }
@@ -173,13 +174,13 @@ impl<T> EventLoop<T> {
         self.connections.deadline()
     }
 
-    /// Whether a turn is due though the descriptor is not ready. The owner asks before it waits:
-    /// it is not woken for what its own thread does.
+    /// Whether a turn is due although the descriptor is not ready. The owner must check this before
+    /// it waits: it is not woken for what its own thread does.
     pub fn is_due(&self) -> bool {
         self.notify.is_set()
     }
 
-    /// Ends all queries without answers.
+    /// Cancels all queries and returns their user data.
     pub fn cancel_all(&mut self) -> impl Iterator<Item = T> + use<'_, T> {
         self.running.clear();
         self.waiting.drain().map(|(_, user_data)| user_data)

@@ -1,10 +1,10 @@
-//! What tells one state of a file from another without reading it.
+//! File metadata that distinguishes the states of a file without reading it.
 
 use std::fs;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// Files and what was seen of them at one moment.
+/// Files and their metadata at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FileStamps {
     files: Vec<PathBuf>,
@@ -15,12 +15,13 @@ pub(crate) struct FileStamps {
 struct FileStamp {
     size: u64,
     modified: Option<SystemTime>,
-    /// On Unix the file's number and the time of its last status change, which no tool sets back.
+    /// On Unix the inode number and the time of the last status change, which tools cannot set
+    /// back.
     identity: [i64; 4],
 }
 
 impl FileStamps {
-    /// What is seen of the files now; a file that is not there is a state, too.
+    /// The current stamps of the files; a missing file has a stamp, too.
     pub(crate) fn of(files: Vec<PathBuf>) -> Self {
         let stamps = files
             .iter()
@@ -29,12 +30,12 @@ impl FileStamps {
         Self { files, stamps }
     }
 
-    /// What is seen of the same files now.
+    /// The current stamps of the same files.
     pub(crate) fn refreshed(&self) -> Self {
         Self::of(self.files.clone())
     }
 
-    /// These marks, and what is seen now of further files.
+    /// These stamps, and the current stamps of further files.
     pub(crate) fn with(mut self, files: Vec<PathBuf>) -> Self {
         let new = files.into_iter().filter(|file| !self.files.contains(file));
         let new = Self::of(new.collect());

@@ -1,8 +1,8 @@
 //! The SQL functions over addresses and quotes, as plain Rust and as SQLite functions.
 //!
-//! The plain form ([`call`]) is what native plans evaluate; SQLite runs the same code, so both can
-//! only agree. The odd answers (a bad address is 0, or the highest address in `ip4_between`) are
-//! part of the file format: existing `insert.sql` files rely on them.
+//! The plain form ([`call`]) is what native plans evaluate; SQLite runs the same code, so both
+//! always agree. The special results (an invalid address is 0, or the highest address in
+//! `ip4_between`) are part of the file format: existing `insert.sql` files rely on them.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,32 +17,36 @@ use crate::bind::SqlValue;
 /// The highest IPv4 address as an integer.
 const IP4_MAX: i64 = u32::MAX as i64;
 
-/// One of the SQL functions that every connection of ours knows.
+/// A SQL function that is registered on every connection of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Function {
-    /// `ip4_int(text)`: the address as an integer, 0 if it is none.
+    /// `ip4_int(text)`: the address as an integer, 0 if the text is not an address.
     Ip4Int,
     /// `ip4_text(int)`: the address of an integer, modulo 2^32 below zero.
     Ip4Text,
-    /// `cidr4_min(text)`: the first address of a network as an integer, 0 if it is none.
+    /// `cidr4_min(text)`: the first address of a network as an integer, 0 if the text is not a
+    /// network.
     Cidr4Min,
-    /// `cidr4_max(text)`: the last address of a network as an integer, 0 if it is none.
+    /// `cidr4_max(text)`: the last address of a network as an integer, 0 if the text is not a
+    /// network.
     Cidr4Max,
-    /// `ip4_between(text, start, end)`: 1 if the address lies between both, inclusive.
+    /// `ip4_between(text, start, end)`: 1 if the address is between both bounds, inclusive.
     Ip4Between,
-    /// `cidr4_contains(text, net)`: 1 if the network holds the address.
+    /// `cidr4_contains(text, net)`: 1 if the network contains the address.
     Cidr4Contains,
     /// `trim_quotes(text)`: the text without white space around it and one pair of quotes.
     TrimQuotes,
     /// `ip_key(text)`: 16 bytes that sort as addresses do, NULL if it is not an address.
     IpKey,
-    /// `cidr_key_min(text)`: the key of the first address of a network, NULL if it is none.
+    /// `cidr_key_min(text)`: the key of the first address of a network, NULL if the text is not a
+    /// network.
     CidrKeyMin,
-    /// `cidr_key_max(text)`: the key of the last address of a network, NULL if it is none.
+    /// `cidr_key_max(text)`: the key of the last address of a network, NULL if the text is not a
+    /// network.
     CidrKeyMax,
 }
 
-/// What a function answers with.
+/// The result of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SqlOut {
     /// NULL.
@@ -56,7 +60,7 @@ pub(crate) enum SqlOut {
 }
 
 impl SqlOut {
-    /// The answer as an argument or an operand.
+    /// The result as an argument or an operand.
     pub(crate) fn as_sql_value(&self) -> SqlValue<'_> {
         match self {
             Self::Null => SqlValue::Null,
@@ -72,9 +76,9 @@ impl SqlOut {
 pub(crate) enum FunctionError {
     /// The function takes another number of arguments.
     ArgumentCount(Function),
-    /// The argument at this index, counted from 1, is not of a type that the function takes.
+    /// The argument at this index, counted from 1, is not of a type that the function accepts.
     ArgumentType(Function, usize),
-    /// A function over IPv4 networks is given an IPv6 one. It must not become 0.0.0.0.
+    /// A function over IPv4 networks got an IPv6 network, which must not become 0.0.0.0.
     Ip6(Function),
 }
 
@@ -93,7 +97,7 @@ impl Function {
         Self::CidrKeyMax,
     ];
 
-    /// The function of this name; letter case does not matter, as in SQL.
+    /// The function of this name; case-insensitive, as in SQL.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         let named = |function: &Self| function.name().eq_ignore_ascii_case(name);
         Self::ALL.into_iter().find(named)
@@ -158,7 +162,8 @@ pub(crate) fn call(function: Function, args: &[SqlValue<'_>]) -> Result<SqlOut, 
         }
         Function::Cidr4Contains => {
             let (ip, net) = (ip4_of(text(0)?), cidr4_of(text(1)?));
-            // An IPv4 network holds no IPv6 address and the other way round, but this may be a hit.
+            // An IPv4 network contains no IPv6 address and vice versa, but two IPv6 arguments may
+            // match.
             if ip.is_none() && net.is_none() && is_ip6(text(0)?) && is_ip6(text(1)?) {
                 return Err(FunctionError::Ip6(function));
             }
@@ -219,7 +224,7 @@ pub(crate) fn ip_key_of_ip(ip: IpAddr) -> [u8; 16] {
     }
 }
 
-/// `trim_quotes`: without white space around, then without one matching pair of quotes.
+/// `trim_quotes`: removes surrounding white space, then one matching pair of quotes.
 pub(crate) fn trim_quotes_of(text: &str) -> &str {
     let text = text.trim();
     ["\\\"", "\"", "'"]
@@ -229,7 +234,7 @@ pub(crate) fn trim_quotes_of(text: &str) -> &str {
 }
 
 fn ip4_text_of(int: i64) -> Text {
-    // Below zero the value wraps, above the highest address there is none.
+    // A value below zero wraps; a value above the highest address becomes 0.
     let ip = if int > IP4_MAX { 0 } else { int as u32 };
     let mut out = [0_u8; 15];
     let mut size = 0;
@@ -246,7 +251,7 @@ fn ip4_text_of(int: i64) -> Text {
     Text::from(std::str::from_utf8(&out[..size]).expect("digits and points"))
 }
 
-/// An IPv4 address, white space and double quotes around it aside.
+/// An IPv4 address, ignoring white space and double quotes around it.
 fn ip4_of(text: &str) -> Option<i64> {
     if let Some(ip) = parse_ip4(text.as_bytes()) {
         return Some(i64::from(ip));
@@ -273,8 +278,8 @@ fn is_ip6(text: &str) -> bool {
     address.trim().parse::<Ipv6Addr>().is_ok()
 }
 
-/// The keys of the first and the last address of a network, IPv4 as `::ffff:a.b.c.d`; an address
-/// alone is a network of one.
+/// The keys of the first and the last address of a network, IPv4 as `::ffff:a.b.c.d`; a single
+/// address is a network of one.
 fn cidr_keys_of(text: &str) -> Option<([u8; 16], [u8; 16])> {
     let (address, prefix) = match text.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),
@@ -300,12 +305,12 @@ fn cidr_keys_of(text: &str) -> Option<([u8; 16], [u8; 16])> {
     ))
 }
 
-/// An address as the number that the tables hold.
+/// An address as the integer that the tables store.
 fn parse_ip4(text: &[u8]) -> Option<u32> {
     lookaside_value::parse_ipv4(text).map(u32::from)
 }
 
-/// Makes all functions known to a connection.
+/// Registers all functions on a connection.
 pub(crate) fn register(connection: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC
@@ -490,7 +495,7 @@ mod tests {
                 );
             }
         }
-        // No address of one kind is in a network of the other.
+        // No address of one IP version is in a network of the other.
         check("cidr4_contains('2001:db8::1', '0.0.0.0/0')", "0");
         check("cidr4_contains('1.2.3.4', '::/0')", "0");
         check(

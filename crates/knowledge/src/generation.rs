@@ -1,4 +1,4 @@
-//! One state of all tables, with everything that is only true for it: plans, columns and answers.
+//! A generation: one state of all tables, with the plans, columns and answers that depend on it.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::statement::{Statement, StatementInfo};
 use crate::store::Store;
 use crate::wait::block_on_unless;
 
-/// The tables as one load left them. It never changes but for what is added beside it: plans of new
-/// statements, and answers.
+/// The tables of one load. They never change; only plans of new statements and cached answers are
+/// added.
 pub(crate) struct Generation {
     pub(crate) number: u64,
     pub(crate) loaded: Loaded,
@@ -36,7 +36,7 @@ pub(crate) struct Generation {
     pub(crate) ttl: Duration,
 }
 
-/// What a statement needs to be answered in one generation.
+/// A statement's plan and columns in one generation.
 pub(crate) struct Prepared {
     pub(crate) plan: Plan,
     pub(crate) description: Description,
@@ -48,7 +48,7 @@ impl Prepared {
     }
 }
 
-/// A session's connection to the store of a generation, opened when it is needed.
+/// A session's connection to the store of a generation, opened on first use.
 #[derive(Debug, Default)]
 pub(crate) struct StoreReader {
     reader: Option<Reader>,
@@ -80,14 +80,14 @@ impl StoreReader {
         self.reader = None;
     }
 
-    /// What cancels its queries.
+    /// The handle that cancels its queries.
     pub(crate) fn cancel(&self) -> &CancelHandle {
         &self.cancel
     }
 }
 
 impl Generation {
-    /// The state after a load.
+    /// The generation after a load.
     pub(crate) fn new(number: u64, loaded: Loaded, remotes: Vec<Arc<Remote>>) -> Result<Self> {
         let tables = Tables::new(loaded.store.reader()?);
         let reader = Reader::open(&loaded.store, None, CancelHandle::default())?;
@@ -107,10 +107,10 @@ impl Generation {
         })
     }
 
-    /// Makes the plans of statements, as far as they are not made already.
+    /// Makes the plans of all statements that have none yet.
     ///
-    /// A server that does not answer now fails nothing: its statements are described when they are
-    /// asked for.
+    /// A server that does not answer is not an error here: its statements are described when they
+    /// are queried.
     pub(crate) fn prepare_all(&self, statements: &[Statement]) -> Result<()> {
         let mut reader = StoreReader::default();
         for statement in statements {
@@ -122,15 +122,15 @@ impl Generation {
         Ok(())
     }
 
-    /// Who answers a text, and its parameters as they are written for them.
+    /// The database that answers a statement, and the parameters of the statement.
     pub(crate) fn read(&self, sql: &str) -> Result<(Route, Vec<Text>)> {
         let route = route(sql, &self.names, &self.local_tables)?;
-        // The text as it was given, so that what is said of it is said of that.
+        // Scans the original text, so that errors refer to it.
         let params = scan(sql, self.names.dialect(route.target))?;
         Ok((route, params))
     }
 
-    /// What the database says about a statement, and what we can say ourselves.
+    /// The database's description of a statement, and the engine's plan.
     pub(crate) fn describe(
         &self,
         info: &StatementInfo,
@@ -138,7 +138,7 @@ impl Generation {
     ) -> Result<Prepared> {
         let (route, _) = self.read(&info.sql)?;
         let remote = match route.target {
-            // SQLite first: it refuses what is wrong, so a plan is made for valid statements only.
+            // SQLite first: it refuses invalid statements, so plans are made for valid ones only.
             Target::Local => {
                 let reader = reader.open(self)?;
                 let (columns, mut statement) =
@@ -169,8 +169,9 @@ impl Generation {
         })
     }
 
-    /// The server that answers a text, if one does and it did not describe it yet: it is asked now,
-    /// so that nobody who prepares the text waits for it. False if the text is none of theirs.
+    /// Lets the provider that answers a statement describe it, unless it has done so, so that
+    /// preparing the statement does not wait for it. Returns false if no provider answers the
+    /// statement.
     pub(crate) async fn describe_at_provider(&self, sql: &str) -> Result<bool> {
         let (route, params) = self.read(sql)?;
         let Target::Provider(position) = route.target else {
@@ -184,8 +185,8 @@ impl Generation {
         Ok(true)
     }
 
-    /// As [`Self::describe_at_provider`], within a time; why the server of a text did not answer. What
-    /// is wrong with the text shows when it is prepared.
+    /// As [`Self::describe_at_provider`], limited to `patience`; returns why the server did not
+    /// answer. Errors in the statement are reported when it is prepared.
     pub(crate) async fn describe_within(&self, sql: &str, patience: Duration) -> Option<Error> {
         let (route, params) = self.read(sql).ok()?;
         let Target::Provider(position) = route.target else {
@@ -210,12 +211,12 @@ impl Generation {
         &self.tables
     }
 
-    /// What the caches of sessions may keep; nothing where answers are not kept.
+    /// The budget of the sessions' caches; `None` if answers are not cached.
     pub(crate) fn local_budget(&self) -> Option<Arc<LocalBudget>> {
         self.cache.as_ref().map(|cache| Arc::clone(cache.local()))
     }
 
-    /// How long a query of the folder's own tables may take.
+    /// The time limit of queries of the folder's own tables.
     pub(crate) fn query_timeout(&self) -> Option<Duration> {
         self.loaded.local.query_timeout
     }
@@ -224,7 +225,7 @@ impl Generation {
         &self.loaded.store
     }
 
-    /// What the tables were loaded by; a SQLite database has none.
+    /// The configuration of the load; `None` for a SQLite database.
     pub(crate) fn config(&self) -> Option<&Config> {
         self.loaded.config.as_ref()
     }
@@ -235,7 +236,7 @@ impl Generation {
         self.prepared.find(id.index())
     }
 
-    /// Gives the statement its plan and columns, unless it has them.
+    /// Stores the statement's plan and columns, unless it has them.
     ///
     /// Two sessions may both make a plan at first use; one of them is kept.
     pub(crate) fn prepare(
@@ -250,13 +251,13 @@ impl Generation {
         Ok(self.prepared.put(info.id.index(), prepared))
     }
 
-    /// Statements that have a plan.
+    /// The number of statements that have a plan.
     pub(crate) fn prepared_count(&self) -> usize {
         self.prepared.count()
     }
 }
 
-/// Slots that are filled once and never move, so that readers need no lock and no counter.
+/// Slots that are filled once and never move, so readers need no lock and no reference counter.
 ///
 /// Chunk *n* holds 32·2ⁿ slots and is made when its first slot is filled.
 #[derive(Debug)]
@@ -285,7 +286,7 @@ impl<T> Slots<T> {
         self.chunks.get(chunk)?.get()?[offset].get()
     }
 
-    /// Fills the slot, or keeps what another thread put there before.
+    /// Fills the slot, unless another thread has filled it already.
     fn put(&self, index: usize, item: T) -> &T {
         let (chunk, offset) = place(index);
         let slots = self.chunks[chunk].get_or_init(|| {

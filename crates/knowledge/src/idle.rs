@@ -1,29 +1,29 @@
-//! Sessions that wait for the next caller of the convenience functions.
+//! Idle sessions, which are reused by the convenience functions.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::session::Session;
 
-/// Shelves, a power of two: cores share one only when there are more of them.
+/// The number of shelves, a power of two: cores share one only if there are more cores.
 const SHELF_COUNT: usize = 64;
 
-/// How far apart a core's first choices of a shelf are: most machines have few cores, so these are
-/// shelves of no other one.
+/// The distance between the shelves that a core tries: most machines have few cores, so the further
+/// shelves belong to no other core.
 const STRIDE: usize = 16;
 
-/// Sessions on a shelf; more callers at once make sessions of their own, which end with the call.
+/// The most sessions on a shelf; further concurrent callers create sessions that end with the call.
 const SESSION_COUNT_MAX: usize = 8;
 
-/// Sessions by the core that used them last.
+/// Idle sessions, grouped by the core that used them last.
 ///
-/// What a session keeps lies in the caches of the core that used it, and a lock that one core takes
-/// costs next to nothing. By core and not by thread, so that many threads on a few cores do not
-/// wash each other's sessions out of the caches.
+/// A session's data is in the CPU cache of the core that used it, and a lock that only one core
+/// takes is nearly free. They are grouped by core and not by thread, so that many threads on a few
+/// cores do not evict each other's sessions from the CPU caches.
 pub(crate) struct IdleSessions {
     shelves: [Shelf; SHELF_COUNT],
 }
 
-/// On cache lines of its own, or cores would wait for each other's locks after all.
+/// On separate cache lines, as otherwise cores would contend for each other's locks.
 #[derive(Default)]
 #[repr(align(128))]
 struct Shelf(Mutex<Vec<Session>>);
@@ -35,23 +35,23 @@ impl IdleSessions {
         }
     }
 
-    /// A session that this core used, or one that used the same shelf.
+    /// Takes a session from this core's shelf.
     pub(crate) fn take(&self) -> Option<Session> {
         self.shelf()?.pop()
     }
 
-    /// Keeps a session, unless too many are kept already.
+    /// Returns a session to the shelf, unless the shelf is full.
     pub(crate) fn put(&self, session: Session) {
         let Some(mut shelf) = self.shelf() else {
             return;
         };
-        // One from before a reload would keep the old tables in memory.
+        // A session from before a reload would keep the old tables in memory.
         if shelf.len() < SESSION_COUNT_MAX && session.is_current() {
             shelf.push(session);
         }
     }
 
-    /// Does something short with a session where it lies.
+    /// Calls `work`, which must be short, with a session that stays on its shelf.
     #[inline]
     pub(crate) fn with<T>(
         &self,
@@ -67,18 +67,18 @@ impl IdleSessions {
         work(shelf.last_mut().expect("the shelf was just filled"))
     }
 
-    /// Ends all of them.
+    /// Drops all idle sessions.
     pub(crate) fn clear(&self) {
         for shelf in &self.shelves {
             shelf.lock().clear();
         }
     }
 
-    /// A shelf that nobody uses at this moment, this core's if that is one: nobody waits for one.
+    /// Locks a shelf that is not in use, preferably this core's, without waiting.
     ///
-    /// A thread that the system puts aside while it holds a shelf keeps it from the others. Where
-    /// many threads do nothing but ask, most of those that do not run at a moment hold one, so all
-    /// shelves are tried before a caller makes a session for one question.
+    /// A thread that is preempted while it holds a shelf blocks it for the others. If many threads
+    /// only query, most of the preempted ones hold a shelf, so all shelves are tried before a
+    /// caller creates a session for one query.
     #[inline]
     fn shelf(&self) -> Option<MutexGuard<'_, Vec<Session>>> {
         let core = core_number();
@@ -90,7 +90,7 @@ impl IdleSessions {
 }
 
 impl Shelf {
-    /// No panic can leave the list half-done.
+    /// A panic cannot leave the list inconsistent.
     fn lock(&self) -> MutexGuard<'_, Vec<Session>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -105,15 +105,14 @@ impl Shelf {
     }
 }
 
-/// The core that this runs on; another one a moment later, perhaps, which costs time and nothing
-/// else.
+/// The number of the current core; it may be outdated at once, which only costs time.
 #[cfg(target_os = "linux")]
 #[inline]
 fn core_number() -> usize {
     rustix::thread::sched_getcpu()
 }
 
-/// Where the system does not tell, a number of the thread.
+/// A number of the thread, where the system does not provide the core.
 #[cfg(not(target_os = "linux"))]
 fn core_number() -> usize {
     use std::cell::Cell;
@@ -121,7 +120,7 @@ fn core_number() -> usize {
 
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        // Only the number itself has to be another one each time.
+        // Relaxed: the numbers only have to be distinct.
         static NUMBER: Cell<usize> = Cell::new(COUNT.fetch_add(1, Ordering::Relaxed));
     }
     NUMBER.get()
@@ -139,7 +138,7 @@ mod tests {
         rusqlite::Connection::open(&path).unwrap();
         let knowledge = Knowledge::sqlite_builder(&path).open().unwrap();
         let count = || knowledge.snapshot().session_count;
-        // Each within the one before, more deeply than there are shelves.
+        // Nested calls, more deeply than there are shelves.
         fn nest(knowledge: &Knowledge, depth: usize) -> usize {
             knowledge.with_idle_session(|_| match depth {
                 0 => knowledge.snapshot().session_count,
@@ -147,7 +146,7 @@ mod tests {
             })
         }
         assert_eq!(nest(&knowledge, SHELF_COUNT), SHELF_COUNT + 1);
-        // The one without a shelf is gone, the others are used again.
+        // The session without a shelf is dropped, the others are reused.
         assert_eq!(count(), SHELF_COUNT);
         knowledge.with_session(|_| {});
         knowledge.reload().unwrap();

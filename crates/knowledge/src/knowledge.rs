@@ -1,4 +1,4 @@
-//! The engine's face: open, query, reload, look at.
+//! The public API of the engine: open, query, reload, inspect.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -29,10 +29,10 @@ use crate::statement::{Params, Query, Statement};
 use crate::telemetry::Telemetry;
 use crate::wait::{block_on, join_all};
 
-/// Reference tables in memory and everything that answers questions about them.
+/// Reference tables in memory, and the engine that answers queries about them.
 ///
-/// A clone is another handle to the same engine. The functions here take a session from a pool for
-/// each call; a worker with a session of its own ([`Self::session`]) is faster.
+/// A clone is another handle to the same engine. The query functions take a session from a pool for
+/// each call; a worker that holds its own session ([`Self::session`]) is faster.
 #[derive(Clone)]
 pub struct Knowledge(Arc<Inner>);
 
@@ -42,7 +42,7 @@ struct Inner {
     providers: Providers,
     progress: Arc<dyn Progress + Send + Sync>,
     idle: IdleSessions,
-    /// Held over a whole reload, so that there is one at a time; never taken by a lookup.
+    /// Held during a whole reload, so that only one runs at a time; never taken by a lookup.
     reloading: Mutex<()>,
     reload_successes: AtomicU64,
     reload_failures: AtomicU64,
@@ -92,11 +92,11 @@ impl Knowledge {
         self.with_session(|session| session.prepare(sql))
     }
 
-    /// Lets go of a statement that was prepared: a reload may lose it from now on. Whoever uses it
-    /// after such a reload gets an error.
+    /// Releases a prepared statement: a reload may drop it from now on, and using it after such a
+    /// reload is an error.
     ///
     /// # Errors
-    /// When the statement is of another engine.
+    /// When the statement belongs to another engine.
     pub fn release(&self, statement: &Statement) -> Result<()> {
         match statement.0.engine == self.engine().number {
             true => {
@@ -107,12 +107,12 @@ impl Knowledge {
         }
     }
 
-    /// Asks providers to describe the statements that they answer, all at once, and waits no longer
-    /// than `patience` for that; with none, no provider is asked. [`Self::prepare`] does not wait
-    /// where a statement was described, or needs no provider.
+    /// Lets providers describe the statements that they answer, concurrently, and waits at most
+    /// `patience` for it; if that is zero, no provider is queried. [`Self::prepare`] does not wait
+    /// if a statement is already described or needs no provider.
     ///
-    /// Gives for each statement, in order, why its provider did not answer, if it did not. What else
-    /// is wrong with a statement is for [`Self::prepare`] to say.
+    /// Returns for each statement, in order, why its provider did not answer, if it did not. Other
+    /// errors of a statement are returned by [`Self::prepare`].
     pub fn describe_all<'s>(
         &self,
         statements: impl IntoIterator<Item = &'s str>,
@@ -182,11 +182,11 @@ impl Knowledge {
         self.with_session(|session| session.explain(sql))
     }
 
-    /// Loads everything again and serves it from then on; returns the number of the generation.
+    /// Loads everything again and makes it the current generation; returns its number.
     ///
-    /// The new tables are built beside the old ones, every prepared statement gets its plan on
-    /// them, and then one step makes them visible: a call of a session sees the old state or the
-    /// new one, never a mix. If anything fails the old state stays, whole.
+    /// The new tables are built while the old ones are in use, every prepared statement is planned
+    /// on them, and then they become visible atomically: a call of a session sees the old state or
+    /// the new one, never a mix. If anything fails, the old state remains in use unchanged.
     ///
     /// # Errors
     /// As [`Builder::open`](crate::Builder::open), and when a prepared statement does not work with the new tables.
@@ -195,12 +195,12 @@ impl Knowledge {
             let _one_at_a_time = lock(&self.0.reloading);
             (Instant::now(), self.load_next())
         };
-        // A listener may reload, so it is told when others may.
+        // A listener may reload itself, so it is called after the lock is released.
         let count = match &result {
             Ok(_) => &self.0.reload_successes,
             Err(_) => &self.0.reload_failures,
         };
-        // Read by snapshots only, which order nothing by it.
+        // Relaxed: only snapshots read it.
         count.fetch_add(1, Ordering::Relaxed);
         if let Some(telemetry) = &self.0.engine.telemetry {
             telemetry.on_reload(Outcome::of(&result), started.elapsed());
@@ -224,7 +224,7 @@ impl Knowledge {
             next.prepare_all(&pinned)?;
             prepared_count = pinned.len();
         }
-        // The last that can fail.
+        // The last step that can fail.
         self.tend(&next)?;
         engine.serve(next);
         // Idle sessions would keep the old tables in memory.
@@ -232,7 +232,7 @@ impl Knowledge {
         Ok(number)
     }
 
-    /// Starts what reloads by itself, if the configuration wants it, or tells it what is new.
+    /// Starts the reloader if the configuration requires it, or updates it.
     fn tend(&self, state: &Generation) -> Result<()> {
         let config = state.loaded.config.as_ref();
         let refresh = config.and_then(|config| {
@@ -254,12 +254,12 @@ impl Knowledge {
         Ok(())
     }
 
-    /// The number of the generation that is served; the first load is 1, each reload adds one.
+    /// The number of the current generation; the first load is 1, each reload adds one.
     pub fn generation(&self) -> u64 {
         self.0.engine.generation()
     }
 
-    /// The state in numbers.
+    /// Statistics of the engine.
     pub fn snapshot(&self) -> Snapshot {
         let engine = &self.0.engine;
         let state = engine.state();
@@ -290,33 +290,33 @@ impl Knowledge {
             stale_size,
             stale_size_max,
             ttl: state.ttl,
-            // The page count of a sealed store cannot fail but for want of memory.
+            // Reading the page count of a sealed store only fails if there is no memory.
             store_size: state.store().size().unwrap_or(0),
         }
     }
 
-    /// The section `[intranet_nets]` of the configuration that is served, if it has one.
+    /// The section `[intranet_nets]` of the current configuration, if it has one.
     pub fn intranet_nets(&self) -> Option<IntranetNets> {
         let state = self.0.engine.state();
         state.loaded.config.as_ref()?.intranet_nets.clone()
     }
 
-    /// The names of the databases that answer, the default provider first. Each may stand before
-    /// its tables, as in `select … from assets.hosts`. The folder's own tables are `local` where
-    /// there are others, and `default` where there are none.
+    /// The names of the databases that can be queried, the default provider first. Each can qualify
+    /// the names of its tables, as in `select … from assets.hosts`. The folder's own tables are
+    /// `local` if there are providers, and `default` if there are none.
     pub fn provider_names(&self) -> Vec<String> {
         let state = self.0.engine.state();
         let names = state.names().all();
         names.into_iter().map(str::to_owned).collect()
     }
 
-    /// Whether there is a provider of that name; the default one answers to `default`, too, and the
-    /// folder's own tables to `local`.
+    /// Whether there is a provider with this name; `default` also names the default one, and
+    /// `local` the folder's own tables.
     pub fn has_provider(&self, name: &str) -> bool {
         self.0.engine.state().names().target(name).is_some()
     }
 
-    /// The other databases, the default one first, and how their connections are.
+    /// The providers, the default one first, and the state of their connections.
     pub fn providers(&self) -> Vec<ProviderStatus> {
         let state = self.0.engine.state();
         state
@@ -326,17 +326,18 @@ impl Knowledge {
             .collect()
     }
 
-    /// Asks the servers of providers nothing more: who waits for a connection to one is told at once
-    /// that there is none. For the end of a program, which so waits for no server that is away.
+    /// Sends no more queries to providers: callers that wait for a connection get an error at once.
+    /// For the end of a program, which then does not wait for an unavailable server.
     pub fn leave_providers(&self) {
         let state = self.0.engine.state();
         state.remotes().iter().for_each(|remote| remote.leave());
     }
 
-    /// Cancels the queries of all sessions, as [`CancelHandle::cancel`](crate::CancelHandle::cancel) does for one: those that run
-    /// and those to come fail soon, whether SQLite or a provider answers them. For the end of a
-    /// program, which so waits for no query. What async callers wait for at a provider ends when
-    /// their futures are dropped.
+    /// Cancels the queries of all sessions, as
+    /// [`CancelHandle::cancel`](crate::CancelHandle::cancel) does for one: running and later
+    /// queries fail soon, whether SQLite or a provider answers them. For the end of a program,
+    /// which then does not wait for queries. Queries of async callers to a provider end when their
+    /// futures are dropped.
     pub fn cancel_queries(&self) {
         self.0.engine.is_cancelled.store(true, Ordering::Relaxed);
     }
@@ -347,10 +348,10 @@ impl Knowledge {
         self.0.engine.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// Asks the server of a provider for its version, or says why it does not answer.
+    /// Queries the version of a provider's server, or returns why it does not answer.
     ///
     /// # Errors
-    /// When there is no such provider, or its server cannot be asked.
+    /// When there is no such provider, or its server cannot be queried.
     pub fn probe_provider(&self, name: &str) -> Result<String> {
         let state = self.0.engine.state();
         match state.names().target(name) {
@@ -359,10 +360,9 @@ impl Knowledge {
         }
     }
 
-    /// The provider that a statement names before the first table it reads, and the statement as
-    /// that provider reads it: without the name before tables and columns, wherever it stands
-    /// outside of quotes and comments. `None` if no provider is named. Queries and
-    /// [`Self::prepare`] do this by themselves.
+    /// Returns the provider that qualifies the first table of a statement, and the statement
+    /// without that qualifier before tables and columns, outside of quotes and comments. `None` if
+    /// no provider is named. Queries and [`Self::prepare`] do this automatically.
     ///
     /// ```
     /// # use lookaside_knowledge::Knowledge;
@@ -384,17 +384,17 @@ impl Knowledge {
     /// The names of the tables and views that can be queried, sorted.
     ///
     /// # Errors
-    /// When the store cannot be read, for want of memory.
+    /// When the store cannot be read because there is not enough memory.
     pub fn tables(&self) -> Result<Vec<String>> {
         self.with_session(Session::tables)
     }
 
-    /// The folder's tables and views with their columns and numbers of rows, sorted by name.
+    /// The folder's tables and views with their columns and row counts, sorted by name.
     pub fn table_infos(&self) -> Vec<TableInfo> {
         self.0.engine.state().tables().infos()
     }
 
-    /// What the load of the tables that are served did and left out.
+    /// The report of the load of the current tables.
     pub fn load_report(&self) -> LoadReport {
         self.0.engine.state().loaded.report.clone()
     }
@@ -403,7 +403,7 @@ impl Knowledge {
         &self.0.engine
     }
 
-    /// Does something short, which waits for nobody.
+    /// Calls `work`, which must be short and must not wait, with an idle session.
     #[inline]
     pub(crate) fn with_idle_session<T>(&self, work: impl FnOnce(&mut Session) -> T) -> T {
         self.0.idle.with(|| self.session(), work)
@@ -444,7 +444,7 @@ impl fmt::Debug for Knowledge {
     }
 }
 
-/// None of the data behind these locks can be left half-done by a panic.
+/// A panic cannot leave the data of these locks inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

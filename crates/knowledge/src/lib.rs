@@ -1,10 +1,11 @@
-//! Answers "for this key, which row?" about reference tables, in tens of nanoseconds.
+//! Looks up rows of reference tables by key, in tens of nanoseconds.
 //!
 //! Tables are CSV files in a folder with a `knowdb.toml`, or a SQLite database. They are loaded into
-//! memory as a *generation*; lookups are written in SQL. A statement is prepared once: if an index of
-//! ours can answer exactly as SQLite would, it does (a *native plan*); anything else runs in SQLite,
-//! with answers kept per session (L0) and for all (L1). A reload builds the next generation beside
-//! the one that serves and becomes visible by one step, or fails and changes nothing.
+//! memory as a *generation*; lookups are written in SQL. A statement is prepared once: if an index
+//! of the engine can answer it exactly as SQLite would, the index answers (a *native plan*); all
+//! other statements run in SQLite, with answers cached per session (L0) and for all sessions (L1).
+//! A reload builds the next generation while the current one is in use; it becomes visible
+//! atomically, or fails and changes nothing.
 //!
 //! ```
 //! use lookaside_knowledge::{Knowledge, Value, params};
@@ -30,20 +31,20 @@
 //!
 //! let knowledge = Knowledge::open(folder)?;
 //!
-//! // Anywhere, now and then: SQL text and named parameters.
+//! // For occasional queries: SQL text and named parameters.
 //! let row = knowledge.query_first("select name from users where id = :id", &params! {"id" => 2})?;
 //! assert_eq!(row.unwrap().value("name"), Some(&Value::from("grace")));
 //! assert_eq!(knowledge.query_all("select id from users", ())?.len(), 2);
 //! # assert_eq!(knowledge.query_all("select id from users", &params! {})?.len(), 2);
 //!
-//! // In a worker, for each event: a statement prepared once, a session of its own.
+//! // For each event, in a worker: a statement prepared once, and the worker's own session.
 //! let by_id = knowledge.prepare("select name from users where id = :id")?;
 //! let mut session = knowledge.session();
 //! assert_eq!(session.first(&by_id, &[Value::Int(1)])?, Some(&[Value::from("ada")][..]));
 //! assert_eq!(session.first(&by_id, &[Value::Int(9)])?, None);
 //! assert_eq!(knowledge.snapshot().counts.native_hits, 2);
 //!
-//! // The data changed: everyone sees the new rows from the next call on, or nobody does.
+//! // The data changed: after the reload, all sessions see the new rows from their next call on.
 //! std::fs::write(folder.join("users/data.csv"), "id,name\n1,ada lovelace\n")?;
 //! assert_eq!(knowledge.reload()?, 2);
 //! assert_eq!(session.first(&by_id, &[Value::Int(2)])?, None);
@@ -127,11 +128,11 @@ pub use snapshot::Snapshot;
 pub use statement::{Params, Query, Statement};
 pub use telemetry::{MetricsTelemetry, Telemetry};
 
-/// What goes into lookups and comes out of them, so that a program needs no second dependency.
+/// The types of parameters and answers, re-exported so that a program needs no second dependency.
 pub use lookaside_value::{
     Answers, Lookup, LookupError, LookupErrorKind, ParamBatch, Row, RowSet, StatementId, Text,
     Type, Value,
 };
 
-/// The result of everything that can fail here.
+/// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -2,11 +2,11 @@
 
 use crate::cache::CallCache;
 
-/// Which caches may answer a query that the database would answer, and keep the answer. A native
-/// plan needs no cache: it is always asked first and is always current.
+/// Which caches may answer a query that the database would answer, and store the answer. A native
+/// plan needs no cache: it is always tried first and is always current.
 #[derive(Debug, Default)]
 pub enum Policy<'a> {
-    /// Ask the database, keep nothing.
+    /// Queries the database and caches nothing.
     Bypass,
     /// The session's cache, then the shared one, then the database.
     #[default]

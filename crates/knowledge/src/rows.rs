@@ -1,4 +1,4 @@
-//! Rows of an answer, where they stand.
+//! Borrowed rows of an answer.
 
 use lookaside_value::{Row, RowSet, RowSetBuilder, Text, Value};
 
@@ -6,7 +6,7 @@ use lookaside_value::{Row, RowSet, RowSetBuilder, Text, Value};
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     set: &'a RowSet,
-    /// Positions in the set; all of them if there is no list.
+    /// Positions in the set; `None` for all rows.
     picks: Option<&'a [usize]>,
 }
 
@@ -16,7 +16,7 @@ impl<'a> Rows<'a> {
         Self { set, picks: None }
     }
 
-    /// Those rows of a table.
+    /// Some rows of a table.
     pub(crate) fn picked(set: &'a RowSet, picks: &'a [usize]) -> Self {
         Self {
             set,
@@ -34,7 +34,7 @@ impl<'a> Rows<'a> {
         self.picks.map_or(self.set.len(), <[usize]>::len)
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -47,7 +47,7 @@ impl<'a> Rows<'a> {
         self.set.row(self.picks.map_or(index, |picks| picks[index]))
     }
 
-    /// The first row, which keeps its set alive.
+    /// The first row, as a value that keeps its set alive.
     pub(crate) fn first_shared(&self) -> Option<Row> {
         let index = match self.picks {
             Some(picks) => *picks.first()?,
@@ -62,7 +62,7 @@ impl<'a> Rows<'a> {
         (0..rows.len()).map(move |index| rows.row(index))
     }
 
-    /// The rows as a set of their own: shared if it is a whole answer, else copied row by row.
+    /// The rows as a [`RowSet`]: shared if it is a whole answer, otherwise copied.
     pub fn to_row_set(&self) -> RowSet {
         if self.picks.is_none() {
             return self.set.clone();

@@ -1,4 +1,4 @@
-//! The thread on which the connections to other databases live.
+//! The thread that runs the connections to other databases.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -11,12 +11,11 @@ use tokio::sync::oneshot;
 use crate::Result;
 use crate::error::Error;
 
-/// A runtime of one thread, which does nothing but move bytes: whoever asks decodes nothing here
-/// twice and waits on a thread or a task of its own.
+/// A runtime of one thread, which only transfers bytes: callers wait on their own thread or task.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     handle: Handle,
-    /// Dropped, it ends the thread.
+    /// Dropping it ends the thread.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -32,9 +31,9 @@ impl Runtime {
         let thread = thread::Builder::new()
             .name("lookaside-providers".to_owned())
             .spawn(move || {
-                // The error is the sender's end, which is what is waited for.
+                // The error means that the sender was dropped, which is the signal to stop.
                 let _ = runtime.block_on(stopped);
-                // A host name that is being looked up is not waited for.
+                // Pending host name lookups are not awaited.
                 runtime.shutdown_background();
             })
             .map_err(Error::provider_thread)?;
@@ -45,9 +44,9 @@ impl Runtime {
         }))
     }
 
-    /// Runs a future wherever its caller is. What it starts, connections and clocks, lives there,
-    /// as long as this does; so a question costs no task, and its answer comes straight from the
-    /// connection to whoever waits for it.
+    /// Polls a future on the caller's thread, in the context of this runtime. Connections and
+    /// timers that it starts run on the runtime's thread; so a query needs no task, and its answer
+    /// goes directly from the connection to the caller.
     pub(crate) async fn within<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         poll_fn(|cx| {
@@ -57,7 +56,7 @@ impl Runtime {
         .await
     }
 
-    /// Starts a future there that nobody waits for.
+    /// Spawns a future on the runtime, without waiting for it.
     pub(crate) fn start_task(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(future);
     }
@@ -67,7 +66,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say; a panic there was reported by its own task.
+            // There is no result; a panic was reported by its own task.
             let _ = thread.join();
         }
     }

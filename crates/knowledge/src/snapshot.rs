@@ -1,54 +1,55 @@
-//! The state of an engine in numbers.
+//! Statistics of an engine.
 
 use std::time::Duration;
 
 use crate::counters::Counts;
 
-/// The state of an engine at one moment, from [`Knowledge::snapshot`](crate::Knowledge::snapshot).
+/// The statistics of an engine at one moment, from
+/// [`Knowledge::snapshot`](crate::Knowledge::snapshot).
 ///
 /// The counts of running sessions are read without stopping them, so they may lag behind each other
 /// by a few lookups.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Number of the tables that are served; the first load is 1.
+    /// The number of the current generation; the first load is 1.
     pub generation: u64,
-    /// Reloads that were taken over.
+    /// Reloads that succeeded.
     pub reload_successes: u64,
-    /// Reloads that failed and left the state as it was.
+    /// Reloads that failed and changed nothing.
     pub reload_failures: u64,
-    /// What the sessions did, by layer.
+    /// The counters of the sessions.
     pub counts: Counts,
-    /// How old the oldest answer was that stood in for one that a provider did not give.
+    /// The maximal age of a stale answer that was returned.
     pub stale_age_max: Duration,
-    /// Sessions that live, idle ones included.
+    /// Open sessions, including idle ones.
     pub session_count: usize,
-    /// Statements that the engine knows.
+    /// Registered statements.
     pub statement_count: usize,
     /// Statements that have a plan and known columns in this generation.
     pub metadata_len: usize,
-    /// Whether answers are kept (`[cache] enabled`).
+    /// Whether answers are cached (`[cache] enabled`).
     pub cache_enabled: bool,
     /// Answers in the shared cache.
     pub l1_len: usize,
-    /// Answers that the shared cache may hold.
+    /// The capacity of the shared cache in answers.
     pub l1_capacity: usize,
-    /// Bytes in the shared cache; small answers count with their share of the room.
+    /// The size of the shared cache in bytes; small answers count with a minimal size.
     pub l1_size: u64,
-    /// Bytes that the shared cache may hold.
+    /// The maximal size of the shared cache in bytes.
     pub l1_size_max: u64,
-    /// Bytes that the caches of all sessions took of those that they may have.
+    /// The size of the caches of all sessions in bytes.
     pub l0_size: u64,
-    /// Bytes that they may have together.
+    /// The maximal size of the caches of all sessions in bytes.
     pub l0_size_max: u64,
-    /// Last good answers of providers, kept for when they give none (`stale_if_error_ms`).
+    /// The number of last good answers of providers, kept as stale answers (`stale_if_error_ms`).
     pub stale_len: usize,
-    /// Bytes of them.
+    /// The size of the last good answers in bytes.
     pub stale_size: u64,
-    /// Bytes that there may be of them.
+    /// The maximal size of the last good answers in bytes.
     pub stale_size_max: u64,
-    /// How long an answer is given out.
+    /// The lifetime of a cached answer.
     pub ttl: Duration,
-    /// Bytes of the SQLite database in memory.
+    /// The size of the SQLite database in memory in bytes.
     pub store_size: u64,
 }

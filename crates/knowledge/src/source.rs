@@ -1,4 +1,4 @@
-//! Where the tables of an engine come from, at its start and at each reload.
+//! The source of the tables of an engine, at its start and at each reload.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,10 +12,10 @@ use crate::file_stamp::FileStamps;
 use crate::load::{LoadReport, Progress, load};
 use crate::store::Store;
 
-/// Says which statements will be asked.
+/// Returns the statements that will be queried.
 pub(crate) type Statements = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
-/// Where tables come from.
+/// The source of tables.
 pub(crate) enum Source {
     /// A configuration and the tables that it names.
     Folder {
@@ -33,11 +33,11 @@ pub(crate) enum Source {
     },
 }
 
-/// What one load brought.
+/// The result of one load.
 pub(crate) struct Loaded {
-    /// The files whose change means that the tables have to be loaded again, before they were read.
+    /// The stamps of the files whose change requires a reload, taken before they were read.
     pub(crate) seen: FileStamps,
-    /// Nothing for a SQLite database.
+    /// `None` for a SQLite database.
     pub(crate) config: Option<Config>,
     pub(crate) cache: CacheConfig,
     pub(crate) local: LocalConfig,
@@ -47,7 +47,7 @@ pub(crate) struct Loaded {
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The variables are left out, they may hold secrets.
+        // The variables are left out, as they may hold secrets.
         match self {
             Self::Folder { path, .. } => f.debug_tuple("Folder").field(path).finish(),
             Self::SqliteFile { path, .. } => f.debug_tuple("SqliteFile").field(path).finish(),
@@ -56,7 +56,7 @@ impl fmt::Debug for Source {
 }
 
 impl Loaded {
-    /// How the bytes for answers are divided.
+    /// The division of the bytes for answers.
     pub(crate) fn cache_bytes(&self) -> CacheBytes {
         let providers = self.config.iter().flat_map(|config| &config.providers);
         let stale = providers.filter(|it| it.stale_if_error.is_some());
@@ -65,7 +65,7 @@ impl Loaded {
 }
 
 impl Source {
-    /// Reads the configuration and loads everything anew.
+    /// Reads the configuration and loads everything.
     pub(crate) fn load(&self, progress: &dyn Progress) -> Result<Loaded> {
         match self {
             Self::Folder {
@@ -85,7 +85,7 @@ impl Source {
         }
     }
 
-    /// The files that a load would read now, as far as the configuration tells.
+    /// The files that a load would read now, as far as the configuration can be read.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         match self {
             Self::Folder {
@@ -95,14 +95,14 @@ impl Source {
                 ..
             } => match open(path, variables, foreign_sections) {
                 Ok(config) => config.watched_files(),
-                // What is wrong with it, the load itself reports.
+                // The load itself reports the error.
                 Err(_) => Vec::new(),
             },
             Self::SqliteFile { path, .. } => vec![path.clone(), wal_of(path)],
         }
     }
 
-    /// Loads what a configuration names that was read already.
+    /// Loads the tables of a configuration that was already read.
     pub(crate) fn load_config(&self, config: Config, progress: &dyn Progress) -> Result<Loaded> {
         let seen = FileStamps::of(config.watched_files());
         let statements = match self {
@@ -137,7 +137,7 @@ fn open(
     Config::open_with(path, &options)
 }
 
-/// Where SQLite keeps what was not yet written into the database file.
+/// The write-ahead log of a SQLite database file.
 fn wal_of(path: &Path) -> PathBuf {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");

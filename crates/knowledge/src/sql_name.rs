@@ -1,10 +1,10 @@
-//! Names in SQL that is made here.
+//! Names in generated SQL.
 
-/// What the names of these indexes begin with. A copy into an embedded PostgreSQL leaves them out:
-/// other statements ask there, and its indexes refuse long texts.
+/// The prefix of the names of generated indexes. A copy into an embedded PostgreSQL leaves these
+/// indexes out: other statements are queried there, and its indexes refuse long texts.
 pub(crate) const INDEX_PREFIX: &str = "lookaside_key_";
 
-/// A name as SQL text, whatever is in it.
+/// Quotes a name for SQL, whatever characters it has.
 pub(crate) fn quote_name(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -1,11 +1,11 @@
-//! SQLite's words as the last cause of an error.
+//! SQLite's message as the last cause of an error.
 
 use std::error::Error;
 use std::ffi::c_int;
 use std::fmt;
 
-/// Shows what SQLite said, once. rusqlite's own error repeats the whole statement, and names a code
-/// behind it ("Error code 1: SQL logic error") that says less than the words before it.
+/// Displays SQLite's message only. rusqlite's own error repeats the whole statement, and appends a
+/// code ("Error code 1: SQL logic error") that tells less than the message.
 #[derive(Debug)]
 pub(crate) struct SqliteError(pub(crate) rusqlite::Error);
 
@@ -25,9 +25,9 @@ impl fmt::Display for SqliteError {
 
 impl Error for SqliteError {}
 
-/// The line and column, counted from 1, of an offset that SQLite gave.
+/// The line and column, counted from 1, of an offset that SQLite reported.
 pub(crate) fn place(sql: &str, offset: c_int) -> Option<String> {
-    // SQLite gives -1 for no place.
+    // SQLite reports -1 for no position.
     let before = sql.get(..usize::try_from(offset).ok()?)?;
     let line = before.matches('\n').count() + 1;
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);

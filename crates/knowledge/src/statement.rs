@@ -1,4 +1,4 @@
-//! Statements, their registry, and parameters on their way to positions.
+//! Statements, their registry, and parameters by name or position.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,14 +10,16 @@ use lookaside_value::{StatementId, Text, Value};
 use crate::Result;
 use crate::error::Error;
 
-/// Statements that one engine knows at most; each has a plan and perhaps an index behind it.
+/// The most statements of one engine; each has a plan and perhaps an index.
 const STATEMENT_COUNT_MAX: usize = 65_536;
 
-/// SQL texts remembered because they were queried as text, without being prepared; texts beyond
-/// that are answered without plan and cache, so that a service can take any number of them.
+/// The most SQL texts that are registered because they were queried as text, without being
+/// prepared; further texts are answered without plan and cache, so that a service can accept any
+/// number of them.
 const AD_HOC_COUNT_MAX: usize = 1024;
 
-/// A prepared statement of one [`Knowledge`](crate::Knowledge); a clone is one counter step.
+/// A prepared statement of one [`Knowledge`](crate::Knowledge); a clone is one increment of a
+/// reference counter.
 ///
 /// It is valid in all sessions and stays valid over reloads.
 #[derive(Clone, Debug)]
@@ -32,8 +34,8 @@ pub(crate) struct StatementInfo {
     pub(crate) params: Box<[Text]>,
     /// Whether the parameters are numbered by their first appearance in the text.
     is_natural: bool,
-    /// How many hold on to it; a reload must not lose it unless it is nobody. A reload that misses a
-    /// step sees it next time, so `Relaxed` is enough.
+    /// The number of users of the statement; a reload may only drop it if there are none. A reload
+    /// that misses a change sees it next time, so `Relaxed` is enough.
     pins: AtomicU64,
 }
 
@@ -55,7 +57,7 @@ impl Statement {
 }
 
 impl StatementInfo {
-    /// A statement that is in no registry; its parameters are those that the scanner found.
+    /// An unregistered statement; its parameters are those that the scanner found.
     pub(crate) fn unregistered(engine: u64, sql: &str, params: Vec<Text>) -> Self {
         Self {
             engine,
@@ -77,7 +79,7 @@ impl StatementInfo {
 
     pub(crate) fn unpin(&self) {
         let step = |pins: u64| Some(pins.saturating_sub(1));
-        // The closure never refuses.
+        // The closure never returns `None`.
         let _ = self
             .pins
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
@@ -177,13 +179,13 @@ impl From<()> for Params<'_> {
 ///
 /// let named = params! {"id" => 5, "name" => "x"};
 /// assert!(matches!(Params::from(&named), Params::Named([_, ("name", _)])));
-/// // None are given as `()`, and this means the same.
+/// // `()` means no parameters, as does this.
 /// assert!(matches!(Params::from(&params! {}), Params::Named([])));
 /// ```
 #[macro_export]
 macro_rules! params {
     () => {{
-        // The type that an empty list does not tell.
+        // The type annotation is needed for an empty list.
         let none: [(&'static str, $crate::Value); 0] = [];
         none
     }};
@@ -192,7 +194,7 @@ macro_rules! params {
     };
 }
 
-/// What a query asks: a prepared statement, or SQL text that is prepared on first use.
+/// The statement of a query: prepared, or a SQL text that is prepared on first use.
 #[derive(Clone, Copy, Debug)]
 pub enum Query<'a> {
     /// SQL text.
@@ -232,13 +234,13 @@ impl<'a> From<&'a Statement> for Query<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     statements: Vec<Statement>,
-    /// The same text may stand here with several orders of its parameters.
+    /// The same text may have several statements, with different orders of its parameters.
     by_text: HashMap<Box<str>, Vec<StatementId>>,
-    /// Statements that came as text.
+    /// Statements that were queried as text.
     ad_hoc_count: usize,
 }
 
-/// How a statement comes into the registry.
+/// How a statement was registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Prepared,
@@ -246,23 +248,23 @@ pub(crate) enum Origin {
     AdHoc,
 }
 
-/// What the registry says to a text that it does not know.
+/// Whether the registry admits a new text.
 pub(crate) enum Admission {
     /// There is room for it.
     Room,
-    /// No more texts are taken without being prepared.
+    /// No more texts are admitted without being prepared.
     AdHocFull,
 }
 
 impl Registry {
-    /// The statement of that text with its parameters in that order.
+    /// The statement with this text and its parameters in this order.
     pub(crate) fn find(&self, sql: &str, params: &[Text]) -> Option<&Statement> {
         self.of_text(sql)
             .find(|statement| statement.params() == params)
     }
 
-    /// The statement of that text with its parameters in the order of their first appearance,
-    /// which is what a text with values by position means.
+    /// The statement with this text and its parameters in the order of their first appearance, as
+    /// used for values by position.
     pub(crate) fn find_text(&self, sql: &str) -> Option<&Statement> {
         self.of_text(sql).find(|statement| statement.0.is_natural)
     }
@@ -281,8 +283,8 @@ impl Registry {
         }
     }
 
-    /// The statement of that text and parameters, which is added if it is not there; `natural` are
-    /// its parameters in the order of their first appearance.
+    /// The statement with this text and parameters, added if it is missing; `natural` are its
+    /// parameters in the order of their first appearance.
     pub(crate) fn add(
         &mut self,
         engine: u64,
@@ -323,7 +325,7 @@ impl Registry {
         self.statements.len()
     }
 
-    /// The statements that a reload must not lose.
+    /// The statements that a reload must not drop.
     pub(crate) fn pinned(&self) -> Vec<Statement> {
         let statements = self.statements.iter();
         statements

@@ -1,4 +1,4 @@
-//! Why statements and parameters are refused, in words.
+//! Errors of statements and parameters.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::provider::Names;
 use crate::scan::Dialect;
 use crate::sqlite_error;
 
-/// Characters of a statement that a message shows.
+/// The most characters of a statement that a message shows.
 const SQL_SHOWN_MAX: usize = 80;
 
 impl Error {
@@ -20,7 +20,7 @@ impl Error {
         )
     }
 
-    /// A statement that would change something, in the words of who would have to do it.
+    /// A statement that is not a query; the message tells how data is changed in its database.
     pub(crate) fn not_a_query(sql: &str, dialect: Dialect) -> Self {
         let instead = match dialect {
             Dialect::Sqlite => "tables change by their data files and a reload",
@@ -43,7 +43,7 @@ impl Error {
         Self::new(ErrorKind::Refused, message)
     }
 
-    /// A statement begins with a word that begins nothing in SQL, and perhaps was meant as another.
+    /// A statement that begins with an unknown word, perhaps a misspelling of another.
     pub(crate) fn unknown_beginning(sql: &str, word: &str, meant: Option<&str>) -> Self {
         let hint = match meant {
             Some(meant) => format!("did you mean `{meant}`?"),
@@ -140,18 +140,19 @@ impl Error {
         Self::new(ErrorKind::Refused, message)
     }
 
-    /// A statement reads from a provider that there is not.
+    /// A statement that reads from a provider that does not exist.
     pub(crate) fn provider_unknown(sql: &str, prefix: &str, names: &Names) -> Self {
         let message = format!("statement `{}`: {}", shown(sql), names.instead_of(prefix));
         Self::new(ErrorKind::Refused, message)
     }
 
-    /// There is no other database of that name.
+    /// There is no provider with this name.
     pub(crate) fn no_provider(name: &str, names: &Names) -> Self {
         Self::new(ErrorKind::Refused, names.instead_of(name))
     }
 
-    /// A statement reads tables of two databases: each a table and the name of its provider.
+    /// A statement that reads tables of two databases; `first` and `second` are a table and the
+    /// name of its provider.
     pub(crate) fn mixed(sql: &str, first: (&str, &str), second: (&str, &str)) -> Self {
         let message = format!(
             "statement `{}`: `{}` is in `{}` and `{}` in `{}`, and one statement reads one \
@@ -165,7 +166,7 @@ impl Error {
         Self::new(ErrorKind::Refused, message)
     }
 
-    /// A statement that ran longer than it may.
+    /// A statement that exceeded its time limit.
     pub(crate) fn query_timeout(sql: &str, limit: Duration) -> Self {
         let message = format!(
             "statement `{}`: SQLite gave no answer in {limit:?}, which is the query_timeout_ms of \
@@ -175,7 +176,7 @@ impl Error {
         Self::new(ErrorKind::LimitReached, message).of_query_timeout(limit)
     }
 
-    /// A statement whose caller gave up.
+    /// A statement whose query was cancelled.
     pub(crate) fn query_cancelled(sql: &str) -> Self {
         let message = format!("statement `{}`: cancelled before its answer", shown(sql));
         Self::new(ErrorKind::Cancelled, message)
@@ -186,7 +187,7 @@ impl Error {
         Self::statement_with_hint(sql, source, None)
     }
 
-    /// The same, with what the statement could have meant.
+    /// As [`Self::statement`], with a hint.
     pub(crate) fn statement_with_hint(
         sql: &str,
         source: rusqlite::Error,
@@ -198,7 +199,7 @@ impl Error {
         {
             return Self::not_a_query(sql, Dialect::Sqlite);
         }
-        // SQLite's own words, which say it all: rusqlite adds the whole statement and a number.
+        // SQLite's own message is complete: rusqlite adds the whole statement and a code.
         let (reason, place) = match &source {
             rusqlite::Error::SqlInputError {
                 msg, sql, offset, ..
@@ -220,7 +221,7 @@ impl Error {
     }
 }
 
-/// Where an offset is in a statement that a message does not show as it is.
+/// The position of an offset in a statement that a message does not show unchanged.
 fn place_in(sql: &str, offset: std::ffi::c_int) -> Option<String> {
     match shown(sql) == sql {
         true => None,

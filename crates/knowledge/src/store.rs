@@ -1,9 +1,9 @@
 //! A sealed SQLite database in memory, read by many connections.
 //!
-//! One generation of the tables is one store. It lives in SQLite's `memdb` file system under a name
-//! that only this process knows: every connection of the process that opens the name sees the same
-//! pages, nothing is copied per thread, and the pages go when the last connection closes. The
-//! store's own connection stays open as long as the store does.
+//! One generation of the tables is one store. It is in SQLite's `memdb` file system under a name
+//! that is unique in this process: every connection of the process that opens the name sees the
+//! same pages, nothing is copied per thread, and the pages are freed when the last connection
+//! closes. The store's own connection stays open as long as the store exists.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -15,28 +15,29 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::Error;
 use crate::{Result, functions};
 
-/// Page cache of a reader in KiB. The database itself is in memory, so a miss is a copy of one
-/// page; this holds the upper levels of the indexes, which every lookup walks.
+/// The page cache of a reader in KiB. The database itself is in memory, so a miss is a copy of one
+/// page; the cache holds the upper levels of the indexes, which every lookup traverses.
 const READER_CACHE_SIZE_KIB: i64 = 8 * 1024;
 
-/// Prepared statements that a reader keeps for [`Connection::prepare_cached`].
+/// The number of prepared statements that a reader keeps for [`Connection::prepare_cached`].
 const READER_STATEMENT_COUNT_MAX: usize = 256;
 
-/// Numbers the stores of this process; uniqueness is all that is needed, so `Relaxed` is enough.
+/// Numbers the stores of this process; the numbers only have to be unique, so `Relaxed` is enough.
 static STORE_COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes of a page. Larger ones load faster, and a reader copies a whole page on a cache miss.
+/// The page size in bytes. Larger pages load faster, but a reader copies a whole page on a cache
+/// miss.
 const PAGE_SIZE: i64 = 4096;
 
 /// Page cache of the loading connection in KiB: the pages that a batch of inserts touches.
 const LOADING_CACHE_SIZE_KIB: i64 = 64 * 1024;
 
-/// Whether a failed statement can be undone while a store is filled.
+/// Whether a failed statement can be rolled back while a store is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undo {
-    /// No: the first failure throws the store away.
+    /// No: the first failure discards the store.
     Never,
-    /// Yes, because the load goes on after it.
+    /// Yes, because the load continues after it.
     Statement,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct StoreBuilder {
     connection: Connection,
 }
 
-/// A database that only answers.
+/// A sealed database, which is read-only.
 pub(crate) struct Store {
     uri: String,
     /// Keeps the database alive; it is locked when pages are counted, never to answer lookups.
@@ -73,9 +74,9 @@ impl StoreBuilder {
         Ok(Self { uri, connection })
     }
 
-    /// Makes the connection fast at filling; nothing here has to survive a crash.
+    /// Tunes the connection for fast inserts; nothing has to survive a crash.
     pub(crate) fn tune_for_loading(&self, undo: Undo) -> Result<()> {
-        // Without a journal a failed statement may leave half of its work.
+        // Without a journal, a failed statement may leave partial changes.
         let journal_mode = match undo {
             Undo::Never => "off",
             Undo::Statement => "memory",
@@ -96,10 +97,10 @@ impl StoreBuilder {
         &self.connection
     }
 
-    /// Ends the filling.
+    /// Ends the filling; the database is read-only from now on.
     pub(crate) fn seal(self) -> Result<Store> {
         let Self { uri, connection } = self;
-        // The cache held copies of pages that are in the database.
+        // The page cache only held copies of pages of the database.
         connection
             .execute_batch("pragma shrink_memory")
             .map_err(|source| Error::sqlite("sealing a store", source))?;
@@ -111,7 +112,7 @@ impl StoreBuilder {
 }
 
 impl Store {
-    /// A copy of a SQLite database file as it is now.
+    /// A copy of the current state of a SQLite database file.
     pub(crate) fn copy_of_sqlite_file(path: &Path) -> Result<Self> {
         let builder = StoreBuilder::new()?;
         let doing = || format!("{}: copying the SQLite database", path.display());
@@ -124,10 +125,10 @@ impl Store {
         builder.seal()
     }
 
-    /// A connection that reads this store and nothing else, with our functions.
+    /// A connection that can only read this store, with the engine's functions.
     ///
-    /// It holds a read transaction open for good: the store never changes, and taking and dropping
-    /// the lock for each statement would be most of the price of a lookup. Do not end it.
+    /// It keeps a read transaction open: the store never changes, and acquiring and releasing the
+    /// lock for each statement would be most of the cost of a lookup. Do not end it.
     pub(crate) fn reader(&self) -> Result<Connection> {
         self.open_reader()
             .map_err(|source| Error::sqlite("opening a reader of the store", source))
@@ -149,7 +150,7 @@ impl Store {
         Ok(connection)
     }
 
-    /// Bytes that the database occupies.
+    /// The size of the database in bytes.
     pub(crate) fn size(&self) -> Result<u64> {
         let connection = self
             .connection
@@ -166,11 +167,11 @@ impl Store {
     }
 }
 
-/// Lets a reader prepare what reads and refuses the rest: attaching files, ending the transaction,
-/// changing settings. It is asked when a statement is prepared, not when it runs.
+/// Lets a reader prepare read-only statements and refuses all others: attaching files, ending the
+/// transaction, changing settings. SQLite calls it when a statement is prepared, not when it runs.
 fn only_reading(context: AuthContext<'_>) -> Authorization {
     match context.action {
-        // It gives addresses in memory of the process.
+        // It reveals memory addresses of the process.
         AuthAction::Function { function_name }
             if function_name.eq_ignore_ascii_case("fts3_tokenizer") =>
         {

@@ -1,4 +1,4 @@
-//! What an engine tells about itself while it runs.
+//! Telemetry of a running engine.
 
 use std::fmt::Debug;
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -11,39 +11,39 @@ use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
 use crate::remote::ProviderStatus;
 use crate::snapshot::Snapshot;
 
-/// Hears what an engine does. Each method does nothing unless it is written.
+/// A listener for events of an engine. By default, each method does nothing.
 ///
-/// The methods run on the threads that look up, between two lookups: they must be quick and must
-/// not call back into the engine. Lookups that a native plan answers are not told one by one; the
-/// [`Snapshot`] counts them. Without a telemetry an engine reads no clock and calls nothing.
+/// The methods run on the threads that do lookups, between two lookups: they must be quick and must
+/// not call back into the engine. Lookups that a native plan answers are not reported individually;
+/// the [`Snapshot`] counts them. Without telemetry, an engine does not read the clock for it.
 pub trait Telemetry: Debug + Send + Sync {
-    /// A layer was asked.
+    /// A cache layer was searched.
     fn on_cache(&self, layer: Layer, outcome: CacheOutcome) {
         let _ = (layer, outcome);
     }
 
-    /// The tables were loaded again, or could not be.
+    /// A reload succeeded or failed.
     fn on_reload(&self, outcome: Outcome, elapsed: Duration) {
         let _ = (outcome, elapsed);
     }
 
-    /// A database answered a query, or did not.
+    /// A query of a database succeeded or failed.
     fn on_query(&self, kind: QueryKind, outcome: Outcome, elapsed: Duration) {
         let _ = (kind, outcome, elapsed);
     }
 
-    /// So many queries went to a provider at once, and were answered or failed.
+    /// A flight of `query_count` queries to a provider was answered or failed.
     fn on_flight(&self, provider: &str, query_count: usize, elapsed: Duration) {
         let _ = (provider, query_count, elapsed);
     }
 
-    /// A provider failed, and its last good answer, which is so old, was given out.
+    /// A provider failed, and its last good answer, of this age, was returned.
     fn on_stale(&self, provider: &str, age: Duration) {
         let _ = (provider, age);
     }
 }
 
-/// What the counters tell that are none of [`Counts`].
+/// The descriptions of the counters that are not in [`Counts`].
 const COUNTERS: [(&str, &str); 7] = [
     (
         "lookaside_reloads_total",
@@ -149,8 +149,8 @@ const HISTOGRAMS: [(&str, &str); 5] = [
 /// | `lookaside_flight_seconds`, `lookaside_flight_queries` | histogram | `provider` |
 /// | `lookaside_stale_answer_age_seconds` | histogram | `provider` |
 ///
-/// What happens at every lookup is counted by the sessions and published by
-/// [`Self::publish`], so that no lookup waits for a metric:
+/// Events of every lookup are counted by the sessions and published by [`Self::publish`], so that
+/// no lookup waits for a metric:
 ///
 /// | metric | kind | labels |
 /// | --- | --- | --- |
@@ -186,7 +186,7 @@ struct FlightHistograms {
 }
 
 impl MetricsTelemetry {
-    /// Says what each metric tells, to the recorder that is installed; once, before it is read.
+    /// Describes each metric to the installed recorder; call it once, before the metrics are read.
     pub fn describe() {
         for (name, text) in Counts::described() {
             metrics::describe_counter!(format!("lookaside_{name}_total"), text);
@@ -202,7 +202,7 @@ impl MetricsTelemetry {
         }
     }
 
-    /// Publishes the numbers of a snapshot; call it before the exporter is read, or on a timer.
+    /// Publishes the numbers of a snapshot; call it before the exporter reads them, or on a timer.
     pub fn publish(snapshot: &Snapshot) {
         for (name, count) in snapshot.counts.named() {
             metrics::counter!(format!("lookaside_{name}_total")).absolute(count);
@@ -229,7 +229,7 @@ impl MetricsTelemetry {
         }
     }
 
-    /// Publishes how the connections of providers are; as [`Self::publish`].
+    /// Publishes the state of the connections of providers, like [`Self::publish`].
     pub fn publish_pools(providers: &[ProviderStatus]) {
         for ProviderStatus { name, pool, .. } in providers {
             let busy_count = pool.connection_count.saturating_sub(pool.idle_count);

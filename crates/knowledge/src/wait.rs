@@ -1,4 +1,4 @@
-//! Waiting for a future on a thread that runs no executor, or that runs one and may not be told.
+//! Waiting for a future on any thread, whether or not it runs an executor.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -10,7 +10,7 @@ use tokio::task::unconstrained;
 
 use crate::cancel::{CANCEL_CHECK_INTERVAL, CancelHandle};
 
-/// The outputs of futures that all go on at once, in their order.
+/// Runs futures concurrently and returns their outputs in order.
 pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
     let mut outputs: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();
@@ -44,7 +44,8 @@ thread_local! {
     static WAKER: Waker = Arc::new(Unpark(thread::current())).into();
 }
 
-/// Runs a future to its end, asleep while it waits. What it waits for must go on elsewhere.
+/// Runs a future to completion, parking the thread while it waits. Its progress must not depend on
+/// this thread.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let output = run(future, || {
         thread::park();
@@ -53,7 +54,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     output.expect("this wait cannot be cancelled")
 }
 
-/// As [`block_on`], until the caller cancels: then the future is dropped, and there is no output.
+/// As [`block_on`], unless the caller cancels: then the future is dropped and `None` is returned.
 pub(crate) fn block_on_unless<T>(
     cancel: &CancelHandle,
     future: impl Future<Output = T>,
@@ -64,11 +65,11 @@ pub(crate) fn block_on_unless<T>(
     })
 }
 
-/// Polls a future until it is ready, or until `sleep`, which is called in between, says that there
-/// is nothing left to wait for.
+/// Polls a future until it is ready, or until `sleep`, which is called in between, returns that
+/// waiting should end.
 fn run<T>(future: impl Future<Output = T>, sleep: impl Fn() -> bool) -> Option<T> {
-    // On a thread of tokio's, its futures would soon ask for a turn of somebody else, which does not
-    // come before this returns.
+    // On a tokio thread, tokio's futures would exhaust their cooperative budget and return pending
+    // forever, as the task does not yield before this returns.
     let mut future = pin!(unconstrained(future));
     WAKER.with(|waker| {
         let mut context = Context::from_waker(waker);
@@ -76,8 +77,8 @@ fn run<T>(future: impl Future<Output = T>, sleep: impl Fn() -> bool) -> Option<T
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return Some(output);
             }
-            // A wake-up that came before makes this return at once; one for another future that
-            // this thread waited for before costs a needless look.
+            // An earlier wake-up makes this return at once; a stale one, for a future that this
+            // thread waited for before, costs one unneeded poll.
             if sleep() {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! A warm lookup allocates nothing. This binary is apart because it counts every allocation.
+//! A warm lookup allocates nothing. This is a separate binary because it counts every allocation.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -72,7 +72,7 @@ fn warm_lookups_do_not_allocate() {
         check(&mut session, &statement, keys, 0);
     }
 
-    // The counter counts: a query allocates its rows.
+    // Checks that the counter works: a query allocates its rows.
     let statement = session
         .prepare("select name from t where lo + 0 = :x")
         .unwrap();

@@ -1,9 +1,10 @@
-//! A cache whose heap is bounded: what its entries keep alive, and the slots that hold them.
+//! A cache with bounded heap usage: of its entries and of the slots that hold them.
 //!
 //! quick_cache bounds a sum of weights. The weight of an entry here is the heap of its key and its
-//! value, and its share of the slots. Slots grow by doubling, are never given back, and evicted keys
-//! occupy some of them for a while, so the share is only right on average: now and then the slots
-//! are counted, and what they take beyond their share is taken from the room of the entries.
+//! value, and its share of the slots. Slots grow by doubling, are never freed, and evicted keys
+//! occupy some of them for a while, so the share is only right on average. The slots are therefore
+//! counted from time to time, and what they take beyond their share is deducted from the capacity
+//! for entries.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,29 +14,28 @@ use quick_cache::{OptionsBuilder, Weighter};
 
 use super::{Key, KeyRef, Prehashed};
 
-/// The part of the room that quick_cache keeps for entries asked for more than once; its default,
-/// named because no single entry may weigh more than that.
+/// The part of the capacity that quick_cache reserves for entries used more than once; its default,
+/// repeated here because no single entry may weigh more than that.
 const HOT_PERCENT: u64 = 97;
 
-/// Keys that were evicted and are remembered, for each entry that there is room for; quick_cache's
-/// default.
+/// The number of evicted keys that are remembered per entry of the capacity; quick_cache's default.
 const GHOSTS_PER_ENTRY: f64 = 0.5;
 
 /// Bytes of a slot beside key and value: two links, the state, and padding.
 const SLOT_LINKS_SIZE: usize = 16;
 
-/// Bytes of the hash table for each slot: five a bucket, of which 44 to 88 % are used.
+/// Bytes of the hash table for each slot: five per bucket, of which 44 to 88 % are used.
 const BUCKET_SIZE: usize = 8;
 
-/// The least that the heap of an entry is: a set of rows.
+/// The minimal heap size of an entry: a set of rows.
 const ENTRY_SIZE_MIN: u64 = 64;
 
-/// Insertions after which the slots are counted again. Until then, they grow by less than any bound
-/// is exact.
+/// Insertions after which the slots are counted again. Until then, they grow by less than the
+/// precision of the bound.
 const COUNT_EVERY: u64 = 64;
 
-/// Heap that a piece of `size` bytes takes: allocators round up to sizes of their own, an eighth
-/// above at most, and less on average.
+/// The heap size of an allocation of `size` bytes: allocators round up to size classes, by at most
+/// an eighth, and less on average.
 pub(crate) fn allocated(size: usize) -> usize {
     match size {
         0 => 0,
@@ -43,16 +43,16 @@ pub(crate) fn allocated(size: usize) -> usize {
     }
 }
 
-/// Heap of a value; text that others share counts in full, as they may let go of it first.
+/// The heap size of a value; shared text counts in full, as the other owners may drop it first.
 pub(crate) fn value_size(value: &Value) -> usize {
     allocated(value.heap_size())
 }
 
-/// Heap of rows without the names of their columns, which all answers of a statement share.
+/// The heap size of rows without the column names, which all answers of a statement share.
 pub(crate) fn rows_size(rows: &RowSet) -> usize {
     let width = rows.columns().len();
     let values: usize = rows.iter().flatten().map(value_size).sum();
-    // A single value is in the set itself.
+    // A single value is stored in the set itself.
     let own = match (rows.len(), width) {
         (1, 1) => 0,
         (len, width) => allocated(len * width * size_of::<Value>()),
@@ -60,7 +60,7 @@ pub(crate) fn rows_size(rows: &RowSet) -> usize {
     ENTRY_SIZE_MIN as usize + own + values
 }
 
-/// What a value keeps alive.
+/// The heap size of a cache entry.
 pub(crate) trait HeapSize {
     /// Bytes on the heap of the value and its key.
     fn heap_size(&self) -> u64;
@@ -68,8 +68,8 @@ pub(crate) trait HeapSize {
 
 pub(super) type Lifecycle<V> = DefaultLifecycle<Key, V>;
 
-/// An entry weighs its bytes, but never less than its share of the room when all entries are equal.
-/// One bound on the weight so bounds the entries as well as the bytes.
+/// An entry weighs its bytes, but at least the capacity in bytes divided by the capacity in
+/// entries. A single bound on the weight thus bounds the number of entries as well as the bytes.
 #[derive(Clone, Debug)]
 pub(super) struct WeightOf {
     weight_min: u64,
@@ -88,7 +88,8 @@ pub(crate) struct BoundedCache<V: HeapSize + Clone> {
     pub(super) cache: Cache<Key, V, WeightOf, Prehashed, Lifecycle<V>>,
     capacity: usize,
     slot_size: u64,
-    // Relaxed throughout: the numbers order nothing, and one that is a moment late does no harm.
+    // Relaxed throughout: the numbers do not order other accesses, and a slightly stale one does no
+    // harm.
     size_max: AtomicU64,
     insert_count: AtomicU64,
 }
@@ -96,8 +97,8 @@ pub(crate) struct BoundedCache<V: HeapSize + Clone> {
 impl<V: HeapSize + Clone> BoundedCache<V> {
     pub(crate) fn new(capacity: usize, size_max: u64) -> Self {
         let slot = size_of::<Key>() + size_of::<V>() + SLOT_LINKS_SIZE + BUCKET_SIZE;
-        // Those of evicted keys come on top, and a vector that doubled is three quarters full on
-        // average.
+        // Evicted keys occupy slots too, and a vector that grows by doubling is three quarters full
+        // on average.
         let slot_size = (slot as f64 * (1.0 + GHOSTS_PER_ENTRY) / 0.75) as u64;
         let count_max = size_max / (slot_size + ENTRY_SIZE_MIN);
         let capacity = capacity.min(usize::try_from(count_max).unwrap_or(usize::MAX));
@@ -130,7 +131,7 @@ impl<V: HeapSize + Clone> BoundedCache<V> {
         self.cache.get(key)
     }
 
-    /// Keeps an entry, in place of an older one of the same key.
+    /// Inserts an entry, replacing an older one with the same key.
     pub(crate) fn insert(&self, key: Key, value: V) {
         self.cache.insert(key, value);
         self.note_insert();
@@ -141,29 +142,29 @@ impl<V: HeapSize + Clone> BoundedCache<V> {
         self.cache.len()
     }
 
-    /// How many entries there may be.
+    /// The maximal number of entries.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Bytes of the entries; small ones count with their share of the room.
+    /// The weight of all entries in bytes; small entries count as the minimal weight.
     pub(crate) fn weight(&self) -> u64 {
         self.cache.weight()
     }
 
-    /// How many bytes there may be.
+    /// The maximal number of bytes.
     pub(crate) fn size_max(&self) -> u64 {
         self.size_max.load(Ordering::Relaxed)
     }
 
-    /// Changes the bound; entries that are beyond it go.
+    /// Changes the bound and evicts entries that exceed it.
     pub(crate) fn set_size_max(&self, size_max: u64) {
         if self.size_max.swap(size_max, Ordering::Relaxed) != size_max {
             self.count_slots();
         }
     }
 
-    /// Notes that an entry was put in.
+    /// Counts an insertion.
     #[inline]
     pub(crate) fn note_insert(&self) {
         if self.insert_count.fetch_add(1, Ordering::Relaxed) % COUNT_EVERY == COUNT_EVERY - 1 {
@@ -171,19 +172,19 @@ impl<V: HeapSize + Clone> BoundedCache<V> {
         }
     }
 
-    /// Leaves the entries the room that their slots do not take.
+    /// Reduces the capacity for entries by what the slots take beyond their share.
     #[cold]
     fn count_slots(&self) {
         let used = self.cache.memory_used();
         let slot = size_of::<Key>() + size_of::<V>() + SLOT_LINKS_SIZE;
         let shard_count = self.cache.num_shards();
-        // What a vector holds of slots is the next power of two.
+        // The capacity of a vector of slots is the next power of two.
         let slot_count = (used.entries / slot / shard_count).next_power_of_two() * shard_count;
         let slots_size = (slot_count * slot + used.map) as u64;
         let size_max = self.size_max();
         let excess = slots_size.saturating_sub(self.slot_size * self.len() as u64);
         let room = size_max.saturating_sub(excess).max(size_max / 8);
-        // Each change takes all locks, so not for a little.
+        // Each change takes all locks, so small differences are ignored.
         if room.abs_diff(self.cache.capacity()) > size_max / 64 {
             self.cache.set_capacity(room);
         }

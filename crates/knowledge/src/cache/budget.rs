@@ -1,10 +1,10 @@
-//! The bytes that the caches of all sessions may have together.
+//! The byte budget that the caches of all sessions share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The part of the bytes that the last good answers of providers may have together, if there are
-/// providers that keep them.
+/// The share of the bytes for the last good answers of all providers, if there are providers that
+/// keep them.
 const STALE_PERCENT: u64 = 40;
 
 /// How `capacity_bytes` of `[cache]` is divided.
@@ -17,7 +17,8 @@ pub(crate) struct CacheBytes {
 }
 
 impl CacheBytes {
-    /// The parts of so many bytes, where so many providers keep their last good answers.
+    /// Divides `size_max` bytes, where `stale_provider_count` providers keep their last good
+    /// answers.
     pub(crate) fn of(size_max: u64, stale_provider_count: usize) -> Self {
         let stale = match stale_provider_count {
             0 => 0,
@@ -30,30 +31,30 @@ impl CacheBytes {
     }
 }
 
-/// What one session takes at once, at most: so few that a session seldom meets the others at the
+/// The most bytes that a session takes at once: enough that sessions rarely contend for the
 /// counter.
 const GRAIN_MAX: u64 = 64 << 10;
 
-/// A session has no more than that, however few there are.
+/// The most bytes of one session, however few sessions there are.
 const SHARE_MAX: u64 = 40 << 20;
 
-/// The bytes that sessions took of those that there are.
+/// The budget of the sessions: how many bytes there are and how many are taken.
 ///
-/// Relaxed throughout: the counters order nothing, and are exact by themselves.
+/// Relaxed throughout: the counters do not order other accesses, and each is exact by itself.
 #[derive(Debug)]
 pub(crate) struct LocalBudget {
     size_max: u64,
     taken: AtomicU64,
-    /// Sessions that want some.
+    /// The number of sessions that use the budget.
     session_count: AtomicU64,
 }
 
-/// What one session took; given back when it is dropped.
+/// The bytes that one session has taken; returned when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     budget: Arc<LocalBudget>,
     taken: u64,
-    /// What a session may take when there are so many.
+    /// The bytes that one session may take when there are `session_count` sessions.
     share: u64,
     session_count: u64,
 }
@@ -67,17 +68,17 @@ impl LocalBudget {
         }
     }
 
-    /// Bytes that sessions took.
+    /// The bytes that sessions have taken.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// How many there are.
+    /// The size of the budget.
     pub(crate) fn size_max(&self) -> u64 {
         self.size_max
     }
 
-    /// Takes so many more, if there are.
+    /// Takes `size` more bytes, if there are enough.
     fn take(&self, size: u64) -> bool {
         let more = |taken: u64| Some(taken + size).filter(|taken| *taken <= self.size_max);
         self.taken
@@ -87,7 +88,7 @@ impl LocalBudget {
 }
 
 impl Allowance {
-    /// Nothing yet, for one more session.
+    /// An empty allowance for one more session.
     pub(crate) fn new(budget: Arc<LocalBudget>) -> Self {
         budget.session_count.fetch_add(1, Ordering::Relaxed);
         Self {
@@ -98,11 +99,11 @@ impl Allowance {
         }
     }
 
-    /// What the session may take: an equal part of all.
+    /// The bytes that the session may take: an equal part of the budget.
     #[inline]
     pub(crate) fn share(&mut self) -> u64 {
         let session_count = self.budget.session_count.load(Ordering::Relaxed);
-        // A division for each entry would be the most expensive part of putting it in.
+        // A division for each entry would be the most expensive part of the insertion.
         if session_count != self.session_count {
             self.session_count = session_count;
             self.share = (self.budget.size_max / session_count.max(1)).min(SHARE_MAX);
@@ -110,7 +111,7 @@ impl Allowance {
         self.share
     }
 
-    /// Whether the session has so many bytes, if need be after taking more.
+    /// Whether the session has `size` bytes, taking more if needed.
     #[inline]
     pub(crate) fn covers(&mut self, size: u64) -> bool {
         size <= self.taken || self.grow(size)
@@ -131,12 +132,12 @@ impl Allowance {
         is_taken
     }
 
-    /// What the session took.
+    /// The bytes that the session has taken.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Keeps no more than so many bytes.
+    /// Returns all but `size` bytes to the budget.
     pub(crate) fn shrink(&mut self, size: u64) {
         if let Some(given) = self.taken.checked_sub(size) {
             self.budget.taken.fetch_sub(given, Ordering::Relaxed);
@@ -144,7 +145,7 @@ impl Allowance {
         }
     }
 
-    /// Whether the session took more than it may by now.
+    /// Whether the session has taken more than its current share.
     #[inline]
     pub(crate) fn is_beyond_share(&mut self) -> bool {
         self.taken > self.share()

@@ -6,13 +6,13 @@ use quick_cache::unsync::{Cache, DefaultLifecycle};
 use super::{Entry, Key, KeyRef, Prehashed};
 use crate::clock::Ticks;
 
-/// Entries that a cache keeps unless it is told otherwise.
+/// The default capacity in entries.
 const CAPACITY: usize = 100;
 
-/// Answers that one caller keeps, for [`Policy::CallScope`](crate::Policy::CallScope).
+/// A cache that is owned by one caller, for [`Policy::CallScope`](crate::Policy::CallScope).
 ///
 /// It has no lock and may be used with any statement of one engine; used with another engine, or
-/// after a reload, it starts empty. Its scope is its life: [`Self::clear`] begins a new one.
+/// after a reload, it starts empty. Its scope is its lifetime: [`Self::clear`] begins a new one.
 #[derive(Debug)]
 pub struct CallCache {
     cache: Cache<Key, Entry, UnitWeighter, Prehashed, DefaultLifecycle<Key, Entry>>,
@@ -27,7 +27,7 @@ impl CallCache {
         Self::with_capacity(CAPACITY)
     }
 
-    /// A cache of so many answers, at least one.
+    /// A cache of `capacity` answers, at least one.
     pub fn with_capacity(capacity: usize) -> Self {
         let capacity = capacity.max(1);
         Self {
@@ -48,17 +48,17 @@ impl CallCache {
         self.cache.len()
     }
 
-    /// Whether there is no answer.
+    /// Whether there are no answers.
     pub fn is_empty(&self) -> bool {
         self.cache.is_empty()
     }
 
-    /// Forgets all answers.
+    /// Removes all answers.
     pub fn clear(&mut self) {
         self.cache.clear();
     }
 
-    /// Forgets all answers that come from elsewhere.
+    /// Removes all answers if they come from another engine or generation.
     pub(crate) fn enter(&mut self, engine: u64, generation: u64) {
         let origin = Some((engine, generation));
         if self.origin != origin {
@@ -67,7 +67,7 @@ impl CallCache {
         }
     }
 
-    /// How many answers there may be.
+    /// The maximal number of answers.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -77,7 +77,7 @@ impl CallCache {
         self.cache.get(key).filter(|entry| entry.is_fresh(now))
     }
 
-    /// Keeps an entry, in place of an older one of the same key.
+    /// Inserts an entry, replacing an older one with the same key.
     pub(crate) fn insert(&mut self, key: Key, entry: Entry) {
         self.cache.insert(key, entry);
     }

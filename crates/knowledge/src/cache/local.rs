@@ -1,4 +1,4 @@
-//! L0: the answers that one session gave last, without locks and without shared counters.
+//! L0: the most recent answers of one session, without locks and without shared counters.
 
 use std::sync::Arc;
 
@@ -7,42 +7,43 @@ use super::{Entry, Key, KeyRef, LocalBudget};
 use crate::clock::Ticks;
 
 /// Sets of two entries each at first: 256 KiB of slots, made at the first entry. Measured over
-/// Zipf-distributed keys (`examples/lookup.rs`): half as many cost a fifth more a lookup, and more
-/// of them leave the core's cache, which one question after the other waits for.
+/// Zipf-distributed keys (`examples/lookup.rs`): half as many sets cost a fifth more per lookup,
+/// and more sets do not fit in the core's cache, which every single lookup waits for.
 const SET_COUNT: usize = 2048;
 
-/// To so many sets [`LocalCache::widen`] goes: 8 MiB of slots.
+/// The limit of [`LocalCache::widen`]: 8 MiB of slots.
 const SET_COUNT_MAX: usize = 1 << 16;
 
-/// So few slots a cache has where little memory is left, or none.
+/// The least number of slots: a cache for which less memory is left has none.
 const SLOT_COUNT_MIN: usize = 64;
 
 /// Larger answers stay in the shared layer only.
 const ENTRY_SIZE_MAX: u32 = 4 * 1024;
 
-/// One in so many answers takes the place of another one. Keys that are asked for often get in
-/// soon, and the long tail of the others does not wash them out: over Zipf-distributed keys, that
-/// gives more hits than taking in each answer, and spares a miss of the core's cache for each
-/// answer that is not displaced.
+/// If a set is full, one answer in this many replaces an entry. Keys that are looked up often are
+/// admitted soon, and the long tail of the others does not evict them: over Zipf-distributed keys,
+/// that gives more hits than admitting each answer, and avoids a miss of the core's cache for each
+/// answer that is not replaced.
 const ADMIT_ONE_IN: u32 = 8;
 
-/// A two-way set-associative cache: an entry may stand in one of two slots, that which was put in
-/// or [found](LocalCache::find) last first.
+/// A two-way set-associative cache: an entry is in one of two slots; the one inserted or
+/// [found](LocalCache::find) last comes first.
 #[derive(Debug)]
 pub(crate) struct LocalCache {
-    /// Empty until the first entry: a session whose statements all have native plans needs none.
+    /// Empty until the first entry: a session whose statements all have native plans needs no
+    /// slots.
     slots: Box<[Option<Slot>]>,
-    /// Bytes that the entries in them keep alive.
+    /// The heap size of the entries in bytes.
     size: u64,
-    /// Where the bytes come from, for slots and entries; taken when the first entry comes. Nothing
-    /// where answers are not kept.
+    /// The budget for slots and entries; first used when the first entry is inserted. `None` if
+    /// answers are not cached.
     budget: Option<Arc<LocalBudget>>,
     allowance: Option<Allowance>,
-    /// The slot that is emptied next, when the bytes are more than they may be.
+    /// The slot that is emptied next when the size exceeds the limit.
     hand: usize,
-    /// State of the generator that chooses whom to admit; never 0.
+    /// State of the random generator for admission; never 0.
     dice: u32,
-    /// Newcomers that found a set full since the slots were made.
+    /// The number of new entries that found their set full since the slots were made.
     crowd: usize,
 }
 
@@ -56,7 +57,7 @@ struct Slot {
 
 const _: () = assert!(size_of::<Option<Slot>>() == 64);
 
-/// Where an entry stands.
+/// The position of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SlotIndex(usize);
 
@@ -91,8 +92,8 @@ impl LocalCache {
         None
     }
 
-    /// [`Self::find`] for many: it leaves all entries where they stand, so the places it gives out
-    /// hold until an entry is put in.
+    /// [`Self::find`] for batches: it does not move entries, so the positions that it returns are
+    /// valid until the next insertion.
     #[inline]
     pub(crate) fn peek(&self, key: &KeyRef<'_>, now: Ticks) -> Option<SlotIndex> {
         if self.slots.is_empty() {
@@ -109,14 +110,15 @@ impl LocalCache {
         slot.is_some_and(|slot| key.is(&slot.key) && slot.entry.is_fresh(now))
     }
 
-    /// Keeps an entry if there is room for it or the dice say so; else gives it back.
+    /// Inserts an entry if there is room for it or the random generator admits it; returns it
+    /// otherwise.
     pub(crate) fn insert(
         &mut self,
         key: &KeyRef<'_>,
         mut entry: Entry,
         now: Ticks,
     ) -> Result<SlotIndex, Entry> {
-        // One that took longer than answers are kept is not found any more.
+        // An answer whose query took longer than its lifetime would never be found.
         if entry.size > ENTRY_SIZE_MAX || !entry.is_fresh(now) {
             return Err(entry);
         }
@@ -131,7 +133,8 @@ impl LocalCache {
         let is_room = is_free(&self.slots[first]);
         let is_crowded = !is_room && !is_free(&self.slots[first + 1]);
         self.crowd += usize::from(is_crowded);
-        // The dice are asked first: they turn most newcomers away for less than the bytes cost.
+        // Admission is decided first: it rejects most new entries at a lower cost than the size
+        // check.
         if is_crowded && !self.admits() {
             return Err(entry);
         }
@@ -150,8 +153,8 @@ impl LocalCache {
             return Err(entry);
         }
         self.size += u64::from(entry.size);
-        // The rows that are asked for most stand in the layers of all sessions: shared, each clone
-        // and drop of a row would take its counter's line from another core.
+        // The most frequent rows are in the L0 caches of all sessions: if they were shared, each
+        // clone and drop of a row would take the cache line of its counter from another core.
         entry.rows = entry.rows.to_unshared();
         self.slots[first] = Some(Slot {
             key: key.to_key(),
@@ -160,7 +163,8 @@ impl LocalCache {
         Ok(SlotIndex(first))
     }
 
-    /// Makes the first slots, half of what this session may take at most; says whether there are any.
+    /// Makes the first slots, at most half of what this session may take; returns whether there are
+    /// any.
     #[cold]
     fn make_slots(&mut self) -> bool {
         let Some(budget) = &self.budget else {
@@ -180,7 +184,7 @@ impl LocalCache {
         !self.slots.is_empty()
     }
 
-    /// Whether entries of so many bytes, and the slots, are within what this session may take.
+    /// Whether the slots and entries of `size` bytes are within what this session may take.
     #[inline]
     fn has_room(&mut self, size: u64) -> bool {
         let slots_size = size_of_val(&*self.slots) as u64;
@@ -188,10 +192,10 @@ impl LocalCache {
         allowance.is_some_and(|it| !it.is_beyond_share() && it.covers(slots_size + size))
     }
 
-    /// Empties slots, one after the other and round again, until so many bytes more may be kept, and
-    /// gives back what the session may not keep now that there are more of them; says whether there
-    /// is room. Else a cache full of large entries would keep those for good, as most slots that
-    /// others belong in are empty.
+    /// Empties slots in a cyclic order until `size` more bytes fit, and returns bytes to the budget
+    /// that exceed the session's share, which shrinks as sessions are added; returns whether there
+    /// is room. Without this, a cache full of large entries would keep them, because most new
+    /// entries go into slots that are empty.
     fn make_room(&mut self, size: u64) -> bool {
         let slots_size = size_of_val(&*self.slots) as u64;
         let Some(allowance) = &mut self.allowance else {
@@ -199,7 +203,8 @@ impl LocalCache {
         };
         let share = allowance.share();
         if 2 * slots_size > share {
-            // There are so many sessions now that this one has to begin again with fewer slots.
+            // The share has become so small, by new sessions, that this session has to start over
+            // with fewer slots.
             allowance.shrink(0);
             (self.slots, self.size, self.hand) = (Box::default(), 0, 0);
             return false;
@@ -218,12 +223,11 @@ impl LocalCache {
         slots_size + self.size + size <= goal
     }
 
-    /// Makes twice the slots if many newcomers found no room and there are fewer than
-    /// `entry_count`.
+    /// Doubles the slots if many new entries found no room and there are fewer than `entry_count`.
     ///
-    /// For those who ask in batches: their questions do not depend on each other, so that a
-    /// processor waits for the slots of several at once, and a cache that is larger than its own is
-    /// still worth more than the shared one. Who asks one by one waits for each.
+    /// For batch lookups: they do not depend on each other, so a processor loads the slots of
+    /// several at once, and slots beyond the size of its cache are still faster than the shared
+    /// cache. Single lookups would wait for each load.
     pub(crate) fn widen(&mut self, entry_count: usize) {
         let len = self.slots.len();
         if self.crowd < len || len == 0 || len >= entry_count.min(2 * SET_COUNT_MAX) {
@@ -238,7 +242,7 @@ impl LocalCache {
         }
         let slots = vec![None; 2 * len].into_boxed_slice();
         let old = std::mem::replace(&mut self.slots, slots);
-        // Backwards, so that what was used last comes first again.
+        // In reverse, so that the entry used last comes first again.
         for slot in old.into_iter().flatten().rev() {
             let first = self.first_slot(slot.key.hash);
             self.slots.swap(first, first + 1);
@@ -249,11 +253,12 @@ impl LocalCache {
     #[inline]
     fn first_slot(&self, hash: u64) -> usize {
         let set_count = self.slots.len() / 2;
-        // It is a power of two.
+        // `set_count` is a power of two.
         2 * (hash as usize & (set_count - 1))
     }
 
-    /// Marsaglia's xorshift: three shifts are random enough to meet no rhythm of the keys.
+    /// Marsaglia's xorshift: three shifts are random enough not to correlate with the pattern of
+    /// the keys.
     fn admits(&mut self) -> bool {
         self.dice ^= self.dice << 13;
         self.dice ^= self.dice >> 17;
@@ -261,15 +266,14 @@ impl LocalCache {
         self.dice.is_multiple_of(ADMIT_ONE_IN)
     }
 
-    /// The entry at a place that this cache gave out before anything but [`Self::peek`] was done
-    /// with it.
+    /// The entry at a position that this cache returned, if only [`Self::peek`] was called since.
     #[inline]
     pub(crate) fn entry(&self, index: SlotIndex) -> &Entry {
         let slot = self.slots[index.0].as_ref();
         &slot.expect("the place was given out with its entry").entry
     }
 
-    /// Forgets everything, and takes its bytes from another budget from now on.
+    /// Removes all entries and uses another budget from now on.
     pub(crate) fn clear(&mut self, budget: Option<Arc<LocalBudget>>) {
         *self = Self {
             dice: self.dice,
@@ -323,7 +327,7 @@ mod tests {
     fn two_entries_share_a_set_and_the_unused_one_goes() {
         let now = Clock::manual().now();
         let values = [[Value::Int(1)], [Value::Int(2)], [Value::Int(3)]];
-        // All three collide in the set; the last two also in the whole hash.
+        // All three have the same set; the last two have the same hash.
         let hashes = [5, 5 + SET_COUNT as u64, 5 + SET_COUNT as u64];
         let keys: Vec<KeyRef<'_>> = (values.iter().zip(hashes))
             .map(|(value, hash)| key(value, hash))
@@ -420,7 +424,7 @@ mod tests {
             insert(&mut cache, key(&[Value::Int(-(int as i64))], int), &text);
         }
         assert!(kept(&cache) > SHARE - (128 << 10));
-        // Then others are asked for, each often.
+        // Then other keys are looked up, each often.
         let others: Vec<[Value; 1]> = (0..1000).map(|int| [Value::Int(1_000_000 + int)]).collect();
         let others: Vec<KeyRef<'_>> = (others.iter().zip(70_000..))
             .map(|(value, hash)| key(value, hash))

@@ -1,9 +1,9 @@
-//! Answers of the database, kept: by one session, by all of them, or by a caller.
+//! Caches of database answers: of one session, of all sessions, or of a caller.
 //!
-//! All layers keep an [`Entry`], the rows and the moment they expire, under a [`Key`]. A key is found
-//! by one hash, which is computed once, and then compared in full. Entries belong to one generation
-//! of the tables: the shared layer lives and dies with it, a session empties its layer when it
-//! meets a new one, and a caller's layer compares the number.
+//! All layers store an [`Entry`], the rows and the moment they expire, under a [`Key`]. A key is
+//! found by its hash, which is computed once for all layers, and then compared in full. Entries
+//! belong to one generation of the tables: the shared layer is part of it, a session empties its
+//! layer when it sees a new generation, and a caller's layer compares the number.
 
 mod bounded;
 mod budget;
@@ -27,7 +27,7 @@ pub use call::CallCache;
 pub(crate) use local::{LocalCache, SlotIndex};
 pub(crate) use shared::{Flight, Leader, SharedCache};
 
-/// How many of the rows an answer holds.
+/// How many of the rows an answer contains.
 // Part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -85,7 +85,7 @@ impl<'a> KeyRef<'a> {
     pub(crate) fn heap_size(&self) -> usize {
         let own = match self.params {
             [_] => 0,
-            // Two counters stand before shared values.
+            // Two reference counters precede shared values.
             params => allocated(size_of_val(params) + 2 * size_of::<usize>()),
         };
         own + self.params.iter().map(value_size).sum::<usize>()
@@ -147,25 +147,25 @@ impl Equivalent<Key> for KeyRef<'_> {
     }
 }
 
-/// One answer: the rows, and until when they may be given out.
+/// One answer: the rows, and when they expire.
 ///
-/// It stands by value in each layer, so that a hit reads the layer's slot and then the rows.
+/// Each layer stores it by value, so a hit reads the layer's slot and then the rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) rows: RowSet,
     expires: Ticks,
-    /// Bytes on the heap of the answer and its key; capped, which no bound comes near.
+    /// The heap size of the answer and its key in bytes; saturates far above every bound.
     size: u32,
-    /// How many milliseconds old the answer is at the moment it expires, capped at 24 days; the
-    /// highest bit says that it stands in for one that a server did not give.
+    /// The age of the answer in milliseconds at the moment it expires, capped at 24 days. The
+    /// highest bit marks a stale answer, which replaces one that a failing server did not give.
     age_ms: u32,
 }
 
-/// In [`Entry::age_ms`].
+/// The bit in [`Entry::age_ms`] that marks a stale answer.
 const IS_STALE: u32 = 1 << 31;
 
 impl Entry {
-    /// The answer to a question that was asked `lifetime` before it expires.
+    /// An answer whose query was made `lifetime` before it expires.
     pub(crate) fn new(key: &KeyRef<'_>, rows: RowSet, expires: Ticks, lifetime: Duration) -> Self {
         let size = key.heap_size() + rows_size(&rows);
         Self {
@@ -176,7 +176,7 @@ impl Entry {
         }
     }
 
-    /// The answer to such a question that no cache takes.
+    /// As [`Self::new`], for an answer that is not cached.
     pub(crate) fn uncached(rows: RowSet, expires: Ticks, lifetime: Duration) -> Self {
         Self {
             rows,
@@ -190,27 +190,27 @@ impl Entry {
         u32::try_from(age.as_millis()).map_or(IS_STALE - 1, |ms| ms.min(IS_STALE - 1))
     }
 
-    /// The same as an answer that stands in for a newer one.
+    /// The same entry, marked as stale.
     pub(crate) fn stale(mut self) -> Self {
         self.age_ms |= IS_STALE;
         self
     }
 
-    /// Whether it stands in for an answer that a server did not give.
+    /// Whether it is a stale answer, which replaces one that a failing server did not give.
     pub(crate) fn is_stale(&self) -> bool {
         self.age_ms & IS_STALE != 0
     }
 
-    /// How long ago it was asked for, in whole milliseconds, so that the rounding of ticks is not
-    /// an age.
+    /// How long ago its query was made, in whole milliseconds, so that the rounding of ticks does
+    /// not count as age.
     pub(crate) fn age(&self, now: Ticks) -> Duration {
         let at_expiry = Duration::from_millis((self.age_ms & !IS_STALE).into());
-        // One of the two is nothing: it expires later, or has expired.
+        // One of the two terms is zero: the entry expires later, or has expired.
         let age = at_expiry.saturating_sub(now.until(self.expires)) + self.expires.until(now);
         Duration::from_millis(age.as_millis() as u64)
     }
 
-    /// For how long it may still be given out.
+    /// How long it remains fresh.
     pub(crate) fn fresh_for(&self, now: Ticks) -> Duration {
         now.until(self.expires)
     }
@@ -221,7 +221,7 @@ impl Entry {
     }
 }
 
-/// Takes the hash that a key brings along.
+/// A hasher that returns the precomputed hash of a key.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Prehashed(u64);
 
@@ -259,7 +259,7 @@ pub(super) mod tests {
     use super::*;
     use crate::clock::Clock;
 
-    /// The key of statement 0 with one parameter, hashed to a chosen number.
+    /// A key of statement 0 with a chosen hash.
     pub(super) fn key(params: &[Value], hash: u64) -> KeyRef<'_> {
         KeyRef {
             hash,

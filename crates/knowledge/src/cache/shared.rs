@@ -1,5 +1,5 @@
-//! L1: the answers that all sessions share, bounded in entries and bytes, one query for concurrent
-//! misses of one key.
+//! L1: the cache that all sessions share, bounded in entries and bytes, with one query for
+//! concurrent misses of a key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::clock::Ticks;
 
 type Guard<'a> = PlaceholderGuard<'a, Key, Entry, WeightOf, Prehashed, Lifecycle<Entry>>;
 
-/// The part of the bytes that the caches of all sessions may have together.
+/// The share of the bytes for the caches of all sessions.
 const LOCAL_PERCENT: u64 = 25;
 
 /// The shared cache of one generation of the tables.
 #[derive(Debug)]
 pub(crate) struct SharedCache {
     entries: BoundedCache<Entry>,
-    /// What the caches of sessions may keep.
+    /// The budget of the sessions' own caches.
     local: Arc<LocalBudget>,
 }
 
@@ -31,12 +31,12 @@ impl HeapSize for Entry {
     }
 }
 
-/// The part of a caller in the single flight of a key that it missed.
+/// The role of a caller in the single flight of a key.
 pub(crate) enum Flight<'a> {
-    /// None: the answer is there; perhaps another caller brought it meanwhile.
+    /// None, as the answer is in the cache; another caller may have inserted it meanwhile.
     Answered(Entry),
-    /// It queries the database and gives the answer to [`Leader::put`]. If the leader is dropped instead,
-    /// also by a panic, the next caller that waits becomes the leader.
+    /// The caller queries the database and passes the answer to [`Leader::put`]. If the leader is
+    /// dropped instead, also by a panic, the next waiting caller becomes the leader.
     Lead(Leader<'a>),
     /// Another caller is querying.
     Follow,
@@ -49,7 +49,8 @@ pub(crate) struct Leader<'a> {
 }
 
 impl SharedCache {
-    /// A cache of about `capacity` entries. With those of the sessions it keeps `size_max` bytes.
+    /// A cache of about `capacity` entries. Together with the caches of the sessions it keeps up to
+    /// `size_max` bytes.
     pub(crate) fn new(capacity: usize, size_max: u64) -> Self {
         let local = size_max * LOCAL_PERCENT / 100;
         Self {
@@ -58,7 +59,7 @@ impl SharedCache {
         }
     }
 
-    /// What the caches of sessions may keep.
+    /// The budget of the sessions' own caches.
     pub(crate) fn local(&self) -> &Arc<LocalBudget> {
         &self.local
     }
@@ -72,19 +73,19 @@ impl SharedCache {
             .filter(|entry| entry.is_fresh(now))
     }
 
-    /// The answer, or the part of the caller in the flight of the key.
+    /// Returns the answer, or the role of the caller in the flight of the key.
     pub(crate) fn join(&self, key: &Key, now: Ticks) -> Flight<'_> {
         self.join_within(key, now, Some(Duration::ZERO))
     }
 
-    /// After [`Flight::Follow`], waits until the leader has brought the answer, until this caller becomes
-    /// the leader, or for so long. The answer is taken whatever its age: its query was under way when
-    /// this call began.
+    /// After [`Flight::Follow`], waits until the leader has inserted the answer, this caller
+    /// becomes the leader, or `timeout` has passed. The answer is accepted whatever its age: its
+    /// query was under way when this call began.
     pub(crate) fn follow(&self, key: &Key, timeout: Option<Duration>) -> Flight<'_> {
         self.join_within(key, Ticks::START, timeout)
     }
 
-    /// As [`Self::follow`], without blocking a thread.
+    /// As [`Self::follow`], for async callers.
     pub(crate) async fn follow_async(&self, key: &Key) -> Result<Entry, Leader<'_>> {
         let flight = self.entries.cache.get_value_or_guard_async(key).await;
         flight.map_err(|guard| self.leader(guard))
@@ -116,23 +117,23 @@ impl SharedCache {
         self.entries.len()
     }
 
-    /// How many entries there may be.
+    /// The maximal number of entries.
     pub(crate) fn capacity(&self) -> usize {
         self.entries.capacity()
     }
 
-    /// Bytes of the entries; small ones count with their share of the room.
+    /// The weight of all entries in bytes; small entries count as the minimal weight.
     pub(crate) fn weight(&self) -> u64 {
         self.entries.weight()
     }
 
-    /// How many bytes there may be.
+    /// The maximal number of bytes.
     pub(crate) fn size_max(&self) -> u64 {
         self.entries.size_max()
     }
 }
 
-/// Gives out an entry that is fresh, and makes room for another one in place of an old one.
+/// Keeps an entry that is fresh, and replaces an expired one by a placeholder.
 fn retain_fresh(now: Ticks) -> impl FnMut(&Key, &mut Entry) -> EntryAction<Entry> {
     move |_, entry| match entry.is_fresh(now) {
         true => EntryAction::Retain(entry.clone()),
@@ -141,11 +142,12 @@ fn retain_fresh(now: Ticks) -> impl FnMut(&Key, &mut Entry) -> EntryAction<Entry
 }
 
 impl Leader<'_> {
-    /// Gives the answer to that key to all callers who wait for it, and to the cache unless it took
-    /// longer than an answer is kept.
+    /// Gives the answer to all callers that wait for the key, and inserts it into the cache unless
+    /// its query took longer than the lifetime of an answer.
     pub(crate) fn put(self, key: &KeyRef<'_>, entry: Entry, now: Ticks) {
         let is_fresh = entry.is_fresh(now);
-        // Refused if another caller took the place meanwhile; the answer is theirs to bring then.
+        // Refused if another caller has become the leader meanwhile, which then inserts its own
+        // answer.
         let _ = self.guard.insert(entry);
         self.cache.entries.note_insert();
         if !is_fresh {

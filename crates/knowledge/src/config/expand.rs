@@ -1,10 +1,10 @@
 //! `${NAME}` and `${NAME:default}` in the raw text of a configuration, before it is TOML.
 //!
-//! Any value can therefore be an expression, numbers and lists too. Where the expression stands
-//! decides how a value goes in, so that the text stays the TOML that its author meant: inside
-//! `"…"` quotes, backslashes and control characters are escaped; elsewhere the value is put in as it
-//! is and must fit on the line. No line is ever added, so line numbers in errors are those of the
-//! file. Comments are left alone.
+//! Any value can therefore be an expression, numbers and lists too. The context of the expression
+//! decides how its value is inserted, so that the text remains valid TOML: inside `"…"`, quotes,
+//! backslashes and control characters are escaped; in other places the value is inserted unchanged
+//! and must fit on the line. No line is ever added, so line numbers in errors are those of the
+//! file. Comments are not expanded.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ pub(super) struct ExpandError {
     pub(super) message: String,
 }
 
-/// Where in a TOML text the scanner stands.
+/// The context of the scanner in a TOML text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Plain,
@@ -29,7 +29,7 @@ enum Place {
     LiteralLines,
 }
 
-/// Replaces all expressions by what `variable` says, else by their defaults.
+/// Replaces all expressions by the values of `variable`, or by their defaults.
 pub(super) fn expand<'a>(
     text: &'a str,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -71,7 +71,7 @@ pub(super) fn expand<'a>(
     Ok(Cow::Owned(out))
 }
 
-/// How many bytes the next token has and where the scanner stands after it.
+/// The size of the next token in bytes, and the context after it.
 fn step(place: Place, rest: &str, first: char) -> (usize, Place) {
     let token = |mark: &str, next: Place| rest.starts_with(mark).then_some((mark.len(), next));
     let found = match place {
@@ -81,7 +81,8 @@ fn step(place: Place, rest: &str, first: char) -> (usize, Place) {
             .or_else(|| token("'", Place::Literal))
             .or_else(|| token("#", Place::Comment)),
         Place::Comment => token("\n", Place::Plain),
-        // A string of one line ends with it: broken TOML must not hide the rest of the file.
+        // A single-line string ends at the end of the line, so that broken TOML does not hide the
+        // rest of the file.
         Place::Basic => token("\\\\", place)
             .or_else(|| token("\\\"", place))
             .or_else(|| token("\"", Place::Plain))
@@ -135,7 +136,7 @@ fn parse(text: &str) -> Result<Expression<'_>, String> {
     })
 }
 
-/// Puts a variable's value in, or says why it cannot stand there.
+/// Inserts the value of a variable, or returns why it is not valid in this context.
 fn insert(out: &mut String, place: Place, value: &str) -> Result<(), &'static str> {
     match place {
         Place::Basic | Place::BasicLines => {

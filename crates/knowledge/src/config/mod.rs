@@ -1,7 +1,7 @@
-//! `knowdb.toml`: which tables there are, where their data is, how it is read.
+//! `knowdb.toml`: the tables, where their data is and how it is read.
 //!
-//! [`Config::open`] reads a whole file or says what is wrong with it: file, line, key and the way
-//! out. Nothing is ignored, so a typing error never becomes a default.
+//! [`Config::open`] reads the whole file or returns what is wrong with it: file, line, key and a
+//! hint. Nothing is ignored, so a misspelled key never falls back to a default.
 
 mod expand;
 mod open;
@@ -18,24 +18,23 @@ pub(crate) use self::provider::{DEFAULT_NAME, LOCAL_NAME};
 pub use self::provider::{PostgresSession, ProviderConfig, ProviderKind, ProviderServer};
 use crate::Result;
 
-/// The SQL file that says what a table is in PostgreSQL.
+/// The SQL file that creates a table in PostgreSQL.
 pub(crate) const CREATE_FILE: &str = "create.postgres.sql";
 
-/// The file name that stands for its folder.
+/// The name of the configuration file, which a path may omit.
 pub const CONFIG_FILE: &str = "knowdb.toml";
 
-/// The data file of a table that names none.
+/// The default data file of a table.
 const DATA_FILE: &str = "data.csv";
 
-/// How long a query may take unless the file says otherwise: longer than any lookup, and shorter than
-/// a client waits.
+/// The default limit of a query: longer than any lookup, and shorter than a client waits.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The top-level sections that belong to the programs beside this crate. One project folder serves
-/// them all, so an engine that opens it lets these be; [`Config::open`] takes a list of its own.
+/// The top-level sections of Lookaside's programs. They share one project folder with the engine,
+/// which ignores these sections; [`Config::open`] takes its list as an argument.
 pub(crate) const PRODUCT_SECTIONS: [&str; 3] = ["enrich", "server", "lookups"];
 
-/// A configuration that was read whole; see `docs/KNOWDB.md` for the keys.
+/// A complete configuration; see `docs/KNOWDB.md` for the keys.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
@@ -43,17 +42,17 @@ pub struct Config {
     pub file: PathBuf,
     /// How rows are inserted.
     pub load: LoadConfig,
-    /// How CSV files are read, unless a table says otherwise.
+    /// How CSV files are read; a table may override it.
     pub csv: CsvConfig,
     /// How answers are cached.
     pub cache: CacheConfig,
-    /// How the folder's own tables are asked.
+    /// How the folder's own tables are queried.
     pub local: LocalConfig,
-    /// The tables in their order, disabled ones too.
+    /// The tables in the order of the file, including disabled ones.
     pub tables: Vec<TableConfig>,
-    /// The databases that answer beside them, the default one first.
+    /// The databases that are queried besides the tables, the default one first.
     pub providers: Vec<ProviderConfig>,
-    /// Which addresses are internal, if the file says so.
+    /// Which addresses are internal, if the file defines it.
     pub intranet_nets: Option<IntranetNets>,
     base: PathBuf,
     sections: BTreeMap<String, toml::Table>,
@@ -66,7 +65,7 @@ pub struct Config {
 pub struct LoadConfig {
     /// Whether inserts are grouped into transactions.
     pub transaction: bool,
-    /// Rows of a transaction, at least 1.
+    /// The number of rows per transaction, at least 1.
     pub batch_size: u64,
     /// What a row that cannot be loaded does.
     pub on_error: OnError,
@@ -75,7 +74,7 @@ pub struct LoadConfig {
 /// What a row that cannot be loaded does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
-    /// The load fails, and what was live stays live.
+    /// The load fails, and the current tables stay in use.
     Fail,
     /// The row is left out and reported.
     Skip,
@@ -89,9 +88,9 @@ pub struct CsvConfig {
     pub has_header: bool,
     /// The byte between fields.
     pub delimiter: u8,
-    /// How characters are written.
+    /// The character encoding.
     pub encoding: &'static encoding_rs::Encoding,
-    /// Whether white space around names and fields is dropped.
+    /// Whether white space around names and fields is trimmed.
     pub trim: bool,
 }
 
@@ -99,21 +98,21 @@ pub struct CsvConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheConfig {
-    /// Whether answers are kept.
+    /// Whether answers are cached.
     pub enabled: bool,
-    /// How many answers, at least 1.
+    /// The number of answers, at least 1.
     pub capacity: usize,
-    /// How many bytes of answers, at least 1.
+    /// The size of all answers in bytes, at least 1.
     pub capacity_bytes: u64,
-    /// How long, at least a millisecond.
+    /// The lifetime of an answer, at least a millisecond.
     pub ttl: Duration,
 }
 
-/// The section `[local]`: the folder's own tables, which stand as `local` beside the providers.
+/// The section `[local]`: the folder's own tables, whose name among the providers is `local`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LocalConfig {
-    /// How long a query may take that SQLite answers; any time if not said.
+    /// The time limit of a query that SQLite answers; `None` for no limit.
     pub query_timeout: Option<Duration>,
 }
 
@@ -125,9 +124,9 @@ pub struct TableConfig {
     pub name: String,
     /// The folder of its SQL files.
     pub folder: PathBuf,
-    /// Its rows.
+    /// The file with its rows.
     pub data_file: PathBuf,
-    /// How its data file is read, if not as [`Config::csv`] says.
+    /// How its data file is read, if it overrides [`Config::csv`].
     pub csv: Option<CsvConfig>,
     /// Which fields of a record are bound, in which order.
     pub columns: Columns,
@@ -144,11 +143,11 @@ pub struct TableConfig {
 /// Which fields of a record are bound, in which order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Columns {
-    /// All, as they come.
+    /// All fields, in their order.
     All,
-    /// Those that the header names so.
+    /// The fields with these names in the header.
     ByHeader(Vec<String>),
-    /// Those at these positions, counted from 0.
+    /// The fields at these positions, counted from 0.
     ByIndex(Vec<usize>),
 }
 
@@ -156,9 +155,9 @@ pub enum Columns {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExpectedRows {
-    /// Fewer are an error.
+    /// Fewer rows are an error.
     pub min: Option<u64>,
-    /// More are a warning.
+    /// More rows are a warning.
     pub max: Option<u64>,
 }
 
@@ -166,33 +165,34 @@ pub struct ExpectedRows {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IntranetNets {
-    /// What the networks do to the built-in ones.
+    /// How the networks combine with the built-in ones.
     pub mode: IntranetMode,
     /// Internal networks.
     pub nets: Vec<IpNet>,
 }
 
-/// What configured networks do to the built-in ones.
+/// How configured networks combine with the built-in ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntranetMode {
-    /// They are internal too.
+    /// They are internal in addition to the built-in ones.
     Add,
     /// Only they are internal.
     Replace,
 }
 
-/// What the caller of [`Config::open_with`] brings.
+/// Options of [`Config::open_with`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConfigOptions<'a> {
-    /// Top-level sections that belong to others and are kept as they are for [`Config::section`];
-    /// any other unknown section is an error.
+    /// Top-level sections that belong to the caller and are available by [`Config::section`]; any
+    /// other unknown section is an error.
     pub foreign_sections: &'a [&'a str],
-    /// Variables of `${NAME}`, asked before the process environment; letter case does not matter.
+    /// Variables for `${NAME}`, which take precedence over the process environment; names are
+    /// case-insensitive.
     pub variables: Option<&'a HashMap<String, String>>,
 }
 
 impl Config {
-    /// Reads a `knowdb.toml`, given itself or its folder.
+    /// Reads a `knowdb.toml`, given the path of the file or of its folder.
     ///
     /// # Errors
     /// When the file cannot be read, or with the first thing that is wrong in it.
@@ -204,7 +204,7 @@ impl Config {
         Self::open_with(path, &options)
     }
 
-    /// Reads a `knowdb.toml`, given itself or its folder.
+    /// Reads a `knowdb.toml`, given the path of the file or of its folder.
     ///
     /// # Errors
     /// When the file cannot be read, or with the first thing that is wrong in it.
@@ -217,8 +217,7 @@ impl Config {
         folder_of(&self.file)
     }
 
-    /// Whether a folder stands among those of the tables that could be a table, and no entry is
-    /// of that name.
+    /// Whether there is a folder of that name that could be a table, but no entry for it.
     pub(crate) fn is_unlisted_table(&self, name: &str) -> bool {
         let is_listed = |table: &TableConfig| table.name.eq_ignore_ascii_case(name);
         let is_folder_name = !name.is_empty() && !name.contains(['/', '\\', '.']);
@@ -242,13 +241,13 @@ impl Config {
         self.sections.get(name)
     }
 
-    /// The line of a caller's section, `enrich`, of a key in it, `enrich.output.path`, or of an item
-    /// of a list and a key in that, `server.keys.0.name`.
+    /// The line of a caller's section (`enrich`), of a key in it (`enrich.output.path`), or of a
+    /// key in an item of a list (`server.keys.0.name`).
     pub fn section_line(&self, path: &str) -> Option<usize> {
         self.section_lines.get(path).copied()
     }
 
-    /// The files whose change means that tables have to be loaded again, whether they exist or not.
+    /// The files whose change requires that tables are loaded again, whether they exist or not.
     pub fn watched_files(&self) -> Vec<PathBuf> {
         let mut files = vec![self.file.clone()];
         for table in self.enabled_tables() {
@@ -290,7 +289,7 @@ impl Default for CsvConfig {
 impl Default for LocalConfig {
     fn default() -> Self {
         Self {
-            // As long as a query of a provider.
+            // The same limit as for a query of a provider.
             query_timeout: Some(QUERY_TIMEOUT),
         }
     }
@@ -301,14 +300,14 @@ impl Default for CacheConfig {
         Self {
             enabled: true,
             capacity: 1024,
-            // Room for a few hundred bytes an answer at a hundred thousand answers.
+            // A few hundred bytes per answer, for a hundred thousand answers.
             capacity_bytes: 64 << 20,
             ttl: Duration::from_secs(30),
         }
     }
 }
 
-/// The folder of a file; a bare file name is in the current one.
+/// The folder of a file; for a bare file name it is the current folder.
 fn folder_of(file: &Path) -> &Path {
     match file.parent() {
         Some(folder) if folder != Path::new("") => folder,

@@ -19,13 +19,13 @@ use super::{
 use crate::Result;
 use crate::error::Error;
 
-/// Bytes of a configuration file; a larger one is the wrong file.
+/// The size limit of a configuration file in bytes; a larger file is certainly the wrong one.
 const CONFIG_SIZE_MAX: u64 = 16 << 20;
 
-/// Folders named in the message about a missing file.
+/// The most folders that the message about a missing file names.
 const FOLDER_HINT_COUNT_MAX: usize = 3;
 
-/// The sections of the format; the caller's own come on top.
+/// The sections of the format, without those of the caller.
 const SECTIONS: [&str; 9] = [
     "version",
     "base_dir",
@@ -38,7 +38,7 @@ const SECTIONS: [&str; 9] = [
     "intranet_nets",
 ];
 
-/// What the parser says of a key that stands twice in one table.
+/// The parser's message for a key that occurs twice in one table.
 const DUPLICATE: &str = "duplicate key";
 
 pub(super) fn open(path: &Path, options: &ConfigOptions<'_>) -> Result<Config> {
@@ -60,7 +60,7 @@ pub(super) fn open(path: &Path, options: &ConfigOptions<'_>) -> Result<Config> {
     let document = DeTable::parse(&text).map_err(|error| {
         let span = error.span().unwrap_or_default();
         let mut message = error.message().lines().collect::<Vec<&str>>().join("; ");
-        // The parser points at the key without a word of it.
+        // The parser gives the position of the key, but not its name.
         if let Some(key) = text.get(span.clone()).filter(|_| message == DUPLICATE) {
             message = format!("{message} {:?}", key.trim_matches(['"', '\'']));
         }
@@ -74,7 +74,7 @@ pub(super) fn open(path: &Path, options: &ConfigOptions<'_>) -> Result<Config> {
     )
 }
 
-/// The file that `path` means, or what to write if there is none.
+/// The file that `path` refers to; if there is none, an error with a hint how to write one.
 fn config_file(path: &Path) -> Result<PathBuf> {
     let meta = fs::metadata(path).map_err(|source| Error::file(path, source))?;
     if !meta.is_dir() {
@@ -145,7 +145,7 @@ fn read_document(
         None => return Err(root.bad("version", "is missing; write version = 2")),
     }
     let base = folder_of(file).join(root.str("base_dir")?.unwrap_or("."));
-    // Without the dot of the default, which every message would show.
+    // Without the `.` of the default path, which every message would show.
     let base: PathBuf = base.components().collect();
     let csv = read_csv(root.section("csv")?, CsvConfig::default())?;
     let mut config = Config {
@@ -165,7 +165,7 @@ fn read_document(
         let mut all: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             let at = error.span().unwrap_or_default().start;
             let line = 1 + text[..at].matches('\n').count();
-            // The document was parsed before; an integer may have been too long for a value.
+            // The document was parsed successfully before, so only an integer may be too large.
             match error.message().starts_with("invalid type: integer") {
                 true => {
                     let (min, max) = (i64::MIN, i64::MAX);
@@ -187,7 +187,7 @@ fn read_document(
     Ok(config)
 }
 
-/// Sections of the format that we know and do not have; ignoring them would answer wrongly.
+/// Refuses sections of the format that are not supported; ignoring them would give wrong answers.
 fn refuse_unsupported(root: &Section<'_>) -> Result<()> {
     if root.has("fun") {
         return Err(root.bad(
@@ -217,7 +217,7 @@ fn read_load(section: Option<Section<'_>>) -> Result<LoadConfig> {
     })
 }
 
-/// `default` is what stands for the keys that the section does not have.
+/// `default` has the values for keys that the section does not have.
 fn read_csv(section: Option<Section<'_>>, default: CsvConfig) -> Result<CsvConfig> {
     let Some(section) = section else {
         return Ok(default);
@@ -320,7 +320,7 @@ fn read_tables(root: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Vec<Ta
     let mut tables: Vec<TableConfig> = Vec::new();
     for section in root.sections("tables")? {
         let table = read_table(&section, base, csv)?;
-        // SQLite's names do not differ by letter case alone.
+        // SQLite's table names are case-insensitive.
         let same = |other: &&TableConfig| {
             other.enabled && table.enabled && other.name.eq_ignore_ascii_case(&table.name)
         };
@@ -350,7 +350,7 @@ fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Tabl
     let name = section
         .str("name")?
         .ok_or_else(|| section.bad("name", "is missing; write name = \"…\""))?;
-    // It is put into SQL as it is, between the user's quotes or without any.
+    // The name is inserted into SQL unchanged, between the user's quotes or without any.
     let breaks_sql = |c: char| c.is_control() || "\"'`[];".contains(c);
     if name.trim().is_empty() || name.contains(breaks_sql) {
         return Err(section.bad("name", &format!("{name:?} cannot be a table's name")));

@@ -1,4 +1,4 @@
-//! The sections `[provider.sqldb]`: databases that answer beside the tables of the folder.
+//! The sections `[provider.sqldb]`: databases that are queried besides the tables of the folder.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,84 +9,85 @@ use super::QUERY_TIMEOUT;
 use super::reader::Section;
 use crate::Result;
 
-/// The name of a provider that has none, and another name of the default one.
+/// The name of a provider without a name, and an alias of the default provider.
 pub(crate) const DEFAULT_NAME: &str = "default";
 
 /// The name of the folder's own tables.
 pub(crate) const LOCAL_NAME: &str = "local";
 
-/// Connections of one provider at most; a server is configured for a few hundred in all.
+/// The most connections of one provider; servers are usually configured for a few hundred in total.
 const POOL_SIZE_MAX: u64 = 1024;
 
-/// Queries under way on one connection at most; far more than a flight that one write takes.
+/// The most queries in flight on one connection; far more than one write can send.
 const PIPELINE_DEPTH_MAX: u64 = 1024;
 
-/// Bytes of an application's name; PostgreSQL cuts what is longer.
+/// The size limit of an application name in bytes; PostgreSQL truncates longer ones.
 const APPLICATION_NAME_SIZE_MAX: usize = 63;
 
 /// One `[provider.sqldb]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProviderConfig {
-    /// The name that stands before its tables.
+    /// The name that qualifies its tables.
     pub name: String,
-    /// What it is, and where.
+    /// The kind of the server, and its address.
     pub server: ProviderServer,
-    /// Connections at most.
+    /// The most connections.
     pub pool_size: usize,
-    /// Connections that stay open without being used.
+    /// The number of idle connections that stay open.
     pub min_connections: usize,
     /// How long a query waits for a connection.
     pub acquire_timeout: Duration,
-    /// How long a connection stays open without being used; for ever if not said.
+    /// How long an idle connection stays open; `None` for no limit.
     pub idle_timeout: Option<Duration>,
-    /// How old a connection becomes; any age if not said.
+    /// The maximal age of a connection; `None` for no limit.
     pub max_lifetime: Option<Duration>,
-    /// How long a query may take, waiting for a connection included; for ever if not said.
+    /// How long a query may take, including the wait for a connection; `None` for no limit.
     pub query_timeout: Option<Duration>,
-    /// How many queries may be under way on a connection before another is used or opened.
+    /// How many queries may be in flight on a connection before another one is used or opened.
     pub pipeline_depth: usize,
-    /// How long a connection may owe an answer, beyond a round trip, before queries go elsewhere.
+    /// How long an answer may be overdue on a connection, beyond a round trip, before queries use
+    /// another connection.
     pub stall: Duration,
-    /// Whether a pooler such as PgBouncer stands before the server, in its transaction mode.
+    /// Whether the server is reached through a pooler such as PgBouncer in transaction mode.
     pub pooler: bool,
-    /// How old an answer may be that stands in for one that a failing server does not give; such
-    /// answers are not given if not said.
+    /// The maximal age of a stale answer that is returned when the server fails; `None` for no
+    /// stale answers.
     pub stale_if_error: Option<Duration>,
-    /// What is set in each session.
+    /// The settings of each session.
     pub postgres_session: PostgresSession,
     /// The line of the section in [`Config::file`](super::Config::file).
     pub line: usize,
 }
 
-/// What a provider is, and where.
+/// The kind of a provider's server, and its address.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProviderServer {
     /// A PostgreSQL or MySQL server.
     Remote(Box<Connection>),
-    /// A PostgreSQL of this process's own, which holds the folder's tables.
+    /// An embedded PostgreSQL of this process, which holds the folder's tables.
     Embedded {
-        /// The version that is wanted, if it matters.
+        /// The requested version, if any.
         version: Option<String>,
         /// The extensions that its tables and queries need.
         extensions: Vec<String>,
     },
 }
 
-/// What is set in each PostgreSQL session.
+/// The settings of each PostgreSQL session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PostgresSession {
-    /// Whether prepared statements are planned once or each time; the server chooses if not said.
+    /// Whether prepared statements are planned once or each time; `None` leaves it to the server.
     pub plan_cache_mode: Option<&'static str>,
-    /// Whether long queries are compiled.
+    /// Whether long queries are JIT-compiled.
     pub jit: Option<bool>,
     /// Shown in `pg_stat_activity`.
     pub application_name: Option<String>,
 }
 
-/// The word for a kind of server.
+/// The kind of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProviderKind {
@@ -94,7 +95,7 @@ pub enum ProviderKind {
     Postgres,
     /// A MySQL or MariaDB server.
     Mysql,
-    /// A PostgreSQL of this process's own.
+    /// An embedded PostgreSQL of this process.
     Embedded,
 }
 
@@ -112,7 +113,7 @@ impl ProviderConfig {
 }
 
 impl ProviderKind {
-    /// The word in the configuration.
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Postgres => "postgres",
@@ -131,7 +132,7 @@ impl fmt::Display for ProviderKind {
 impl fmt::Debug for ProviderServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Without password and settings.
+            // Does not show the password and the settings.
             Self::Remote(connection) => write!(f, "Remote({connection})"),
             Self::Embedded { version, .. } => write!(f, "Embedded({version:?})"),
         }
@@ -139,7 +140,7 @@ impl fmt::Debug for ProviderServer {
 }
 
 impl PostgresSession {
-    /// The statements that set it.
+    /// The SQL statements that apply the settings.
     pub(crate) fn statements(&self) -> Vec<String> {
         let mut statements = Vec::new();
         if let Some(mode) = self.plan_cache_mode {
@@ -150,7 +151,7 @@ impl PostgresSession {
             statements.push(format!("set jit = {jit}"));
         }
         if let Some(name) = &self.application_name {
-            // Doubled quotes and backslashes are all that a string with an E knows.
+            // In an `E'…'` string, only quotes and backslashes need escaping.
             let name = name.replace('\\', "\\\\").replace('\'', "''");
             statements.push(format!("set application_name = E'{name}'"));
         }
@@ -170,7 +171,7 @@ pub(super) fn read_providers(root: &Section<'_>) -> Result<Vec<ProviderConfig>> 
             "is not supported; remove it, and look the values up in a table or a SQL database",
         ));
     }
-    // The form before 0.14.1 says the same, so it is read as it was meant.
+    // The form before 0.14.1 has the same meaning.
     if provider.has("kind") || provider.has("connection_uri") {
         return Ok(vec![read_provider(&provider)?]);
     }
@@ -286,7 +287,7 @@ fn read_name(section: &Section<'_>) -> Result<String> {
     let Some(name) = section.str("name")? else {
         return Ok(DEFAULT_NAME.to_owned());
     };
-    // It stands before tables without quotes.
+    // It qualifies tables without quotes.
     let is_bare = |name: &str| {
         let mut bytes = name.bytes();
         let first = bytes.next();
@@ -343,7 +344,8 @@ fn read_server(section: &Section<'_>, kind: ProviderKind) -> Result<ProviderServ
     Ok(ProviderServer::Remote(Box::new(connection)))
 }
 
-/// Whether sessions on the server are shared with others, who set them as they like.
+/// Whether the sessions on the server are shared with other clients, which may change their
+/// settings.
 fn read_pooler(section: &Section<'_>, kind: ProviderKind) -> Result<bool> {
     if section.has("pooler") && kind != ProviderKind::Postgres {
         let problem = "is for kind = \"postgres\"; remove it";

@@ -1,4 +1,4 @@
-//! Typed reading of a parsed TOML document; every refusal names file, line and key.
+//! Typed reading of a parsed TOML document; every error names file, line and key.
 
 use std::num::IntErrorKind;
 use std::ops::Range;
@@ -10,7 +10,8 @@ use toml::de::{DeInteger, DeTable, DeValue};
 use crate::Result;
 use crate::error::Error;
 
-/// Typing errors this similar (Jaro-Winkler, 1.0 is equal) are worth a suggestion.
+/// The similarity (Jaro-Winkler, 1.0 is equal) from which a known key is suggested for a misspelled
+/// one.
 const SUGGESTION_SIMILARITY_MIN: f64 = 0.75;
 
 /// The text that positions in errors refer to.
@@ -59,7 +60,7 @@ impl<'a> Section<'a> {
         self.source.line(self.offset)
     }
 
-    /// Refuses keys that are not among `known`.
+    /// Returns an error for keys that are not in `known`.
     pub(super) fn only(&self, known: &[&str]) -> Result<()> {
         for (key, _) in self.table {
             if known.contains(&&**key.get_ref()) {
@@ -165,8 +166,8 @@ impl<'a> Section<'a> {
             .error(self.span(key).start, format!("{place} {problem}"))
     }
 
-    /// Every key below this section with its line, as dotted paths; items of a list by their
-    /// positions, counted from 0.
+    /// Collects every key below this section with its line, as dotted paths; items of a list are
+    /// numbered from 0.
     pub(super) fn collect_lines(&self, into: &mut impl Extend<(String, usize)>) {
         fn walk(
             source: Source<'_>,
@@ -263,7 +264,7 @@ fn integer(value: &DeValue<'_>) -> Option<u64> {
     u64::try_from(value).ok()
 }
 
-/// Whether an integer is larger than one of TOML may be.
+/// Whether an integer is larger than TOML allows.
 fn is_beyond(int: &DeInteger<'_>) -> bool {
     match i128::from_str_radix(int.as_str(), int.radix()) {
         Ok(value) => value > i64::MAX.into(),

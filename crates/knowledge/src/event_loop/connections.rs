@@ -19,14 +19,14 @@ use crate::remote::{
     Direct, DirectConnections, Pooled, Remote, SETTLE_TIMEOUT, Transport, resend_lost,
 };
 
-/// Descriptors that are looked at together.
+/// The number of descriptors that one `epoll_wait` returns.
 const EVENT_COUNT_MAX: usize = 64;
 
 type Answers = Vec<Result<Answer>>;
 
-/// All connections of one event loop, whatever server they lead to. There are a few of them.
+/// All connections of one event loop, to any server. There are only a few.
 pub(super) struct Connections {
-    /// The loop's own, so that its owner watches one descriptor.
+    /// The loop's own epoll instance, so that its owner watches a single descriptor.
     epoll: OwnedFd,
     thread_count: usize,
     list: RefCell<ConnectionList>,
@@ -38,16 +38,16 @@ struct ConnectionList {
     opened_count: u64,
 }
 
-/// A connection and the requests that it was sent.
+/// A connection and the requests that were sent on it.
 struct Connection {
     id: u64,
     direct: Direct,
     owner: Arc<DirectConnections>,
-    /// In the order in which they were sent, which is that of the answers nearly always.
+    /// In the order in which they were sent, which is nearly always that of the answers.
     sent: VecDeque<PendingRequest>,
-    /// The shortest time that an answer took, about a round trip; none before the first.
+    /// The shortest time that an answer took, about a round trip; `None` before the first.
     answer_time_min: Option<Duration>,
-    /// Since when the server works on a query that was given up, and on nothing else.
+    /// Since when the server has worked only on abandoned queries.
     abandoned_since: Option<Instant>,
     /// Whether there is something to send.
     is_due: bool,
@@ -69,10 +69,10 @@ impl Connections {
         })
     }
 
-    /// Reads what has come.
+    /// Reads the received data.
     pub(super) fn receive(&self, now: Instant) {
         let mut events = Vec::with_capacity(EVENT_COUNT_MAX);
-        // It fails only where a signal came.
+        // It fails only if interrupted by a signal.
         match epoll::wait(
             &self.epoll,
             spare_capacity(&mut events),
@@ -95,7 +95,7 @@ impl Connections {
         }
     }
 
-    /// Sends what was submitted, ends requests whose time is over, and lets go of connections that have
+    /// Sends submitted requests, ends requests that timed out, and drops connections that have
     /// ended or were idle for too long.
     pub(super) fn send(&self, now: Instant) {
         let connections = &mut self.list.borrow_mut().connections;
@@ -125,7 +125,7 @@ impl Connections {
         });
     }
 
-    /// When something has to be sent, ended or closed even if nothing comes.
+    /// When something has to be sent, ended or closed even if nothing is received.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let connections = &self.list.borrow().connections;
         let deadlines = connections.iter().flat_map(|connection| {
@@ -142,7 +142,7 @@ impl Connections {
         deadlines.flatten().min()
     }
 
-    /// Has a request sent with the next turn, if a connection is there that can take it.
+    /// Submits a request, which is sent in the next turn; `None` if no connection can take it.
     fn submit(&self, remote: &Remote, request: Request) -> Option<oneshot::Receiver<Answers>> {
         let now = Instant::now();
         let list = &mut *self.list.borrow_mut();
@@ -150,7 +150,7 @@ impl Connections {
         let limits = owner.limits();
         let is_of_server = |connection: &&Connection| Arc::ptr_eq(&connection.owner, owner);
         let count = list.connections.iter().filter(is_of_server).count();
-        // The first that can: packed, they travel in fewer writes.
+        // The first connection that can take it: requests on one connection share a write.
         let position = list.connections.iter().position(|connection| {
             is_of_server(&connection)
                 && connection.sent.len() < limits.depth
@@ -169,7 +169,7 @@ impl Connections {
             }
             None => return None,
         };
-        // One that has ended, or is full, takes none.
+        // A connection that has ended or is full takes no request.
         let ticket = connection.direct.connection.submit(request).ok()?;
         let (answers, received) = oneshot::channel();
         connection.sent.push_back(PendingRequest {
@@ -209,7 +209,7 @@ impl ConnectionList {
 }
 
 impl Connection {
-    /// Gives the answers that came to those who wait for them.
+    /// Delivers received answers to the waiting queries.
     fn deliver_replies(&mut self, now: Instant) {
         while let Some(reply) = self.direct.connection.next_reply() {
             let mut sent = self.sent.iter();
@@ -217,13 +217,13 @@ impl Connection {
             if let Some(sent) = place.and_then(|place| self.sent.remove(place)) {
                 let time = now.saturating_duration_since(sent.at);
                 self.answer_time_min = Some(self.answer_time_min.map_or(time, |min| min.min(time)));
-                // Its caller may be gone.
+                // The caller may have dropped the receiver.
                 let _ = sent.answers.send(reply.answers.into_vec());
             }
         }
     }
 
-    /// Whether an answer takes so long that a request would wait behind it; see
+    /// Whether an answer is so late that a new request would wait for it; see
     /// [`PoolOptions::stall`](lookaside_client::PoolOptions::stall).
     fn is_stalled(&self, stall: Duration, now: Instant) -> bool {
         let limit = stall.saturating_add(self.answer_time_min.unwrap_or_default());
@@ -231,17 +231,17 @@ impl Connection {
         oldest.is_some_and(|oldest| now.saturating_duration_since(oldest.at) > limit)
     }
 
-    /// Until when a query that was given up has to end on the server, or the connection is closed.
+    /// Until when abandoned queries have to end on the server; then the connection is closed.
     fn abandoned_until(&self) -> Option<Instant> {
         self.abandoned_since.map(|since| since + SETTLE_TIMEOUT)
     }
 
-    /// Whether it takes nothing more.
+    /// Whether it accepts no more requests.
     fn is_retired(&self, now: Instant) -> bool {
         self.owner.is_closed() || self.owner.is_expired(&self.direct, now)
     }
 
-    /// Watches for what the connection waits for.
+    /// Updates the events for which the connection is watched.
     fn watch(&mut self, epoll: &OwnedFd) -> io::Result<()> {
         let writes = self.direct.connection.wants_write();
         if writes != self.is_watched_for_writing {
@@ -263,7 +263,7 @@ impl Transport for Rc<Connections> {
         match sent {
             Some(answers) => match answers.await {
                 Ok(answers) => Ok(resend_lost(remote, &request, answers).await),
-                // Its connection was given up.
+                // The connection was dropped.
                 Err(_) => Pooled.request(remote, request).await,
             },
             None => Pooled.request(remote, request).await,

@@ -1,12 +1,12 @@
-//! Tells an event loop that a turn is due.
+//! A flag that wakes an event loop when a turn is due.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Wake;
 use std::thread::{self, ThreadId};
 
-/// Set when a query can go on. The owner looks at it before it waits, so that only what sets it on
-/// another thread has to wake the owner.
+/// Set when a query can make progress. The owner checks it before it waits, so the owner only has
+/// to be woken if another thread sets it.
 pub(super) struct Notify {
     is_set: AtomicBool,
     owner: ThreadId,
@@ -14,7 +14,7 @@ pub(super) struct Notify {
 }
 
 impl Notify {
-    /// Owned by this thread.
+    /// Creates the flag; the current thread is its owner.
     pub(super) fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             is_set: AtomicBool::new(false),
@@ -28,13 +28,14 @@ impl Notify {
     }
 
     pub(super) fn set(&self) {
-        // Acquire and release: what was done before it is set is seen by who takes it.
+        // Acquire and release: everything before the flag is set is visible to the thread that
+        // takes it.
         if !self.is_set.swap(true, Ordering::AcqRel) && thread::current().id() != self.owner {
             (self.wake)();
         }
     }
 
-    /// Whether it was set since this was called last.
+    /// Whether it was set since the last call.
     pub(super) fn take(&self) -> bool {
         self.is_set.swap(false, Ordering::AcqRel)
     }

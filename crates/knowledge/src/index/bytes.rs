@@ -6,23 +6,23 @@ use super::TooLarge;
 use super::radix::Directory;
 use super::slots::Slot;
 
-/// A boundary before a byte string or right behind it.
+/// A boundary just before or just after a byte string.
 ///
-/// The direct successor of a string is the string with a zero byte appended, so "behind" orders
-/// after the string and not after anything greater.
+/// The direct successor of a string is the string with a zero byte appended, so "after" orders
+/// between the string and every greater one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Boundary<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) behind: bool,
 }
 
-/// Which slot holds a byte string: each boundary begins a segment that reaches to the next one.
+/// A map from byte strings to slots: each boundary begins a segment that extends to the next one.
 #[derive(Debug)]
 pub(super) struct ByteSegments {
-    /// What all boundaries begin with.
+    /// The common prefix of all boundaries.
     common: Box<[u8]>,
-    /// The eight bytes behind `common` of each boundary as a number, zeros where it is shorter,
-    /// relative to `base`, with its slot.
+    /// For each boundary, the eight bytes after `common` as a number, zero-padded and relative to
+    /// `base`, with its slot.
     prefixes: Box<[(u64, Slot)]>,
     base: u64,
     directory: Directory,
@@ -32,7 +32,7 @@ pub(super) struct ByteSegments {
 }
 
 impl ByteSegments {
-    /// From boundaries in ascending order, at least one.
+    /// Builds the segments from boundaries in ascending order, at least one.
     pub(super) fn new(boundaries: &[(Boundary<'_>, Slot)]) -> Result<Self, TooLarge> {
         let first = boundaries[0].0.bytes;
         let last = boundaries[boundaries.len() - 1].0.bytes;
@@ -75,7 +75,7 @@ impl ByteSegments {
     fn count_not_after(&self, key: &[u8]) -> usize {
         let common_size = self.common.len().min(key.len());
         match key[..common_size].cmp(&self.common) {
-            // A key that ends inside the common bytes compares as less, which is right.
+            // A key that is shorter than the common prefix correctly compares as less.
             Ordering::Less => return 0,
             Ordering::Greater => return self.prefixes.len(),
             Ordering::Equal => {}
@@ -86,7 +86,7 @@ impl ByteSegments {
         };
         self.directory
             .count_before(offset, self.prefixes.len(), |index| {
-                // Equal prefixes say nothing yet: the strings themselves decide.
+                // If the prefixes are equal, the strings themselves decide.
                 match self.prefixes[index].0.cmp(&offset) {
                     Ordering::Less => true,
                     Ordering::Equal => self.key(index) <= rest,
@@ -111,7 +111,7 @@ impl ByteSegments {
     }
 }
 
-/// The first eight bytes as a number that orders like them, if not as finely.
+/// The first eight bytes as a number that preserves their order.
 #[inline]
 fn prefix(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {

@@ -1,14 +1,14 @@
-//! Byte strings of one size that differ in eight bytes at most are integers in disguise.
+//! Byte strings of equal size that differ in at most eight bytes, stored as integers.
 //!
-//! IPv4 addresses as 16-byte keys are the case: twelve bytes are common to all.
+//! IPv4 addresses as 16-byte keys are an example: they share twelve bytes.
 
 use super::ints::IntSegments;
 use super::slots::Slot;
 
-/// Where the integer stands in each string.
+/// The position of the integer in each string.
 #[derive(Debug)]
 pub(super) struct FixedLayout {
-    /// What all strings begin with.
+    /// The common prefix of all strings.
     common: Box<[u8]>,
     /// How many bytes follow, eight at most.
     rest_size: usize,
@@ -42,7 +42,8 @@ impl FixedLayout {
     #[inline]
     pub(super) fn key(&self, string: &[u8]) -> u64 {
         match string.last_chunk::<8>() {
-            // The common bytes in front are equal in all keys, so they may as well count.
+            // The common bytes in front are equal in all keys, so including them does not change
+            // the order.
             Some(chunk) => u64::from_be_bytes(*chunk),
             None => {
                 let mut padded = [0; 8];
@@ -65,8 +66,7 @@ impl FixedSegments {
         Self { layout, ints }
     }
 
-    /// The slot of a string; `None` if it has another size, since it then stands between two
-    /// integers.
+    /// The slot of a string; `None` if it has another size, since it is then between two integers.
     #[inline]
     pub(super) fn slot(&self, string: &[u8]) -> Option<Slot> {
         let common = &self.layout.common;
@@ -75,7 +75,7 @@ impl FixedSegments {
         }
         Some(match string.starts_with(common) {
             true => self.ints.slot(self.layout.key(string)),
-            // Smaller than all bounds, or greater.
+            // Less or greater than all bounds.
             false => Slot::NONE,
         })
     }

@@ -1,8 +1,8 @@
-//! The hash index: which rows have exactly this key?
+//! The hash index, which finds the rows with exactly a given key.
 //!
-//! Three layouts behind one face. Integer keys that lie densely (a numbered primary key) are a
-//! plain array; other single integer keys a table of integers; everything else, several columns
-//! included, a table of encoded keys that live in one arena.
+//! It has one of three layouts: a plain array for dense integer keys (such as a sequential primary
+//! key), a table of integers for other single integer keys, and a table of encoded keys in one
+//! arena for everything else, including keys of several columns.
 
 use std::hash::BuildHasher;
 
@@ -13,14 +13,14 @@ use super::TooLarge;
 use super::open::OpenTable;
 use super::slots::{ListOrder, Lists, ROW_COUNT_MAX, Rows, Slot};
 
-/// An array is used while it has at most this many places for each key.
+/// An array is used if it has at most this many places per key.
 const DENSE_PLACES_PER_KEY_MAX: u64 = 4;
 
-/// The hash needs no secret: only the tables' owner chooses the keys that are stored.
+/// The hash needs no secret seed: the stored keys come from the owner of the tables only.
 const HASHER: FixedState = FixedState::with_seed(0x6c6f_6f6b_6173_6964);
 
-/// One column's part of a key. Two keys are the same when SQLite's `=` says so, which is when they
-/// are equal here: numbers were normalised before, and NULL is not a key.
+/// One column's part of a key. Two keys are the same if SQLite's `=` is true for them, which is
+/// when they are equal here: numbers are already normalised, and NULL is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key<'a> {
     /// An integer, or a real number that is one.
@@ -57,14 +57,14 @@ struct EncodedTable {
 /// `arena[start..end]` is the encoded key.
 #[derive(Clone, Copy, Debug, Default)]
 struct EncodedKey {
-    /// The upper half of its hash: few other keys need a look into the arena.
+    /// The upper half of its hash, so that few other keys have to be compared in the arena.
     hash: u32,
     start: u32,
     end: u32,
 }
 
 impl HashIndex {
-    /// The rows whose key has these parts; as many as were given when the index was built.
+    /// The rows whose key has these parts; there must be as many parts as when the index was built.
     #[inline]
     pub(crate) fn rows(&self, parts: &[Key<'_>]) -> Rows<'_> {
         let slot = match (&self.table, parts) {
@@ -123,8 +123,8 @@ fn hash_int(key: i64) -> u64 {
 
 #[inline]
 fn hash_parts(parts: &[Key<'_>]) -> u64 {
-    // One part, the common case, is hashed in one go. Where bytes of different types meet, the
-    // comparison tells them apart.
+    // One part, the common case, is hashed in one go. The hash ignores the types of parts; the
+    // comparison distinguishes them.
     let mut hash = 0_u64;
     for part in parts {
         let part = match part {
@@ -160,7 +160,7 @@ fn encode(parts: &[Key<'_>], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether these bytes are what [`encode`] makes of the parts, without making it.
+/// Whether these bytes equal [`encode`] of the parts, without encoding them.
 #[inline]
 fn is_encoded(parts: &[Key<'_>], mut encoded: &[u8]) -> bool {
     for part in parts {
@@ -214,7 +214,7 @@ impl HashIndexBuilder {
         }
     }
 
-    /// The row has the key with these parts.
+    /// Adds a row whose key has these parts.
     pub(crate) fn push(&mut self, row: usize, parts: &[Key<'_>]) -> Result<(), TooLarge> {
         assert_eq!(parts.len(), self.part_count, "a part a column");
         if row >= ROW_COUNT_MAX {
@@ -296,7 +296,7 @@ impl HashIndexBuilder {
         })
     }
 
-    /// A table of all keys; integers that were kept apart join the others.
+    /// A table of all encoded keys, including the integers that were collected separately.
     fn encoded_table(mut self, slot_of: impl Fn(u32) -> Slot) -> Result<Table, TooLarge> {
         for (key, group) in &self.ints {
             let start = self.arena.len() as u32;
@@ -339,7 +339,7 @@ fn hash_encoded(mut encoded: &[u8]) -> u64 {
     hash
 }
 
-/// The least key and how many places an array needs, if the keys lie densely enough for one.
+/// The least key and the number of places of an array, if the keys are dense enough for one.
 fn dense_bounds(ints: &HashTable<(i64, u32)>) -> Option<(i64, usize)> {
     let keys = || ints.iter().map(|(key, _)| *key);
     let (min, max) = (keys().min()?, keys().max()?);
@@ -347,7 +347,7 @@ fn dense_bounds(ints: &HashTable<(i64, u32)>) -> Option<(i64, usize)> {
     (span < ints.len() as u64 * DENSE_PLACES_PER_KEY_MAX).then(|| (min, span as usize + 1))
 }
 
-/// Where each key's slot leads.
+/// The slot of each key.
 fn group_slots(
     groups: &[u32],
     rows: &[(u32, u32)],

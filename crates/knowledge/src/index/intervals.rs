@@ -1,8 +1,8 @@
-//! The interval index: which rows' ranges hold a key?
+//! The interval index, which finds the rows whose ranges contain a key.
 //!
 //! The ranges are cut at all their ends into elementary segments. Within a segment the answer does
 //! not change, so a probe is one search for the last boundary that is not after the key, and
-//! overlapping, nested, empty and inverted ranges need no thought at probe time.
+//! overlapping, nested, empty and inverted ranges need no special handling at probe time.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ enum Segments {
 }
 
 impl IntervalIndex {
-    /// The rows whose ranges hold an integer; none if the ranges are of bytes.
+    /// The rows whose ranges contain an integer; none if the ranges are of bytes.
     #[inline]
     pub(crate) fn rows_of_int(&self, key: i64, order: ListOrder) -> Rows<'_> {
         match &self.segments {
@@ -38,8 +38,8 @@ impl IntervalIndex {
         }
     }
 
-    /// The rows whose ranges hold a byte string; none if the ranges are of integers. `None` if
-    /// this index cannot tell: its bounds are all of one size, and the key is of another.
+    /// The rows whose ranges contain a byte string; none if the ranges are of integers. `None` if
+    /// this index cannot answer, because its bounds all have one size and the key has another.
     #[inline]
     pub(crate) fn rows_of_bytes(&self, key: &[u8], order: ListOrder) -> Option<Rows<'_>> {
         Some(match &self.segments {
@@ -97,14 +97,14 @@ struct ByteRange {
 /// Whether a bound itself belongs to its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Bound {
-    /// It does: `<=` or `>=`.
+    /// The bound belongs to the range: `<=` or `>=`.
     Inclusive,
-    /// It does not: `<` or `>`.
+    /// The bound does not belong to the range: `<` or `>`.
     Exclusive,
 }
 
 impl IntervalIndexBuilder {
-    /// The range of `row` reaches from `low` to `high`.
+    /// Adds a range from `low` to `high` for `row`.
     pub(crate) fn push_ints(&mut self, row: usize, low: (i64, Bound), high: (i64, Bound)) {
         let start = match low {
             (low, Bound::Inclusive) => Some(ordered(low)),
@@ -122,7 +122,7 @@ impl IntervalIndexBuilder {
         }
     }
 
-    /// The range of `row` reaches from `low` to `high` in the order of `memcmp`.
+    /// Adds a range from `low` to `high`, in the order of `memcmp`, for `row`.
     pub(crate) fn push_bytes(&mut self, row: usize, low: (&[u8], Bound), high: (&[u8], Bound)) {
         let start = Boundary {
             bytes: low.0,
@@ -202,7 +202,7 @@ impl IntervalIndexBuilder {
         let layout = FixedLayout::of(bounds.flat_map(|range| [low_of(range), high_of(range)]))?;
         let ranges = self.bytes.iter().filter_map(|range| {
             let (low, high) = (layout.key(low_of(range)), layout.key(high_of(range)));
-            // A range of strings may hold none of this size: from `a` to `b`, both excluded.
+            // A range may contain no string of this size, such as from `a` to `b`, both exclusive.
             let start = low.checked_add(u64::from(range.is_low_behind))?;
             let last = high.checked_sub(u64::from(!range.is_high_behind))?;
             let row = range.row;
@@ -216,7 +216,7 @@ impl IntervalIndexBuilder {
 fn int_cuts(ranges: Vec<IntRange>) -> Vec<Cut<u64>> {
     let cut = |range: IntRange| Cut {
         start: range.start,
-        // Behind the greatest key nothing begins.
+        // No segment begins after the greatest key.
         end: range.last.checked_add(1),
         row: range.row,
     };
@@ -230,7 +230,8 @@ struct Cut<K> {
     row: u32,
 }
 
-/// Walks over all starts and ends in order, and notes after each which rows hold from there on.
+/// Walks over all starts and ends in order, and records after each which rows contain the segment
+/// that begins there.
 fn sweep<K: Ord + Copy>(
     mut cuts: Vec<Cut<K>>,
     lists: &mut Lists,
@@ -292,7 +293,7 @@ mod tests {
 
     const BOUNDS: [Bound; 2] = [Bound::Inclusive, Bound::Exclusive];
 
-    /// What the lists of an index must be: rows that hold the key, in the order asked for.
+    /// The expected list: the rows that contain the key, in the requested order.
     fn expected<K: Ord + ?Sized>(
         ranges: &[(&K, &K)],
         bounds: (Bound, Bound),
@@ -388,7 +389,7 @@ mod tests {
                 }
                 let index = builder.build().unwrap();
                 for key in keys {
-                    // No answer is right, but only to a key of another size.
+                    // `None` is only correct for a key of another size.
                     let Some(rows) = index.rows_of_bytes(key, order) else {
                         let mut kept = borrowed.iter().filter(|(low, high)| low < high);
                         assert!(kept.all(|(low, _)| low.len() != key.len()));
@@ -408,7 +409,8 @@ mod tests {
     fn byte_ranges() {
         for seed in 0..400 {
             let mut random = fastrand::Rng::with_seed(seed);
-            // Few letters and a long common beginning make ties and prefixes of each other.
+            // Few letters and a long common prefix produce ties, and keys that are prefixes of each
+            // other.
             let common = vec![b'a'; random.usize(0..20)];
             let rest_size = [None, Some(3), Some(8)][seed as usize % 3];
             let mut any = |common: &[u8]| {

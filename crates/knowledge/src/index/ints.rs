@@ -9,16 +9,16 @@ pub(super) fn ordered(key: i64) -> u64 {
     (key as u64) ^ (1 << 63)
 }
 
-/// Which slot holds an integer: `boundaries[i]` begins a segment that reaches to the next one.
+/// A map from integers to slots: `boundaries[i]` begins a segment that extends to the next one.
 #[derive(Debug)]
 pub(super) struct IntSegments {
-    /// What the first boundary is; the boundaries themselves are kept relative to it.
+    /// The first boundary; the boundaries are stored relative to it.
     base: u64,
     directory: Directory,
     boundaries: Boundaries,
 }
 
-/// Key and slot lie side by side, so that a probe loads one line for both.
+/// Key and slot are adjacent, so a probe loads one cache line for both.
 #[derive(Debug)]
 enum Boundaries {
     /// Offsets that fit 32 bits, as IPv4 addresses do: half the memory, half the cache misses.
@@ -27,7 +27,7 @@ enum Boundaries {
 }
 
 impl IntSegments {
-    /// From boundaries in ascending order, at least one.
+    /// Builds the segments from boundaries in ascending order, at least one.
     pub(super) fn new(boundaries: Vec<(u64, Slot)>) -> Self {
         let base = boundaries[0].0;
         let offsets = boundaries.iter().map(|(key, _)| key - base);

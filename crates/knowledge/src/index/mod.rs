@@ -1,8 +1,8 @@
-//! Native indexes over the rows of one table: a hash index for equality, an interval index for
-//! "the range that holds this key".
+//! Native indexes over the rows of one table: a hash index for equality, an interval index for "the
+//! ranges that contain this key".
 //!
-//! An index maps a key to positions of rows in the table's scan order. It knows neither SQL nor
-//! SQLite: what a key is and which keys are equal was decided before, see `plan::key`.
+//! An index maps a key to positions of rows in the table's scan order. It does not depend on SQL or
+//! SQLite: the caller defines what a key is and which keys are equal, see `plan::key`.
 
 mod bytes;
 mod fixed;
@@ -24,6 +24,6 @@ pub(crate) enum TooLarge {
     Rows,
     /// The keys need more than 4 GiB.
     Keys,
-    /// The ranges overlap so much that the lists of rows pass their limit.
+    /// The ranges overlap so much that the lists of rows exceed their limit.
     Overlaps,
 }

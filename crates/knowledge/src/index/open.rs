@@ -1,19 +1,19 @@
 //! A hash table that is filled once and then only read.
 //!
-//! Open addressing with linear probing: a key that is there costs one cache line, where a table with
-//! control bytes beside its entries costs two, one after the other.
+//! Open addressing with linear probing: finding a key costs one cache line, whereas a table with
+//! separate control bytes costs two, one after the other.
 
 use super::slots::Slot;
 
-/// Keys with the slots that they lead to, at most four fifths full, so that every search ends.
+/// A map from keys to slots, at most four fifths full, so that every search ends.
 #[derive(Debug)]
 pub(super) struct OpenTable<K> {
-    /// A power of two of places; those with [`Slot::NONE`] are empty.
+    /// The places, a power of two; those with [`Slot::NONE`] are empty.
     places: Box<[(K, Slot)]>,
 }
 
 impl<K: Copy + Default> OpenTable<K> {
-    /// A table of entries with their hashes, which have different keys.
+    /// A table of entries with distinct keys, given with their hashes.
     pub(super) fn new(entries: impl ExactSizeIterator<Item = (u64, K, Slot)>) -> Self {
         let place_count = (entries.len() + entries.len() / 4 + 1).next_power_of_two();
         let mut places = vec![(K::default(), Slot::NONE); place_count].into_boxed_slice();

@@ -1,22 +1,22 @@
-//! A directory in front of a sorted array: the top bits of a key say between which two positions
-//! its neighbours stand.
+//! A directory for a sorted array: the top bits of a key give the range of positions to search.
 //!
-//! A binary search over 400,000 keys takes nineteen dependent loads, most of them from far away. The
-//! directory leaves a few within two or three cache lines of the array, and is itself small enough
-//! to stay in the core's own cache.
+//! A binary search over 400,000 keys takes nineteen dependent loads, most of them cache misses.
+//! With the directory, a few loads within two or three cache lines of the array remain, and the
+//! directory itself is small enough to stay in the core's cache.
 
-/// Keys a bucket holds on average, as a power of two: eight.
+/// The average number of keys in a bucket, as a power of two: eight.
 ///
-/// Measured over the 411,961 IPv4 ranges, random addresses, 2 MB of cache a core: a lookup takes
-/// 88 ns with one key a bucket, 75 with two, 66 with four, 62 with eight and 62 with sixteen. The
-/// steps that a larger bucket adds stay within lines at hand; a larger directory is far away.
+/// Measured over the 411,961 IPv4 ranges, random addresses, 2 MB of cache a core: a lookup takes 88
+/// ns with one key per bucket, 75 with two, 66 with four, 62 with eight and 62 with sixteen. The
+/// steps that a larger bucket adds stay within loaded cache lines; a larger directory does not fit
+/// in the cache.
 const BUCKET_SIZE_BITS: u32 = 3;
 
 /// Positions in one array of ascending `u64` keys that begins with zero.
 #[derive(Debug)]
 pub(super) struct Directory {
     shift: u32,
-    /// The last key: whatever is greater falls behind it and into its bucket.
+    /// The last key; greater keys are searched in its bucket.
     last: u64,
     /// `starts[bucket]` is how many keys belong to earlier buckets.
     starts: Box<[u32]>,
@@ -25,7 +25,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Over ascending keys, of which the first is zero.
+    /// Builds the directory of ascending keys, the first of which is zero.
     pub(super) fn new(
         keys: impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone,
     ) -> Self {
@@ -55,15 +55,14 @@ impl Directory {
         }
     }
 
-    /// How many of the keys come before `key`, where `is_before` says so of the one at a position
-    /// below `count`, which is their number.
+    /// The number of keys before `key`; `is_before` returns it for the key at a position below
+    /// `count`, the number of keys.
     ///
-    /// Keys are before when they are smaller, not when they are greater; the caller decides about
-    /// equal ones.
+    /// Smaller keys must be before, greater ones not; the caller decides about equal ones.
     ///
     /// The search always takes as many steps as the largest bucket needs, and adds instead of
-    /// branching: a probe cannot be predicted, and one wrong guess costs more than all the steps.
-    /// Steps beyond the bucket see greater keys and stay where they are.
+    /// branching: a probe cannot be predicted, and one branch misprediction costs more than all the
+    /// steps. Steps beyond the bucket see greater keys and do not advance.
     #[inline]
     pub(super) fn count_before(
         &self,

@@ -1,12 +1,13 @@
-//! What a key leads to: no row, one row, or a list of rows, in four bytes.
+//! The value of a key in an index: no row, one row, or a list of rows, in four bytes.
 
 use super::TooLarge;
 
-/// Row positions take 31 bits, the last one is [`Slot::NONE`].
+/// Row positions have 31 bits; the last one is [`Slot::NONE`].
 pub(crate) const ROW_COUNT_MAX: usize = (1 << 31) - 1;
 
 /// Words in all lists of one order: 64 MiB, and an offset must fit beside [`Slot::LIST`].
-/// Nested networks need a few words a row; ranges that all overlap need the square of their count.
+/// Nested networks need a few words per row; ranges that all overlap need the square of their
+/// count.
 const LIST_WORD_COUNT_MAX: usize = 16 << 20;
 const _: () = assert!(LIST_WORD_COUNT_MAX < Slot::LIST as usize);
 
@@ -33,16 +34,16 @@ pub(crate) enum ListOrder {
     LowDescending,
 }
 
-/// The rows that a key has, first row first.
+/// The rows of a key, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rows<'a> {
     /// No row has the key.
     None,
     /// Exactly one row has it.
     One(u32),
-    /// Two rows or more.
+    /// Several rows.
     Many {
-        /// Their positions, in the order asked for.
+        /// Their positions, in the requested order.
         rows: &'a [u32],
         /// Whether that order leaves open which row comes first.
         tied_first: bool,
@@ -56,7 +57,7 @@ pub(crate) enum Rows<'a> {
 pub(super) struct Lists {
     scan: Vec<u32>,
     /// The same lists at the same offsets in the other order, with two tie flags at each length;
-    /// empty if nobody can ask for that order.
+    /// empty if that order cannot be requested.
     low_descending: Vec<u32>,
 }
 

@@ -1,8 +1,8 @@
-//! A delimiter that is not that of the file: nothing fails, and each record is one field.
+//! Detection of a wrong delimiter, with which nothing fails and each record is a single field.
 
 use lookaside_value::LikelyDelimiter;
 
-/// A warning if the header has one column, with another delimiter in it.
+/// Returns a warning if the header is one column that contains another delimiter.
 pub(super) fn warning(header: &[String], begins_with_quote: bool, delimiter: u8) -> Option<String> {
     let [column] = header else {
         return None;

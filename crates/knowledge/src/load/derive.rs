@@ -1,8 +1,8 @@
 //! A table's columns from its data: names from the header, types from all values.
 //!
-//! Every value is looked at, not a sample: a `007` in the last row must not become 7 because the
-//! first thousand looked like numbers. So a type is only given where SQLite's conversion keeps what
-//! was written; everything else stays text.
+//! Every value is checked, not a sample: a `007` in the last row must not become 7 because the
+//! first thousand values looked like numbers. So a type is only assigned if SQLite's conversion
+//! preserves the written values; everything else stays text.
 
 use std::net::IpAddr;
 
@@ -13,10 +13,11 @@ use crate::error::Error;
 use crate::plan::{BOOL_TEXT, BoolWords};
 use crate::sql_name::quote_name;
 
-/// Digits that a REAL holds exactly, whatever they are.
+/// The number of digits that a REAL always stores exactly.
 const REAL_DIGIT_COUNT_MAX: usize = 15;
 
-/// Cells of another sort than most, after which a column is text beyond doubt, and no note is due.
+/// The number of cells that differ in type from the majority above which the column is certainly
+/// text, and no note is due.
 const ODD_COUNT_MAX: u64 = 100;
 
 /// A column of a derived table.
@@ -24,39 +25,39 @@ pub(super) struct Column {
     name: String,
     kind: Kind,
     numbers: Cells,
-    /// The whole numbers among them that a REAL may not hold.
+    /// The whole numbers among them that a REAL may not store exactly.
     wide: Cells,
     dates: Cells,
     others: Cells,
-    /// What the first cell is that is not a number.
+    /// The kind of the first cell that is not a number.
     first_text: &'static str,
     addresses: Addresses,
     bools: Bools,
 }
 
-/// Whether all cells of a column that are not empty are booleans, written in one way.
+/// Whether all non-empty cells of a column are booleans in one notation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bools {
-    /// Nothing was in it.
+    /// All cells are empty.
     None,
     All(BoolWords),
-    /// There is another cell.
+    /// There is a cell of another kind.
     Not,
 }
 
-/// Whether all cells of a column that are not empty are addresses.
+/// Whether all non-empty cells of a column are addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Addresses {
-    /// Nothing was in it.
+    /// All cells are empty.
     None,
     Ip4,
     /// IPv6, or both.
     Ip6,
-    /// There is another cell.
+    /// There is a cell of another kind.
     Not,
 }
 
-/// The cells of a column that are of one sort.
+/// The cells of a column that are of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cells {
     count: u64,
@@ -73,17 +74,17 @@ impl Cells {
     }
 }
 
-/// What all values of a column are so far.
+/// The kind of all values of a column so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// Nothing was in it.
+    /// All cells are empty.
     Empty,
     Integer,
     Real,
     Text,
 }
 
-/// The mapped columns of a data file, which is read to its end.
+/// Derives the mapped columns of a data file, which is read to its end.
 pub(super) fn columns(table: &TableConfig, records: &mut Records<'_>) -> Result<Vec<Column>> {
     let mapping = records.mapping()?;
     if mapping.is_empty() {
@@ -163,7 +164,7 @@ impl Column {
         }
     }
 
-    /// What all its values are together.
+    /// The kind of all its values.
     fn kind(&self) -> Kind {
         match self.kind {
             Kind::Real if self.wide.count > 0 => Kind::Text,
@@ -171,7 +172,7 @@ impl Column {
         }
     }
 
-    /// The type that it is declared as.
+    /// The declared type.
     fn declaration(&self) -> &'static str {
         match (self.kind(), self.bools) {
             (Kind::Integer, _) => "INTEGER",
@@ -181,8 +182,8 @@ impl Column {
         }
     }
 
-    /// What to say of a column of booleans or addresses where its table is made. Such a column stays
-    /// text: the same values may be looked up by equality, and be shown.
+    /// The SQL comment for a column of booleans or addresses in `create table`. Such a column stays
+    /// text, so that the values can be looked up by equality and shown as written.
     fn comment(&self) -> &'static str {
         if let Bools::All(_) = self.bools {
             return " -- every value is a boolean: a parameter that is true or false finds them";
@@ -199,13 +200,13 @@ impl Column {
         }
     }
 
-    /// Why the column is text although most of its cells are numbers, or which of its cells is no
-    /// date although most are.
+    /// Why the column is text although most of its cells are numbers, or which of its cells is not
+    /// a date although most are.
     fn note(&self) -> Option<String> {
         let (numbers, dates, others) = (self.numbers, self.dates, self.others);
         let (text_count, dateless_count) =
             (dates.count + others.count, numbers.count + others.count);
-        // The line that is named holds a cell of the sort that there is less of.
+        // The named line has a cell of the minority.
         let first = |a: Cells, b: Cells| {
             let lines = [a, b].into_iter().filter(|cells| cells.count > 0);
             lines.map(|cells| cells.first_line).min()
@@ -228,7 +229,7 @@ impl Column {
     }
 }
 
-/// What someone should know about the types that were found.
+/// Notes for the user about the derived types.
 pub(super) fn notes(columns: &[Column]) -> Vec<String> {
     columns.iter().filter_map(Column::note).collect()
 }
@@ -318,7 +319,7 @@ fn kind_of(field: &[u8]) -> Kind {
     }
 }
 
-/// Whether a whole number is one that a REAL may not hold: all up to 2^53 it does.
+/// Whether a REAL may not store a whole number exactly; all up to 2^53 are exact.
 fn is_wide(field: &[u8]) -> bool {
     let text = std::str::from_utf8(field).unwrap_or_default();
     text.len() > REAL_DIGIT_COUNT_MAX
@@ -327,7 +328,7 @@ fn is_wide(field: &[u8]) -> bool {
             .is_ok_and(|number: i64| number.unsigned_abs() > 1 << f64::MANTISSA_DIGITS)
 }
 
-/// Whether a cell begins with a day as in 2026-01-31, alone or before a time.
+/// Whether a cell is a date such as 2026-01-31, or begins with one before a time.
 fn is_date(field: &[u8]) -> bool {
     let Some((day, rest)) = field.split_at_checked(10) else {
         return false;
@@ -339,7 +340,7 @@ fn is_date(field: &[u8]) -> bool {
     is_day && matches!(rest.first(), None | Some(b'T' | b't' | b' '))
 }
 
-/// What a cell of [`Kind::Text`] is, without showing it.
+/// The kind of a cell of [`Kind::Text`], without its content.
 fn why_text(field: &[u8]) -> &'static str {
     let Ok(field) = std::str::from_utf8(field) else {
         return "is not UTF-8";

@@ -14,7 +14,7 @@ impl Error {
         Self::new(ErrorKind::Data, message)
     }
 
-    /// A record is larger than any real one.
+    /// A record exceeds the size limit.
     pub(super) fn record_limit(
         table: &TableConfig,
         line: u64,
@@ -29,7 +29,7 @@ impl Error {
         Self::new(ErrorKind::LimitReached, message)
     }
 
-    /// A data file cannot be read on.
+    /// A data file cannot be read further.
     pub(super) fn unreadable(table: &TableConfig, line: u64, source: io::Error) -> Self {
         let message = format!(
             "{}:{line}: cannot be read from here on",
@@ -76,7 +76,7 @@ impl Error {
         )
     }
 
-    /// A table's insert wants another number of fields than are mapped.
+    /// A table's insert has another number of parameters than fields are mapped.
     pub(super) fn parameter_count(
         table: &TableConfig,
         sql: &SqlText,

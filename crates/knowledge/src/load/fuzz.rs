@@ -11,7 +11,7 @@ use super::records::{Next, Records};
 use super::source::{self, FilePosition};
 use crate::config::{Columns, CsvConfig, ExpectedRows, TableConfig};
 
-/// Encodings that work differently inside.
+/// Encodings with different decoders.
 const ENCODINGS: [&Encoding; 6] = [
     encoding_rs::UTF_8,
     encoding_rs::UTF_8,
@@ -21,13 +21,13 @@ const ENCODINGS: [&Encoding; 6] = [
     encoding_rs::WINDOWS_1252,
 ];
 
-/// Records kept for the second look at them, which is quadratic.
+/// The number of records that are checked a second time, which takes quadratic time.
 const CHECKED_COUNT_MAX: usize = 32;
 
 /// Reads `data` as a data file: two bytes of settings, then its bytes.
 ///
 /// # Panics
-/// When a record breaks what the loader relies on: equal widths, UTF-8, a mapping inside of the
+/// When a record violates an invariant of the loader: equal widths, UTF-8, a mapping within the
 /// record, and a line number at which the same record is found again.
 #[doc(hidden)]
 pub fn csv_mapping_fuzz(data: &[u8]) {
@@ -85,8 +85,9 @@ pub fn csv_mapping_fuzz(data: &[u8]) {
             found.push((line, all_fields(&records)));
         }
     }
-    // A lone carriage return begins a record inside of a line, a byte order mark is one only at the
-    // beginning, and other encodings have no lines in their bytes.
+    // Excluded are a lone carriage return, which begins a record within a line, a byte order mark,
+    // which is one only at the beginning, and other encodings, whose bytes cannot be split into
+    // lines.
     let has_mark = text.windows(3).any(|bytes| bytes == "\u{feff}".as_bytes());
     if csv.encoding == encoding_rs::UTF_8 && !has_mark && !has_lone_return(text) {
         let csv = CsvConfig {
@@ -138,7 +139,7 @@ fn has_lone_return(text: &[u8]) -> bool {
     text.iter().enumerate().any(is_lone)
 }
 
-/// Hands its bytes out in small pieces, so that everything is cut everywhere.
+/// A reader that returns its bytes in small pieces, so that the input is split at every position.
 struct Chunks {
     bytes: VecDeque<u8>,
     chunk_size: usize,

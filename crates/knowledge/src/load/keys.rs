@@ -1,7 +1,7 @@
 //! Indexes of derived tables: one for each column that a statement of the project looks rows up by.
 //!
-//! Whoever writes `create.sql` says which indexes there are. A derived table has none by itself, and
-//! SQLite would read all of it for each question that no native plan answers.
+//! The author of a `create.sql` defines its indexes. A derived table has none, and SQLite would
+//! scan it for each query that no native plan answers.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +18,12 @@ use crate::sql_name::{INDEX_PREFIX, quote_name};
 /// A table whose columns were derived.
 pub(super) struct DerivedTable {
     pub(super) name: String,
-    /// Where its report is.
+    /// The position of its report.
     pub(super) report: usize,
 }
 
-/// Makes the indexes. A statement that cannot be read has none, and says why when it is prepared.
+/// Creates the indexes. A statement that cannot be parsed gets none; its error is reported when it
+/// is prepared.
 pub(super) fn add_indexes(
     connection: &Connection,
     config: &Config,
@@ -51,7 +52,8 @@ pub(super) fn add_indexes(
         let Some(derived) = tables.iter().find(derived) else {
             continue;
         };
-        // Names of tables and columns may run into each other: `host`, `user_name` and `host_user`, `name`.
+        // The number keeps names unique: `host`, `user_name` and `host_user`, `name` would be
+        // joined to the same name.
         let name = format!("{INDEX_PREFIX}{number}_{}_{column}", derived.name);
         let index = quote_name(&name);
         let (quoted_table, quoted) = (quote_name(&derived.name), quote_name(&column));

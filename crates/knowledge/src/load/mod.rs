@@ -1,7 +1,8 @@
 //! From a configuration to a sealed store: each table made, cleaned, filled and counted.
 //!
-//! A load fills a new store. Whatever fails, the store is dropped and nobody has seen it, so the
-//! live one stays whole; transactions are about memory and speed here, not about safety.
+//! A load fills a new store. If anything fails, the store is dropped before it was visible, so the
+//! current one is not affected; transactions only serve memory usage and speed here, not
+//! consistency.
 
 mod delimiter;
 mod derive;
@@ -33,11 +34,11 @@ use crate::config::{Config, LoadConfig, OnError, TableConfig};
 use crate::error::Error;
 use crate::store::{Store, StoreBuilder, Undo};
 
-/// Records between two calls of [`Progress::advanced`].
+/// The number of records between two calls of [`Progress::advanced`].
 const PROGRESS_RECORD_COUNT: u64 = 8192;
 
-/// Loads all enabled tables into a new store. Derived tables get the indexes that the statements, of
-/// which the project consists, look rows up by.
+/// Loads all enabled tables into a new store. Derived tables get an index for each column by which
+/// one of the project's statements looks rows up.
 pub(crate) fn load(
     config: &Config,
     statements: &[String],
@@ -68,15 +69,15 @@ pub(crate) fn load(
     Ok((store, report))
 }
 
-/// Loads all enabled tables and forgets them: whether they load, and what would be reported.
+/// Loads all enabled tables and drops them, to check that they load; returns the report.
 ///
 /// # Errors
-/// What a load fails with.
+/// As a load.
 pub fn try_load(config: &Config, progress: &dyn Progress) -> Result<LoadReport> {
     load(config, &[], progress).map(|(_, report)| report)
 }
 
-/// Loads a table; and whether its `create.sql` was derived.
+/// Loads a table; also returns whether its `create.sql` was derived.
 fn load_table(
     config: &Config,
     table: &TableConfig,
@@ -134,7 +135,7 @@ fn judge_row_count(table: &TableConfig, report: &mut TableReport) -> Result<()> 
     Ok(())
 }
 
-/// The prepared insert of a table and the fields that it is given.
+/// The prepared insert of a table and the fields that it binds.
 struct Insert<'a> {
     table: &'a TableConfig,
     sql: &'a SqlText,
@@ -153,7 +154,7 @@ impl<'a> Insert<'a> {
         let statement = connection
             .prepare(&sql.text)
             .map_err(|source| Error::script(table, sql, source))?;
-        // In a file without any record nothing is known about its fields, and nothing is bound.
+        // Without records, the number of fields is unknown and nothing is bound.
         if !mapping.is_empty() && statement.parameter_count() != mapping.len() {
             let count = statement.parameter_count();
             return Err(Error::parameter_count(table, sql, count, mapping.len()));
@@ -216,7 +217,8 @@ impl<'a> Insert<'a> {
         self.statement.raw_execute().map(|count| count as u64)
     }
 
-    /// Whether the failure concerns this row only: the statement was undone, the batch stands.
+    /// Whether the failure concerns this row only: the statement was rolled back, but not the
+    /// batch.
     fn may_skip(&self, error: &rusqlite::Error, load: LoadConfig) -> bool {
         let of_row = matches!(
             error.sqlite_error_code(),
@@ -227,7 +229,7 @@ impl<'a> Insert<'a> {
                     | ErrorCode::Unknown
             )
         );
-        // `insert or rollback` and `raise(rollback)` take the rows before with them.
+        // `insert or rollback` and `raise(rollback)` also roll back the previous rows.
         of_row && (!load.transaction || !self.connection.is_autocommit())
     }
 }
@@ -236,7 +238,7 @@ impl<'a> Insert<'a> {
 struct Batch<'a> {
     connection: &'a Connection,
     table: &'a TableConfig,
-    /// Rows of a transaction; `None` when each insert is its own.
+    /// The rows per transaction; `None` if each insert is its own transaction.
     size: Option<u64>,
     row_count: u64,
 }

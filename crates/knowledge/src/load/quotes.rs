@@ -1,15 +1,15 @@
-//! Follows the quotes of a data file beside the parser: where the one was opened that a record is
-//! in trouble by, and how much it took in.
+//! Tracks the quotes of a data file in parallel to the parser, to find the unclosed quote that
+//! spoils a record, and how much it includes.
 //!
-//! The parser does not tell, and a stray quote makes one record of all lines up to the next quote,
-//! or up to the end of the file. Only the quotes themselves are looked at, so that a file without
-//! any costs a search for one byte.
+//! The parser does not report this, and a stray quote makes one record of all lines up to the next
+//! quote or the end of the file. Only the quotes themselves are examined, so a file without any
+//! costs a search for one byte.
 
-/// Lines, or bytes, that a bad record may take in; beyond that, leaving it out would lose more than
-/// one record.
+/// The number of lines that a quoted field of a bad record may include; beyond that, skipping the
+/// record would lose more than one record.
 pub(super) const SWALLOWED_LINE_COUNT_MAX: u64 = 1000;
 
-/// See [`SWALLOWED_LINE_COUNT_MAX`].
+/// The same limit in bytes, see [`SWALLOWED_LINE_COUNT_MAX`].
 pub(super) const SWALLOWED_SIZE_MAX: u64 = 1 << 20;
 
 /// The quotes of the current record.
@@ -25,7 +25,7 @@ pub(super) struct Quotes {
     line: u64,
     /// The quoted field that is open.
     open: Quoted,
-    /// The quoted field that took in the most lines; none of one line.
+    /// The quoted field that includes the most lines; `None` if all are on one line.
     longest: Option<Quoted>,
     /// Text follows the closing quote of a field of several lines.
     has_tail: bool,
@@ -37,7 +37,7 @@ pub(super) struct Quotes {
 enum State {
     Outside,
     Inside,
-    /// Behind a quote inside of quotes, which ends them unless another follows.
+    /// After a quote within quotes, which ends them unless another quote follows.
     Closing,
 }
 
@@ -46,12 +46,12 @@ enum State {
 struct Quoted {
     /// The line on which its quote opens.
     line: u64,
-    /// Where in the record.
+    /// Its offset in the record.
     offset: u64,
     line_feed_count: u64,
 }
 
-/// What a quote took in.
+/// The extent of a quoted field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Swallowed {
     /// The line on which the quote opens, counted from 1.
@@ -62,7 +62,7 @@ pub(super) struct Swallowed {
 }
 
 impl Swallowed {
-    /// Whether more than one record can be behind it.
+    /// Whether it may include more than one record.
     pub(super) fn is_too_much(self) -> bool {
         self.line_count > SWALLOWED_LINE_COUNT_MAX || self.size > SWALLOWED_SIZE_MAX
     }
@@ -83,7 +83,7 @@ impl Quotes {
         }
     }
 
-    /// A record begins on a line.
+    /// Begins a record on a line.
     pub(super) fn begin(&mut self, line: u64) {
         let is_first = self.is_first && self.size == 0;
         *self = Self {
@@ -93,7 +93,7 @@ impl Quotes {
         };
     }
 
-    /// The next bytes of the record.
+    /// Processes the next bytes of the record.
     #[inline]
     pub(super) fn see(&mut self, bytes: &[u8]) {
         let mut at = 0;
@@ -154,7 +154,7 @@ impl Quotes {
         before == self.delimiter || matches!(before, b'\n' | b'\r') || is_behind_mark
     }
 
-    /// The open field ends before a byte.
+    /// Closes the open field, which the byte `next` follows.
     fn close(&mut self, next: u8) {
         if self.open.line_feed_count == 0 {
             return;
@@ -166,24 +166,25 @@ impl Quotes {
         }
     }
 
-    /// Whether text follows the closing quote of a field of several lines, which no program writes.
+    /// Whether text follows the closing quote of a field of several lines, which no CSV writer
+    /// produces.
     pub(super) fn has_tail(&self) -> bool {
         self.has_tail
     }
 
-    /// What the quoted field took in that is open at the end of the file, or that has the most lines
-    /// of the record. Nothing if each field is on one line.
+    /// The extent of the quoted field that is open at the end of the file, or that has the most
+    /// lines of the record. `None` if each field is on one line.
     pub(super) fn swallowed(&self) -> Option<Swallowed> {
         let is_open = self.state == State::Inside;
         let longest = self.longest.unwrap_or_default();
-        // A quote that ends the file has nothing behind it that would tell.
+        // After a quote at the end of the file, no byte shows whether it closes the field.
         let ends_file =
             self.state == State::Closing && self.open.line_feed_count > longest.line_feed_count;
         let quoted = match is_open || ends_file {
             true => self.open,
             false => self.longest?,
         };
-        // The line feed at the end of the file begins no line.
+        // The line feed at the end of the file does not begin a line.
         let ends_line = is_open && self.before == b'\n';
         Some(Swallowed {
             line: quoted.line,
@@ -197,7 +198,7 @@ impl Quotes {
 mod tests {
     use super::*;
 
-    /// Looks at a record in one piece and in pieces of each size.
+    /// Checks a record in one piece and in pieces of each size.
     fn check(record: &str, expected: Option<(u64, u64, u64)>, has_tail: bool) {
         for piece in 1..=record.len() {
             let mut quotes = Quotes::new(b',');

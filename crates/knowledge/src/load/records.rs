@@ -1,7 +1,7 @@
-//! The records of a data file: header, mapping, and one record after the other with its line.
+//! The records of a data file: header, mapping, and each record with its line.
 //!
-//! Parsing is `csv-core`'s. Driving it here rather than through a reader gives what errors need:
-//! the line on which a record really begins, and the quote that was never closed.
+//! Parsing is `csv-core`'s. It is driven here rather than through a reader, because errors need the
+//! line on which a record really begins, and the quote that was never closed.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -16,17 +16,17 @@ use crate::Result;
 use crate::config::{Columns, CsvConfig, TableConfig};
 use crate::error::Error;
 
-/// Bytes of text that are parsed at once.
+/// The size of the input buffer in bytes.
 const INPUT_SIZE: usize = 128 << 10;
 
-/// Bytes of one record without its quotes. A longer one is nearly always a quote that was left
-/// open, and would otherwise bring the rest of the file into memory.
+/// The size limit of one record in bytes, without its quotes. A longer record nearly always has an
+/// unclosed quote, and would otherwise read the rest of the file into memory.
 const RECORD_SIZE_MAX: usize = 256 << 20;
 
-/// Fields of one record; twice what a SQLite statement can bind.
+/// The most fields of one record; twice what a SQLite statement can bind.
 const FIELD_COUNT_MAX: usize = 1 << 16;
 
-/// A data file that is being read.
+/// A reader of a data file.
 pub(super) struct Records<'a> {
     table: &'a TableConfig,
     trim: bool,
@@ -48,8 +48,8 @@ pub(super) struct Records<'a> {
     width: Option<usize>,
     /// The first record was read already, to learn its width.
     peeked: bool,
-    /// The current record: where it begins, its fields without anything between, and where each
-    /// of them ends. Both buffers are longer than what is in use.
+    /// The current record: the line on which it begins, its fields without separators, and the end
+    /// of each. Both buffers are longer than the part in use.
     line: u64,
     text: Vec<u8>,
     ends: Vec<usize>,
@@ -58,23 +58,23 @@ pub(super) struct Records<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Reading,
-    /// The text has ended; a line break is parsed in case the last line has none.
+    /// The text has ended; a line break is added in case the last line has none.
     Ending,
     /// The parser was told that the text has ended.
     Ended,
 }
 
-/// What came next.
+/// The next item of a data file.
 pub(super) enum Next {
     /// A record, see [`Records::field`].
     Record,
-    /// A record that is none.
+    /// An invalid record.
     Bad {
         /// Where it begins, counted from 1.
         line: u64,
         /// What is wrong with it.
         reason: String,
-        /// It took in so many lines or bytes that leaving it out would lose other records.
+        /// It includes so many lines or bytes that skipping it would lose other records.
         is_fatal: bool,
     },
     /// The file has ended.
@@ -98,7 +98,7 @@ impl<'a> Records<'a> {
         Self::read(table, csv, source::decoded(bytes, csv.encoding), position)
     }
 
-    /// Reads the header of text that comes from anywhere.
+    /// Reads the header of text from any reader.
     pub(super) fn read(
         table: &'a TableConfig,
         csv: &CsvConfig,
@@ -162,7 +162,7 @@ impl<'a> Records<'a> {
     pub(super) fn mapping(&self) -> Result<Vec<usize>> {
         match (&self.table.columns, self.width) {
             (Columns::All, width) => Ok((0..width.unwrap_or(0)).collect()),
-            // Without a record there is nothing to be beyond of, and nothing to load.
+            // Without a record, the positions cannot be checked and nothing is loaded.
             (Columns::ByIndex(indexes), None) => Ok(indexes.clone()),
             (Columns::ByIndex(indexes), Some(width)) => {
                 match indexes.iter().find(|&&index| index >= width) {
@@ -190,7 +190,7 @@ impl<'a> Records<'a> {
     /// Reads the next record.
     ///
     /// # Errors
-    /// When reading cannot go on; a bad record is [`Next::Bad`].
+    /// When reading cannot continue; a bad record is [`Next::Bad`].
     pub(super) fn next(&mut self) -> Result<Next> {
         if std::mem::take(&mut self.peeked) {
             return Ok(Next::Record);
@@ -216,7 +216,7 @@ impl<'a> Records<'a> {
             self.rest.start += read;
             let mut parsed = &input[..read];
             if !begun {
-                // Empty lines, and the line feed of the line before, are not part of the record.
+                // Empty lines, and the line feed of the previous line, are not part of the record.
                 let blank = parsed
                     .iter()
                     .take_while(|byte| matches!(byte, b'\r' | b'\n'))
@@ -227,7 +227,7 @@ impl<'a> Records<'a> {
                 begun = !parsed.is_empty();
                 self.quotes.begin(self.line);
             }
-            // The line break that ends the file is not of the file.
+            // The added line break at the end is not part of the file.
             if self.state == State::Reading {
                 self.quotes.see(parsed);
             }
@@ -238,7 +238,8 @@ impl<'a> Records<'a> {
                 ReadRecordResult::Record => return Ok(Parsed::Record { text_size, width }),
                 ReadRecordResult::End => return Ok(Parsed::End),
                 ReadRecordResult::InputEmpty if self.state == State::Ending => {
-                    // The line break ended no record: it went into a field, or there was none.
+                    // The added line break did not end a record: it is part of a field, or there
+                    // was no record.
                     self.state = State::Ended;
                     if written > 0 {
                         self.parser.reset();
@@ -289,7 +290,7 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Whether a parsed record is one of this file.
+    /// Checks a parsed record.
     fn judge(&mut self, text_size: usize, width: usize) -> Next {
         let expected = self.width.unwrap_or(width);
         if width != expected {
@@ -299,7 +300,7 @@ impl<'a> Records<'a> {
             ));
         }
         let text = &self.text[..text_size];
-        // Two halves of a character in neighbouring fields are right only together.
+        // Two halves of a character in adjacent fields are only valid UTF-8 when joined.
         let valid = std::str::from_utf8(text).is_ok_and(|text| {
             self.ends[..width]
                 .iter()

@@ -1,18 +1,18 @@
-//! What a load did, for people.
+//! Reports and progress of loads, for users.
 
 use std::time::Duration;
 
-/// Skipped rows that are kept with their reasons; the rest is counted.
+/// The number of skipped rows that are reported with their reasons; further ones are only counted.
 pub(super) const SKIPPED_KEPT_MAX: usize = 10;
 
-/// Hears how far a load is.
+/// A listener for the progress of a load.
 pub trait Progress {
-    /// So much of a table's data file was read; called a few times a second at most in practice,
-    /// once for every few thousand rows, and at the end with `bytes_read == bytes_total`.
+    /// Reports how much of a table's data file was read. Called once for every few thousand rows,
+    /// in practice at most a few times per second, and at the end with `bytes_read == bytes_total`.
     fn advanced(&self, table: &str, bytes_read: u64, bytes_total: u64);
 }
 
-/// Hears nothing.
+/// A listener that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProgress;
 
@@ -20,17 +20,17 @@ impl Progress for NoProgress {
     fn advanced(&self, _table: &str, _bytes_read: u64, _bytes_total: u64) {}
 }
 
-/// What a load did.
+/// The report of a load.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LoadReport {
     /// The tables in the order of the configuration.
     pub tables: Vec<TableReport>,
-    /// How long all of it took.
+    /// The duration of the whole load.
     pub elapsed: Duration,
 }
 
-/// What a load did for one table.
+/// The report of a load for one table.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TableReport {
@@ -38,13 +38,13 @@ pub struct TableReport {
     pub name: String,
     /// Rows inserted.
     pub rows: u64,
-    /// Records left out, which happens with `on_error = "skip"` only.
+    /// The number of records that were left out, which happens only with `on_error = "skip"`.
     pub skipped_count: u64,
     /// The first of them.
     pub skipped: Vec<SkippedRow>,
-    /// The columns that got an index because the project looks rows up by them; of derived tables.
+    /// The columns of a derived table that got an index because the project looks rows up by them.
     pub indexes: Vec<String>,
-    /// What someone should look at, a line each.
+    /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
     /// How long it took.
     pub elapsed: Duration,

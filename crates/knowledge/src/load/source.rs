@@ -8,10 +8,12 @@ use std::rc::Rc;
 
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
 
-/// Bytes asked of the file at once; large enough that system calls do not show in a profile.
+/// The number of bytes read from the file at once; large enough that system calls do not show in a
+/// profile.
 const READ_SIZE: usize = 256 << 10;
 
-/// How far a file was read; shared with the reader's far end, which is on the same thread.
+/// The position in a file; shared with the reader at the bottom of the stack of readers, on the
+/// same thread.
 #[derive(Debug, Default)]
 pub(super) struct FilePosition(Cell<u64>);
 
@@ -22,7 +24,7 @@ impl FilePosition {
     }
 }
 
-/// Opens a data file and unpacks it, as its name says.
+/// Opens a data file, and decompresses it if its name ends in a known suffix.
 pub(super) fn open(path: &Path, position: &Rc<FilePosition>) -> io::Result<Box<dyn Read>> {
     let file = Counted {
         file: File::open(path)?,
@@ -37,8 +39,8 @@ pub(super) fn open(path: &Path, position: &Rc<FilePosition>) -> io::Result<Box<d
     })
 }
 
-/// The first bytes, `size` at most, and all bytes with them. One read brings them: an error behind
-/// them belongs to a later line.
+/// Reads up to `size` first bytes, and returns them with a reader of all bytes. It reads no more
+/// than once: a later error belongs to a later line.
 pub(super) fn with_head(
     mut bytes: Box<dyn Read>,
     size: usize,
@@ -55,7 +57,7 @@ pub(super) fn with_head(
     Ok((head, Box::new(whole)))
 }
 
-/// Bytes of an encoding as UTF-8, which itself is passed on as it is.
+/// Decodes bytes to UTF-8; UTF-8 itself is passed through.
 pub(super) fn decoded(bytes: Box<dyn Read>, encoding: &'static Encoding) -> Box<dyn Read> {
     if encoding == UTF_8 {
         bytes
@@ -78,8 +80,8 @@ impl Read for Counted {
     }
 }
 
-/// Text of another encoding as UTF-8; bytes that the encoding does not have are an error, because
-/// a replacement character in a key would never be found again.
+/// Transcodes text to UTF-8. Bytes that are invalid in the encoding are an error, because a key
+/// with a replacement character could never be found.
 struct Transcoded<R> {
     bytes: R,
     encoding: &'static Encoding,
@@ -93,7 +95,7 @@ struct Transcoded<R> {
 #[derive(PartialEq, Eq)]
 enum TranscodeState {
     Reading,
-    /// The bytes have ended, the decoder may still hold something.
+    /// The bytes have ended, but the decoder may still have output.
     Ended,
     Malformed,
     Done,

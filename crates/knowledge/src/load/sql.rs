@@ -1,4 +1,4 @@
-//! The SQL of a table: its files, and what takes the place of a missing one.
+//! The SQL of a table: from its files, or derived if a file is missing.
 
 use std::fs;
 use std::io;
@@ -17,15 +17,15 @@ use crate::sql_name::quote_name;
 pub struct TableSql {
     /// Makes the table.
     pub create: SqlText,
-    /// Empties it, in case that making it filled it.
+    /// Empties the table, in case `create` inserted rows.
     pub clean: SqlText,
     /// Inserts a record: `?1` is the first mapped field.
     pub insert: SqlText,
-    /// What someone should know about derived column types, a line each.
+    /// Notes for the user about derived column types, one line each.
     pub notes: Vec<String>,
 }
 
-/// One SQL text and where it is from.
+/// One SQL text and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SqlText {
@@ -33,12 +33,12 @@ pub struct SqlText {
     pub name: &'static str,
     /// The text.
     pub text: String,
-    /// The file, if there is one; else the text was derived from the data.
+    /// The file, if there is one; otherwise the text was derived from the data.
     pub file: Option<PathBuf>,
 }
 
 impl SqlText {
-    /// What to call the text in a message: its file, or the one whose place it takes.
+    /// The name of the text in messages: its file, or the file that it replaces.
     pub(crate) fn place(&self, table: &TableConfig) -> String {
         match &self.file {
             Some(file) => file.display().to_string(),
@@ -52,7 +52,7 @@ impl SqlText {
     }
 }
 
-/// The SQL with which a table is made and filled.
+/// Returns the SQL with which a table is created and filled.
 ///
 /// `create.sql` and `insert.sql` may be missing: they are derived from the header of the data file
 /// and from its values, all of which are read for it.

@@ -1,4 +1,4 @@
-//! Loads of small folders: what comes out as rows, as a report or as an error.
+//! Loads of small folders: their rows, reports and errors.
 
 mod delimiter;
 mod formats;
@@ -46,7 +46,7 @@ impl Folder {
         load(&Config::open(self.0.path(), &[])?, &[], &NoProgress)
     }
 
-    /// The rows that `sql` finds, fields quoted as SQL, or the error with all that caused it.
+    /// The rows that `sql` finds, fields quoted as SQL, or the error with its causes.
     fn select(&self, sql: &str) -> String {
         match self.load() {
             Ok((store, _)) => rows(&store, sql),
@@ -231,7 +231,7 @@ fn skipping_covers_records_and_rows_and_reports_both() {
 
 #[test]
 fn a_skipped_row_leaves_nothing_behind() {
-    // The first row of each pair goes in before the second is refused.
+    // The first row of each pair is inserted before the second is refused.
     let folder = Folder::new(&format!("{SKIP}{TABLE}"), "a,b\n1,1\n2,x\n3,3\n");
     folder.write(
         "t/create.sql",
@@ -470,7 +470,7 @@ fn sql_is_derived_from_header_and_values() {
         folder.select("select * from t"),
         r#"1,"x",1.5,"007","a" NULL,"",NULL,"","" -3,"2",2.0,"1","b""#
     );
-    // Either file alone is enough to leave the other one derived.
+    // If only one of the files exists, the other one is derived.
     folder.write(
         "t/create.sql",
         "create table {table} (id text, name, size, zip, \"re\"\"st\", x default 7)",
@@ -517,7 +517,7 @@ fn compressed_data_loads() {
     gzip.write_all(data.as_bytes()).unwrap();
     let gzip = gzip.finish().unwrap();
     let zstd = zstd::encode_all(data.as_bytes(), 1).unwrap();
-    // Both formats allow members one after the other.
+    // Both formats allow concatenated members.
     let two = zstd::encode_all("3,4\n".as_bytes(), 1).unwrap();
     for (name, bytes, expected) in [
         ("d.csv.gz", gzip.clone(), r#""1","2""#),
@@ -573,7 +573,7 @@ fn encodings_become_utf8() {
         b"a,b\n1,2\n3,\xff\n",
         "Data: t/data.csv:3: cannot be read from here on > bytes that are not GBK",
     );
-    // Longer than every buffer on the way, so that characters are cut everywhere.
+    // Longer than every buffer on the way, so that characters are split at every position.
     let long = format!("a,b\n{},1\n", "\u{4f60}x".repeat(300_000));
     let (bytes, _, _) = encoding_rs::GB18030.encode(&long);
     let folder = Folder::new(&with("gb18030"), &bytes);
@@ -623,7 +623,7 @@ fn load_skipping(lines: impl IntoIterator<Item = String>) -> String {
     }
 }
 
-/// So many good lines, and others in the place of some: each its number, from 0, and its text.
+/// `count` good lines, of which some are replaced: by number, from 0, and text.
 fn lines_with(count: usize, others: &[(usize, &str)]) -> Vec<String> {
     let line = |index| match others.iter().find(|(at, _)| *at == index) {
         Some((_, text)) => (*text).to_owned(),
@@ -677,7 +677,7 @@ fn what_a_small_record_took_in_is_told() {
         "18 rows; 20: a quote is opened and never closed; the quote that opens on line 20 takes in 2 \
          lines, 8 bytes"
     );
-    // A long line without a quote takes nothing in.
+    // A long line without a quote includes no other lines.
     let wide = "y,".repeat(1 << 20);
     assert_eq!(
         load_skipping(lines_with(3, &[(1, &wide[..100_001])])),
@@ -774,8 +774,8 @@ fn csv_is_read_as_the_csv_crate_reads_it() {
                             .map(|index| String::from_utf8(records.field(index).to_vec()).unwrap())
                             .collect::<Vec<_>>(),
                     ),
-                    // Their reader takes what an open quote swallowed for a field, and what follows
-                    // a closing quote as well.
+                    // The reference reader accepts a field in an unclosed quote, and text after a
+                    // closing quote.
                     Next::Bad { reason, .. }
                         if reason.contains("never closed") || reason.contains("text follows") =>
                     {

@@ -1,11 +1,11 @@
-//! Data files that are not CSV, by their names and by their first bytes, and how their rows become a
-//! table all the same.
+//! Detects data files that are not CSV, by their names and first bytes, with hints how to load
+//! their rows.
 
 use std::path::Path;
 
 use encoding_rs::{Encoding, UTF_8};
 
-/// What a file is by the end of its name, and what to do with it.
+/// File formats by suffix, each with a hint.
 const KNOWN: &[(&[&str], &str, &str)] = &[
     (
         &["mmdb"],
@@ -42,21 +42,22 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
 const EXPORT_OF_SQLITE: &str =
     "export the table as CSV, as with `sqlite3 -header -csv FILE 'select * from t'`";
 
-/// How the rows of other formats become CSV.
+/// The hint for other table formats.
 const EXPORT: &str = "export its rows as CSV";
 
-/// What to do with a file that is packed in another way than its name says.
+/// The hint for a file that is compressed in another way than its name suggests.
 const UNPACK: &str = "unpack it; a file that ends in .gz or .zst is read as it is";
 
-/// What to do with text that [`Config`](crate::Config) does not say the encoding of.
+/// The hint for text whose encoding is not set in [`Config`](crate::Config).
 const UTF_16: &str = "write its encoding in [csv], such as encoding = \"utf-16le\", or convert the file with `iconv \
                       -f UTF-16 -t UTF-8`";
 
-/// How many first bytes of a data file say what it is: two lines of a PDF.
+/// The number of first bytes that identify a format: two lines of a PDF.
 pub(super) const HEAD_SIZE: usize = 64;
 
-/// What is wrong with a data file whose unpacked content begins so: what it is, and the way out. All
-/// of these begin with bytes that no CSV does, or with more than a name of a column.
+/// The format and hint for a data file whose decompressed content begins with `head`, if it is not
+/// CSV. All of these begin with bytes that no CSV file begins with, or with more than a column
+/// name.
 pub(super) fn problem_of_head(
     head: &[u8],
     encoding: &'static Encoding,
@@ -78,7 +79,7 @@ pub(super) fn problem_of_head(
             "zip, as files of Excel and OpenDocument are",
             "unpack it, or export the sheet as CSV",
         ),
-        // Files of Excel until 2003, a compound file ([MS-CFB], section 2.2).
+        // Excel files until 2003, which are compound files ([MS-CFB], section 2.2).
         [0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1, ..] => {
             ("Excel (.xls)", "export the sheet as CSV")
         }
@@ -98,7 +99,7 @@ pub(super) fn problem_of_head(
     })
 }
 
-/// Whether this is the first line of a PDF and the comment of bytes from 128 on that follows it (ISO
+/// Whether `head` is the first line of a PDF, followed by a comment of bytes above 127 (ISO
 /// 32000-1, 7.5.2).
 fn is_pdf(head: &[u8]) -> bool {
     let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
@@ -111,7 +112,7 @@ fn is_pdf(head: &[u8]) -> bool {
         if bytes.len() >= 4 && bytes[..4].iter().all(|byte| *byte >= 0x80))
 }
 
-/// What is wrong with a data file of that name: what it is, and the way out.
+/// The format and hint for a data file with this name, if it is not CSV.
 pub(super) fn problem(path: &Path) -> Option<(&'static str, &'static str)> {
     if path.to_string_lossy().contains("://") {
         return Some((
@@ -122,7 +123,7 @@ pub(super) fn problem(path: &Path) -> Option<(&'static str, &'static str)> {
     }
     let suffix = path.extension()?.to_str()?.to_ascii_lowercase();
     if matches!(&*suffix, "gz" | "zst") {
-        // Packed as we read it, but what is inside?
+        // A supported compression; check the name of the content.
         return problem(path.file_stem()?.as_ref());
     }
     let found = KNOWN

@@ -4,24 +4,24 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::sql_name::quote_name;
 
-/// The type with which such a column is declared; by SQLite's rules its values are text.
+/// The declared type of such a column; by SQLite's rules its values are text.
 pub(crate) const BOOL_TEXT: &str = "TEXT BOOLEAN";
 
-/// How a column writes its booleans.
+/// The notation of the booleans in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BoolWords {
     /// `true` and `false`.
     Lower,
     /// `True` and `False`, as Python writes them.
     Title,
-    /// `TRUE` and `FALSE`, as spreadsheets do.
+    /// `TRUE` and `FALSE`, as spreadsheets write them.
     Upper,
 }
 
 impl BoolWords {
     const ALL: [Self; 3] = [Self::Lower, Self::Title, Self::Upper];
 
-    /// The words that a cell is of.
+    /// The notation of a cell, if it is a boolean.
     pub(crate) fn of(cell: &[u8]) -> Option<Self> {
         let is_word = |words: &Self| {
             [false, true]
@@ -40,7 +40,7 @@ impl BoolWords {
         if bool { yes } else { no }
     }
 
-    /// The words of a column that is declared as [`BOOL_TEXT`], by the first value that is not empty.
+    /// The notation of a column that is declared as [`BOOL_TEXT`], by the first non-empty value.
     pub(super) fn of_column(
         connection: &Connection,
         table: &str,

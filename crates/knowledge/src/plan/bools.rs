@@ -1,8 +1,8 @@
-//! Booleans in columns of text: what `true` and `false` mean there.
+//! Boolean parameters that are compared with columns of text.
 //!
-//! SQLite has no booleans, and CSV files have words for them. A column that is derived from such words
-//! stays text, so that it shows what was written; a boolean that is compared with it becomes the word
-//! of that column. Anywhere else a boolean is 1 or 0.
+//! SQLite has no booleans, and CSV files write them as words. A column that is derived from such
+//! words stays text, so that it shows the original words; a boolean parameter that is compared with
+//! it becomes the word in the column's notation. Anywhere else a boolean is 1 or 0.
 
 use lookaside_value::Text;
 use sqlparser::ast::{Expr, Value as Literal};
@@ -14,14 +14,14 @@ use super::warnings::Search;
 use crate::scan::Dialect;
 
 impl Tables {
-    /// For each parameter of a statement the words that a boolean is for it, if it is one.
+    /// For each parameter of a statement, the words that replace a boolean value, if any.
     pub(crate) fn bool_words(&self, sql: &str, params: &[Text]) -> Box<[Option<BoolWords>]> {
         self.with(|tables| words_of_params(sql, params, tables))
     }
 }
 
-/// For each parameter the words that it is compared with, if it is one; none of a statement without
-/// such columns.
+/// For each parameter, the words that replace a boolean value, if any; empty for a statement
+/// without such columns.
 fn words_of_params(sql: &str, params: &[Text], tables: &mut Inner) -> Box<[Option<BoolWords>]> {
     if params.is_empty() || !tables.has_bool_texts() {
         return Box::default();
@@ -46,7 +46,7 @@ fn words_of_params(sql: &str, params: &[Text], tables: &mut Inner) -> Box<[Optio
     words.into()
 }
 
-/// The position of the parameter that an expression is.
+/// The position of the parameter, if the expression is one.
 fn param_of(expr: &Expr, params: &[Text]) -> Option<usize> {
     let Expr::Value(value) = bare(expr) else {
         return None;

@@ -1,4 +1,4 @@
-//! Reads the key columns of a table into an index.
+//! Builds an index from the key columns of a table.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use crate::bind::SqlValue;
 use crate::functions;
 use crate::index::{Bound, HashIndex, HashIndexBuilder, IntervalIndex, IntervalIndexBuilder, Key};
 
-/// Columns of one equality; more are unheard of, and the parts of a probe live on the stack.
+/// The most columns of a key; more are not used in practice, and the parts of a probe are on the
+/// stack.
 pub(super) const KEY_COLUMN_COUNT_MAX: usize = 8;
 
-/// An index of the rows by the values of these columns.
+/// Builds an index of the rows by the values of these columns.
 pub(super) fn hash(
     connection: &Connection,
     table: &Table,
@@ -30,7 +31,7 @@ pub(super) fn hash(
         row_at += 1;
         for (index, part) in parts[..columns.len()].iter_mut().enumerate() {
             *part = match row.get_ref(index)? {
-                // NULL equals nothing.
+                // NULL is equal to nothing.
                 ValueRef::Null => continue 'rows,
                 ValueRef::Integer(int) => Key::Int(int),
                 ValueRef::Real(float) => real_key(float),
@@ -43,7 +44,7 @@ pub(super) fn hash(
     Ok(builder.build()?)
 }
 
-/// What an interval index is built over.
+/// The columns and rules of an interval index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct IntervalColumns {
     pub(super) low: (usize, Bound),
@@ -51,7 +52,7 @@ pub(super) struct IntervalColumns {
     pub(super) rules: Rules,
 }
 
-/// What compares the bounds with the key.
+/// How the bounds are compared with the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Rules {
     /// SQL's operators.
@@ -67,18 +68,18 @@ pub(super) enum Rules {
 pub(super) struct Interval {
     pub(super) index: Arc<IntervalIndex>,
     pub(super) class: Class,
-    /// The storage class of the lower bounds as they are stored, which `order by` sorts.
+    /// The storage class of the stored lower bounds, by which `order by` sorts.
     pub(super) low: Stored,
 }
 
-/// What the values of a column are stored as.
+/// The storage class of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
     /// There are none.
     None,
     Int,
     Text,
-    /// Anything else, or not all the same.
+    /// Another class, or several classes.
     Other,
 }
 
@@ -107,7 +108,7 @@ pub(super) enum Class {
     Blob,
 }
 
-/// An index of the rows by the intervals between two columns.
+/// Builds an index of the rows by the intervals between two columns.
 pub(super) fn interval(
     connection: &Connection,
     table: &Table,
@@ -151,7 +152,7 @@ fn push_comparison(
 ) -> Result<Class, Reason> {
     let (low_bound, high_bound) = (columns.low.1, columns.high.1);
     match (low, high) {
-        // No key is above or below NULL, whatever the other bound is.
+        // No key compares with NULL, whatever the other bound is.
         (ValueRef::Null, _) | (_, ValueRef::Null) => Ok(Class::None),
         (ValueRef::Integer(low), ValueRef::Integer(high)) => {
             builder.push_ints(row, (low, low_bound), (high, high_bound));
@@ -169,8 +170,8 @@ fn push_comparison(
     }
 }
 
-/// `ip_key` gives no key for what is not an address, and such a bound is above and below nothing. A text
-/// that is not UTF-8 is its error to report.
+/// `ip_key` returns NULL for text that is not an address, and such a bound compares with nothing.
+/// For text that is not UTF-8 it is an error, which SQLite reports.
 fn push_ip_keys(
     builder: &mut IntervalIndexBuilder,
     row: usize,
@@ -194,8 +195,8 @@ fn push_ip_keys(
     })
 }
 
-/// The bounds of the function are integers or addresses in text; the rest of what it takes follows
-/// rules of its own, and NULL is its error to report.
+/// The bounds of the function are integers or addresses in text. Other values follow special rules,
+/// and NULL is an error, which SQLite reports.
 fn push_ip4_between(
     builder: &mut IntervalIndexBuilder,
     row: usize,

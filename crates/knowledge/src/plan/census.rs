@@ -1,8 +1,8 @@
-//! What the text of a column is: addresses, or something else.
+//! Detects whether the text of a column consists of addresses.
 //!
 //! SQL has no type for addresses, so the values decide. A column *holds addresses as text* if more
-//! than half of its texts that are not empty are IPv4 or IPv6 addresses. Half rather than all: a few
-//! cells such as `n/a` do not make text sort as addresses do.
+//! than half of its non-empty texts are IPv4 or IPv6 addresses. Half rather than all: despite a few
+//! cells such as `n/a`, comparing the column as text is a mistake.
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -12,13 +12,13 @@ use super::schema::Table;
 use crate::bind::SqlValue;
 use crate::functions;
 
-/// The texts of a column by what they are.
+/// The counts of texts of a column by their kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Census {
-    /// Those that are not empty.
+    /// Non-empty texts.
     text_count: usize,
     ip4_count: usize,
-    /// IPv4 and IPv6.
+    /// IPv4 and IPv6 addresses.
     address_count: usize,
 }
 
@@ -56,12 +56,12 @@ impl Census {
         }
     }
 
-    /// Whether its texts are addresses, by and large.
+    /// Whether most of its texts are addresses.
     pub(super) fn holds_addresses(self) -> bool {
         self.address_count * 2 > self.text_count
     }
 
-    /// Whether no address of it is an IPv6 address.
+    /// Whether none of its addresses is an IPv6 address.
     pub(super) fn is_ip4(self) -> bool {
         self.ip4_count == self.address_count
     }

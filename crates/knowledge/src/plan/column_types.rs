@@ -1,7 +1,7 @@
-//! The types of the columns that a statement answers with.
+//! The types of the result columns of a statement.
 //!
-//! A column of SQLite holds values of any type, whatever it is declared as. So a type is told only of a
-//! column of a table that is declared, and of which every value is of that type or NULL.
+//! A column of SQLite can store values of any type, whatever its declared type. So the type is only
+//! known for a table column with a declared type of which every value is of that type or NULL.
 
 use lookaside_value::Type;
 
@@ -10,9 +10,9 @@ use super::schema::Table;
 use super::tables::Inner;
 use crate::sql_name::quote_name;
 
-/// The type of each column, if it is known; NULL is possible in all of them.
+/// The type of each column, if it is known; all of them may be NULL.
 pub(super) fn of(sql: &str, tables: &mut Inner) -> Result<Vec<Option<Type>>, Reason> {
-    // What is computed has no origin.
+    // Computed columns have no origin.
     let origins: Vec<Option<(String, String)>> = {
         let statement = tables.connection.prepare(sql)?;
         let columns = statement.columns_with_metadata();
@@ -35,7 +35,7 @@ pub(super) fn of(sql: &str, tables: &mut Inner) -> Result<Vec<Option<Type>>, Rea
     Ok(types.collect())
 }
 
-/// The type that a declaration asks for, with the storage classes that are of it.
+/// The type of a declaration, with the storage classes that belong to it.
 fn declared_type(declared: &str) -> Option<(Type, &'static str)> {
     let declared = declared.to_ascii_uppercase();
     let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
@@ -51,7 +51,7 @@ fn declared_type(declared: &str) -> Option<(Type, &'static str)> {
 }
 
 impl Inner {
-    /// The type of a column, by a look at all its values.
+    /// Determines the type of a column by checking all its values.
     pub(super) fn read_column_type(
         &self,
         table: &Table,

@@ -1,7 +1,7 @@
-//! The comparisons of a statement, wherever they are in it, and the tables they may be about.
+//! The comparisons anywhere in a statement, and the tables that they may refer to.
 //!
-//! Nothing here decides an answer: it is what warnings are made of, and a statement that the parser
-//! cannot read is warned of as such.
+//! Answers do not depend on this module: it serves warnings, and a statement that cannot be parsed
+//! gets a warning of its own kind.
 
 use std::rc::Rc;
 
@@ -21,50 +21,52 @@ use crate::scan::Dialect;
 /// One `select` of a statement.
 #[derive(Debug, Default)]
 pub(super) struct Scope {
-    /// What columns may be of: the tables of the select itself, then those of the selects around it.
+    /// The tables that columns may belong to: those of the select itself, then those of the
+    /// enclosing selects.
     pub(super) sources: Vec<Source>,
     pub(super) comparisons: Vec<Comparison>,
-    /// What it answers with, whose names its conditions may use as well.
+    /// Its result columns, whose names its conditions may use as well.
     pub(super) output: Output,
-    /// What it is ordered by first, if it is limited.
+    /// The first `order by` expression, if it has a limit.
     pub(super) order: Option<OrderByExpr>,
 }
 
 /// One entry of `from`.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// The name before its columns.
+    /// The name that qualifies its columns.
     pub(super) name: String,
-    /// The table; nothing for a subquery, a function or a table of a schema.
+    /// The table; `None` for a subquery, a function or a table of a schema.
     pub(super) table: Option<String>,
-    /// The query that it is instead: one of `with`, or one in parentheses.
+    /// The query, if it is one of `with` or one in parentheses.
     pub(super) query: Option<Rc<Output>>,
 }
 
-/// What a query answers with.
+/// The result columns of a query.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Output {
-    /// The names that an alias gives the columns, from the first on.
+    /// The column names of an alias, from the first column on.
     pub(super) names: Vec<String>,
     pub(super) items: Vec<Item>,
-    /// What the origins of the items are in.
+    /// The sources that the origins of the items refer to.
     pub(super) sources: Vec<Source>,
-    /// What the selects behind `union` and the like answer with, column by column as this one.
+    /// The result columns of the selects after `union` and similar operators, which correspond to
+    /// these by position.
     pub(super) others: Vec<Rc<Output>>,
-    /// How many queries there are in each other behind its names, with itself.
+    /// The nesting depth of the queries that its names refer to, including itself.
     depth: usize,
 }
 
 /// Maximum nesting of queries that are searched for a column, as the search recurses.
 const DEPTH_MAX: usize = 64;
 
-/// One entry behind `select`.
+/// One entry of a `select` list.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     Column {
-        /// If it has one.
+        /// The name, if it has one.
         name: Option<String>,
-        /// The column that it is the text of, and the name before that.
+        /// The column whose text it is, and the qualifier of that column.
         origin: Option<(Option<String>, String)>,
     },
     /// `*`, or `source.*`.
@@ -74,7 +76,7 @@ pub(super) enum Item {
 /// Two compared expressions.
 #[derive(Debug)]
 pub(super) struct Comparison {
-    /// The lesser one, where the operator has an order.
+    /// The lesser operand, if the operator is an ordering.
     pub(super) left: Expr,
     pub(super) operator: Operator,
     pub(super) right: Expr,
@@ -88,7 +90,7 @@ pub(super) enum Operator {
     Other,
 }
 
-/// The selects of a statement; if the parser cannot read it, why, as a line.
+/// The selects of a statement; a one-line reason if it cannot be parsed.
 pub(super) fn scopes_of(sql: &str, dialect: Dialect) -> Result<Vec<Scope>, String> {
     if sql.len() > SQL_SIZE_MAX {
         return Err(format!("it is longer than {SQL_SIZE_MAX} bytes"));
@@ -111,8 +113,8 @@ pub(super) fn scopes_of(sql: &str, dialect: Dialect) -> Result<Vec<Scope>, Strin
     Ok(walker.scopes)
 }
 
-/// The columns of tables that a statement of SQLite compares by `=` or `in`, each with its table; both
-/// as they are declared in `columns`, which gives those of a table.
+/// The columns that a SQLite statement compares by `=` or `in`, each with its table. Both are
+/// spelled as declared; `columns` returns the declared columns of a table.
 pub(crate) fn equal_columns(
     sql: &str,
     columns: &dyn Fn(&str) -> Vec<String>,
@@ -141,7 +143,7 @@ pub(crate) fn equal_columns(
     found
 }
 
-/// An expression without the parentheses around it.
+/// An expression without surrounding parentheses.
 pub(super) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => bare(inner),
@@ -149,7 +151,7 @@ pub(super) fn bare(expr: &Expr) -> &Expr {
     }
 }
 
-/// A column as it is written: the name before it, and its own.
+/// A column as written: its qualifier and its name.
 pub(super) fn column_of(expr: &Expr) -> Option<(Option<&str>, &str)> {
     match bare(expr) {
         Expr::Identifier(name) => Some((None, &name.value)),
@@ -162,8 +164,8 @@ pub(super) fn column_of(expr: &Expr) -> Option<(Option<&str>, &str)> {
     }
 }
 
-/// What an expression is text of, as it stands but for white space and the case of its letters: the
-/// argument of functions, casts and branches that keep text as text.
+/// The expression whose text an expression returns, up to white space and letter case: the argument
+/// of functions, casts and branches that preserve text.
 pub(super) fn text_of(expr: &Expr) -> &Expr {
     let kept = match expr {
         Expr::Nested(inner)
@@ -173,7 +175,7 @@ pub(super) fn text_of(expr: &Expr) -> &Expr {
             op: UnaryOperator::Plus,
             expr: inner,
         }
-        // With a length it is a part of the text.
+        // With a length, the result is a part of the text.
         | Expr::Substring {
             expr: inner,
             substring_for: None,
@@ -184,7 +186,7 @@ pub(super) fn text_of(expr: &Expr) -> &Expr {
             data_type,
             ..
         } => {
-            // SQLite's affinity of text.
+            // A type with SQLite's TEXT affinity.
             let name = data_type.to_string().to_lowercase();
             let is_text = ["char", "clob", "text"].iter().any(|it| name.contains(it));
             is_text.then(|| text_of(inner))
@@ -221,7 +223,7 @@ fn text_of_call(call: &Call) -> Option<&Expr> {
         | "likely" | "unlikely" | "likelihood" => args.next().map(text_of),
         "substr" | "substring" => args.next().filter(|_| args.count() == 1).map(text_of),
         "coalesce" | "ifnull" | "concat" | "min" | "max" => column_among(args),
-        // Behind the condition, or the format.
+        // The arguments after the condition, or the format.
         "iif" | "if" | "printf" | "format" => column_among(args.skip(1)),
         "ip4_text" => match bare(args.next()?) {
             Expr::Function(inner) if inner.name.to_string().eq_ignore_ascii_case("ip4_int") => {
@@ -233,7 +235,7 @@ fn text_of_call(call: &Call) -> Option<&Expr> {
     }
 }
 
-/// The first column that one of the expressions is the text of.
+/// The first column whose text one of the expressions returns.
 fn column_among<'e>(exprs: impl Iterator<Item = &'e Expr>) -> Option<&'e Expr> {
     exprs.map(text_of).find(|expr| column_of(expr).is_some())
 }
@@ -274,7 +276,7 @@ fn is_empty_text(expr: &Expr) -> bool {
     }
 }
 
-/// What a query is ordered by.
+/// The `order by` and limit of a query.
 #[derive(Clone, Copy, Default)]
 struct Sorting<'q> {
     exprs: &'q [OrderByExpr],
@@ -283,14 +285,14 @@ struct Sorting<'q> {
 
 #[derive(Default)]
 struct Walker {
-    /// The queries of `with` by their names, which are not tables. What one answers with is not known
-    /// in itself.
+    /// The queries of `with` by their names, which are not tables. The result columns of a query
+    /// are unknown within itself.
     withs: Vec<(String, Option<Rc<Output>>)>,
     scopes: Vec<Scope>,
 }
 
 impl Walker {
-    /// Walks a query, and returns what it answers with; of several selects the first says it.
+    /// Walks a query and returns its result columns; of several selects, those of the first.
     fn query(&mut self, query: &Query, outer: &[Source]) -> Output {
         for table in query.with.iter().flat_map(|with| &with.cte_tables) {
             let index = self.withs.len();
@@ -545,7 +547,7 @@ impl Source {
 }
 
 impl Output {
-    /// The place of the column of that name, if the statement says it without a look at tables.
+    /// The position of the column with this name, if it can be determined without reading tables.
     pub(super) fn place(&self, name: &str) -> Option<usize> {
         let is_name = |own: &String| own.eq_ignore_ascii_case(name);
         if !self.names.is_empty() {

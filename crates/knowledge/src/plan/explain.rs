@@ -1,4 +1,4 @@
-//! How a statement is answered, in words and numbers.
+//! Explanations of how statements are answered.
 
 use std::fmt;
 
@@ -22,17 +22,17 @@ pub struct Explanation {
     pub key_columns: Vec<Text>,
     /// The columns of the answer, as far as the plan knows them.
     pub columns: Vec<Text>,
-    /// The type that all values of each column have, if they are not NULL; `None` where the folder's
-    /// tables do not tell. The types of a provider's columns are in [`ProviderPlan`].
+    /// The type of all values of each column that are not NULL; `None` if it cannot be determined
+    /// from the folder's tables. The types of a provider's columns are in [`ProviderPlan`].
     pub column_types: Vec<Option<Type>>,
-    /// How many rows the plan chooses from.
+    /// The number of rows of the table.
     pub row_count: usize,
     /// Different keys of a hash index, boundaries of an interval index.
     pub key_count: usize,
     /// Bytes of the index, shared with other statements that use it.
     pub index_size: usize,
-    /// Of several matching rows the plan knows which one is SQLite's first; if it does not, SQLite
-    /// answers when there are several.
+    /// Whether the plan knows which of several matching rows is SQLite's first; if not, SQLite
+    /// answers when several rows match.
     pub is_first_known: bool,
     /// Why SQLite answers, if it does.
     pub reason: Option<String>,
@@ -44,7 +44,7 @@ pub struct Explanation {
     pub provider: Option<ProviderPlan>,
 }
 
-/// How another database is asked.
+/// How a provider is queried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProviderPlan {
@@ -52,9 +52,9 @@ pub struct ProviderPlan {
     pub name: Text,
     /// The kind of its server.
     pub server: ProviderKind,
-    /// The text that is sent for all rows.
+    /// The SQL that is sent for all rows.
     pub sql: String,
-    /// The text that is sent for the first row.
+    /// The SQL that is sent for the first row.
     pub first_row_sql: String,
     /// The parameters as the server numbers them, each with the type that it declares.
     pub params: Vec<(Text, Text)>,
@@ -62,7 +62,7 @@ pub struct ProviderPlan {
     pub column_types: Vec<Text>,
 }
 
-/// Who answers a statement.
+/// What answers a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanKind {
@@ -129,8 +129,8 @@ impl Plan {
 }
 
 impl Explanation {
-    /// Adds what only a look at the tables tells: how SQLite reads them, and what is probably wrong.
-    /// What cannot be found out is left out: the statement itself was accepted.
+    /// Adds what requires reading the tables: how SQLite reads them, and what is probably wrong.
+    /// Failures are ignored, as the statement itself was accepted.
     pub(crate) fn look_at(&mut self, sql: &str, tables: &Tables) {
         tables.with(|tables| {
             if self.kind == PlanKind::Sqlite {
@@ -147,7 +147,8 @@ impl Explanation {
         scans.max_by_key(|read| read.row_count)
     }
 
-    /// The names of the folder's tables that are read, sorted, each once; virtual tables are left out.
+    /// The names of the folder's tables that are read, sorted and without duplicates; virtual
+    /// tables are excluded.
     pub fn tables(&self) -> Vec<&str> {
         let native = self.table.as_deref();
         let reads = self.reads.iter().map(|read| &*read.table);
@@ -157,7 +158,7 @@ impl Explanation {
         tables
     }
 
-    /// Who answers, in one line: `hash index of users(login)`, `sqlite, full scan of users, 250
+    /// What answers, in one line: `hash index of users(login)`, `sqlite, full scan of users, 250
     /// rows`, `provider assets`.
     pub fn summary(&self) -> String {
         if let Some(provider) = &self.provider {
@@ -228,7 +229,7 @@ impl fmt::Display for PlanKind {
 }
 
 impl fmt::Display for Explanation {
-    /// A few lines for people.
+    /// Writes a few lines for users.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f)?;
         for StatementWarning { message, help, .. } in &self.warnings {

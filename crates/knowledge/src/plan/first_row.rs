@@ -1,21 +1,22 @@
-//! Does SQLite meet the rows of a statement in the order in which the table stores them?
+//! Determines whether SQLite visits the rows of a statement in the order in which the table stores
+//! them.
 //!
-//! If it does, the first of several matches is known without asking; `explain query plan` tells.
+//! If it does, the first of several matches is known without a query. `explain query plan` shows
+//! it.
 
 use rusqlite::Connection;
 
 use super::reason::Reason;
 use super::schema::Table;
 
-/// Whether `analyze` has left samples of the data. SQLite may then plan anew for each parameter, and
-/// it evaluates functions of parameters while it plans.
+/// Whether `analyze` has stored samples of the data. SQLite may then plan again for each parameter
+/// value, and it evaluates functions of parameters while planning.
 pub(super) fn has_samples(connection: &Connection) -> Result<bool, Reason> {
     let sql = "select exists (select 1 from sqlite_schema where name = 'sqlite_stat4')";
     Ok(connection.query_row(sql, [], |row| row.get(0))?)
 }
 
-/// Whether the rows come in the table's own order, by this plan. Everything that is not certain is
-/// no.
+/// Whether this plan returns the rows in the table's own order; false if it is not certain.
 pub(super) fn is_scan_order(
     connection: &Connection,
     table: &Table,
@@ -25,7 +26,7 @@ pub(super) fn is_scan_order(
     let [detail] = details else {
         return Ok(false);
     };
-    // Whether a partial index can serve depends on the values of the parameters.
+    // Whether a partial index can be used depends on the values of the parameters.
     let has_partial_index: bool = connection.query_row(
         "select exists (select 1 from pragma_index_list(?1) where partial)",
         [&table.name],
@@ -56,7 +57,7 @@ pub(super) fn is_scan_order(
     let (Some((index, terms)), true) = (index, table.has_rowid) else {
         return Ok(false);
     };
-    // Entries of equal keys stand in the order of the row ids, if no column is left to order them.
+    // Entries with equal keys are in the order of the row ids, if the index has no further columns.
     let column_count: i64 = connection.query_row(
         "select count(*) from pragma_index_info(?1)",
         [index],

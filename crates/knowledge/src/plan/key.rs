@@ -13,7 +13,7 @@ use super::operand::Scratch;
 use crate::bind::SqlValue;
 use crate::index::Key;
 
-/// What a column does to the values it is compared with.
+/// How a column converts the values it is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Affinity {
     /// INTEGER and NUMERIC, which differ only in casts.
@@ -50,16 +50,17 @@ impl Affinity {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Converted<'a> {
     Key(Key<'a>),
-    /// Compares with nothing.
+    /// NULL, which compares with nothing.
     Null,
-    /// SQLite knows, we do not.
+    /// The result depends on SQLite's internals; SQLite answers.
     Doubtful,
 }
 
-/// Integers up to here are real numbers exactly, and whole real numbers below are integers exactly.
+/// Integers up to this value are exact as real numbers, and whole real numbers below are exact as
+/// integers.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// Decimal digits that fit an `i64` whatever they are.
+/// The number of decimal digits that always fit in an `i64`.
 const DIGIT_COUNT_MAX: usize = 18;
 
 /// Applies the affinity of a column to a value that has none.
@@ -78,7 +79,7 @@ pub(super) fn convert<'a>(
     }
 }
 
-/// The same, unless the result has to be written down first.
+/// As [`convert`], or `None` if the result needs a buffer.
 #[inline]
 pub(super) fn convert_plain<'a>(value: SqlValue<'a>, affinity: Affinity) -> Option<Converted<'a>> {
     Some(match (value, affinity) {
@@ -104,8 +105,8 @@ pub(super) fn convert_plain<'a>(value: SqlValue<'a>, affinity: Affinity) -> Opti
     })
 }
 
-/// Text that meets a numeric column: a plain integer becomes one, text that no number can begin
-/// like stays text, the rest is doubtful (` 1`, `1.0`, `01`, `1e3`, `10.0.0.1`, …).
+/// Text that is compared with a numeric column: a plain integer becomes one, text that no number
+/// begins like stays text, the rest is doubtful (` 1`, `1.0`, `01`, `1e3`, `10.0.0.1`, …).
 fn numeric_text(text: &str) -> Converted<'_> {
     let bytes = text.as_bytes();
     match bytes.first() {

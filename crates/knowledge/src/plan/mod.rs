@@ -1,12 +1,14 @@
-//! Native plans: statements that an index of ours answers instead of SQLite, with the same rows.
+//! Native plans: statements that an index of the engine answers instead of SQLite, with the same
+//! rows.
 //!
-//! The way of a statement: [`shape`] reads its text, [`schema`] the table, [`first_row`] what SQLite
-//! itself would do; [`build`] makes an index and [`tables`] shares it. At each probe [`operand`]
-//! computes what to look for, and [`key`] applies SQLite's comparison rules to it.
+//! Planning a statement: [`shape`] parses its text, [`schema`] reads the table's schema,
+//! [`first_row`] checks in which order SQLite visits rows; [`build`] makes an index and [`tables`]
+//! shares it. At each probe, [`operand`] computes the value to look up, and [`key`] applies
+//! SQLite's comparison rules to it.
 //!
-//! The rule for every decision here: a native answer is SQLite's answer. What is not certain when the
-//! plan is made goes to SQLite for good; what is not certain for one set of parameters goes to SQLite
-//! for that set.
+//! The rule for every decision: a native answer equals SQLite's answer. If that is not certain when
+//! the plan is made, SQLite always answers the statement; if it is not certain for one set of
+//! parameters, SQLite answers that set.
 
 mod bool_words;
 mod bools;
@@ -52,15 +54,15 @@ use crate::config::ProviderKind;
 use crate::functions;
 use crate::index::{HashIndex, Key, ListOrder, Rows};
 
-/// What one statement needs of one generation's tables.
+/// The plan of one statement in one generation.
 pub(crate) struct Plan(Result<Native, Reason>);
 
 struct Native {
     probe: NativeProbe,
     rows: RowSet,
-    /// The first row of a list is the statement's first row.
+    /// Whether the first row of a list is the statement's first row.
     is_first_known: bool,
-    /// What `order by` asks for.
+    /// The order that `order by` requires.
     list_order: ListOrder,
     is_limited: bool,
     /// For [`Explanation`].
@@ -97,7 +99,7 @@ struct Compared {
 pub(crate) enum Probe {
     /// The row at this position of [`Plan::rows`].
     Row(usize),
-    /// There is none.
+    /// There is no row.
     Absent,
     /// The plan cannot tell.
     Fallback,
@@ -106,7 +108,7 @@ pub(crate) enum Probe {
 /// The answer of a plan for all rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeAll {
-    /// The rows are those that were handed over, perhaps none.
+    /// The rows are at the appended positions, perhaps none.
     Rows,
     /// The plan cannot tell.
     Fallback,
@@ -116,7 +118,7 @@ impl Plan {
     /// Plans a statement whose `:name` parameters come in the order of `params`.
     ///
     /// Reads the table and builds the index, or shares what another plan built. SQL that has no
-    /// native plan, or that is wrong, gets a plan that always asks SQLite.
+    /// native plan, or is invalid, gets a plan that always falls back to SQLite.
     pub(crate) fn new(sql: &str, params: &[Text], tables: &Tables) -> Self {
         let native = shape::shape_of(sql, params)
             .and_then(|shape| tables.with(|tables| planner::plan(sql, params, shape, tables)));
@@ -173,7 +175,7 @@ impl Plan {
         ProbeAll::Rows
     }
 
-    /// The rows that positions mean, in the statement's own projection; `None` if SQLite answers.
+    /// The rows that positions refer to, in the statement's projection; `None` if SQLite answers.
     #[inline]
     pub(crate) fn rows(&self) -> Option<&RowSet> {
         self.0.as_ref().ok().map(|native| &native.rows)
@@ -181,7 +183,7 @@ impl Plan {
 }
 
 impl Native {
-    /// The rows for these parameters, or `None` if SQLite has to say.
+    /// The rows for these parameters, or `None` if SQLite has to answer.
     #[inline]
     fn find(&self, params: &[Value]) -> Option<Rows<'_>> {
         match &self.probe {
@@ -197,7 +199,7 @@ impl Native {
                     Some(value) => value,
                     None => ip.value(params, &mut scratch)?,
                 };
-                // Anything but text is an error, which SQLite words.
+                // Anything but text is an error, which SQLite reports.
                 let SqlValue::Text(ip) = ip else {
                     return None;
                 };
@@ -233,7 +235,7 @@ fn find_equal_parts<'a>(
         match part.key(params, scratch) {
             Converted::Key(part) => *key = part,
             Converted::Null => has_null = true,
-            // A doubt or an error in any part is SQLite's, even if another part is NULL.
+            // If any part is doubtful or an error, SQLite answers, even if another part is NULL.
             Converted::Doubtful => return None,
         }
     }
@@ -268,7 +270,7 @@ fn find_both_within<'a>(
     let key = low.key(params, &mut scratch);
     if let Some(high) = high {
         let mut scratch = [const { Scratch::new() }; 2];
-        // Two keys are an intersection of ranges, not a point.
+        // Two different keys ask for an intersection of ranges, not for a point.
         if high.key(params, &mut scratch) != key {
             return None;
         }
@@ -288,21 +290,23 @@ fn find_key_within<'a>(
         (Converted::Key(Key::Int(key)), Class::Int) => Some(interval.index.rows_of_int(key, order)),
         (Converted::Key(Key::Text(key)), Class::Text)
         | (Converted::Key(Key::Blob(key)), Class::Blob) => interval.index.rows_of_bytes(key, order),
-        // Between two integers.
+        // The key is between two integers.
         (Converted::Key(Key::Real(_)), Class::Int) => None,
-        // A value of a lower class is below all lower bounds, of a higher one above all upper ones.
+        // A value of a lower storage class is below all lower bounds, one of a higher class above
+        // all upper bounds.
         (Converted::Key(_), _) => Some(Rows::None),
     }
 }
 
 impl Compared {
-    /// The key to look for, if it needs no scratch: making and dropping one is a third of a probe.
+    /// The key to look up, if it needs no scratch buffer: creating and dropping one takes a third
+    /// of a probe.
     #[inline]
     fn plain_key<'a>(&'a self, params: &'a [Value]) -> Option<Converted<'a>> {
         convert_plain(self.operand.plain_value(params)?, self.affinity)
     }
 
-    /// The key to look for; doubtful if SQLite would refuse the operand.
+    /// The key to look up; doubtful if SQLite would refuse the operand.
     fn key<'a>(&'a self, params: &'a [Value], scratch: &'a mut [Scratch; 2]) -> Converted<'a> {
         let [value_scratch, key_scratch] = scratch;
         match self.operand.value(params, value_scratch) {

@@ -1,4 +1,5 @@
-//! What a column is compared with: a parameter, a literal, or one of our functions of those.
+//! The operand that a column is compared with: a parameter, a literal, or an engine function of
+//! those.
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -14,14 +15,14 @@ use crate::functions::{self, Function, SqlOut};
 pub(super) enum Operand {
     /// The parameter at this position.
     Param(usize),
-    /// The parameter at this position, compared with booleans that are such words.
+    /// The parameter at this position, compared with booleans in this notation.
     Bool(usize, BoolWords),
     Literal(Value),
     Call(Function, Vec<Self>),
 }
 
 impl Operand {
-    /// The value for these parameters, if it is at hand: by far the commonest cases.
+    /// The value for these parameters, if it needs no buffer: by far the most common case.
     #[inline]
     pub(super) fn plain_value<'a>(&'a self, params: &'a [Value]) -> Option<SqlValue<'a>> {
         match self {
@@ -37,7 +38,7 @@ impl Operand {
                 };
                 match params.get(*position)? {
                     Value::Text(text) => Some(SqlValue::Int(functions::ip4_int_of(text))),
-                    // It need not become text to be parsed again.
+                    // Avoids formatting the address as text and parsing it again.
                     Value::Ip(IpAddr::V4(ip)) => Some(SqlValue::Int(i64::from(u32::from(*ip)))),
                     _ => None,
                 }
@@ -111,15 +112,14 @@ fn call(function: Function, args: &[Operand], params: &[Value]) -> Option<SqlOut
 
 const ARGUMENT_COUNT_MAX: usize = 3;
 
-/// Where a value that is not at hand as it is needed is written.
+/// The buffer for a value that has to be computed.
 pub(super) struct Scratch {
     text: String,
     out: SqlOut,
 }
 
 thread_local! {
-    /// A text buffer that waits for its next use, so that probes with addresses or times do not
-    /// allocate.
+    /// A spare text buffer, so that probes with addresses or times do not allocate.
     static SPARE: Cell<String> = const { Cell::new(String::new()) };
 }
 
@@ -131,7 +131,7 @@ impl Scratch {
         }
     }
 
-    /// An empty buffer with room from earlier uses.
+    /// An empty buffer that keeps its capacity from earlier uses.
     pub(super) fn text(&mut self) -> &mut String {
         if self.text.capacity() == 0 {
             self.text = SPARE.take();

@@ -135,7 +135,7 @@ pub(super) fn plan(
             (probe, vec![low_column, high_column])
         }
         Condition::Ip4Between { ip, low, high } => {
-            // The function sees the values as they are: no affinity, no collation.
+            // The function gets the values unchanged: no affinity, no collation.
             let (low_column, _) = column(&table, &low)?;
             let (high_column, _) = column(&table, &high)?;
             let interval = tables.interval(
@@ -173,8 +173,8 @@ pub(super) fn plan(
     })
 }
 
-/// SQLite answers such a statement as it is written, and a warning says what was meant
-/// ([`super::warnings`]): nothing is made fast that is wrong.
+/// SQLite answers such a statement as written, and a warning suggests the intended form
+/// ([`super::warnings`]): a wrong statement gets no native plan.
 const ADDRESS_TEXT: Reason =
     Reason::fixed("its bounds are addresses in text, and text does not sort as addresses do");
 
@@ -197,7 +197,7 @@ fn resolve_projection(
 }
 
 fn column(table: &Table, name: &Ident) -> Result<(usize, Affinity), Reason> {
-    // A name that no column has may still mean something to SQLite, a text in double quotes.
+    // A name that no column has may still be valid in SQLite: a text in double quotes.
     let unknown = || Reason::new(format!("`{}` has no column `{}`", table.name, name.value));
     let position = table.position(&name.value).ok_or_else(unknown)?;
     if table.is_rowid(position) && name.quote_style.is_some() {
@@ -221,7 +221,7 @@ fn key_column(table: &Table, name: &Ident) -> Result<(usize, Affinity), Reason> 
 const OTHER_ORDER: Reason =
     Reason::fixed("it is ordered by something else than the lower bound, descending");
 
-/// The order is none, or that of a column, or of a function of it.
+/// Checks that the order is absent, or by the column, or by a function of it.
 fn check_order(
     table: &Table,
     order: Option<&Order>,
@@ -237,8 +237,9 @@ fn check_order(
     }
 }
 
-/// The index sorts the lower bounds of `ip4_between` as addresses. So does SQLite if they are stored
-/// as integers; of text, `ip4_int` does, and is an error for integers.
+/// The index sorts the lower bounds of `ip4_between` as addresses. SQLite does the same if they are
+/// stored as integers; if they are text, `order by ip4_int(…)` does, which is an error for
+/// integers.
 fn check_address_order(order: &Order, interval: &Interval) -> Result<(), Reason> {
     match (order.function, interval.low) {
         (_, Stored::None) | (None, Stored::Int) | (Some(Function::Ip4Int), Stored::Text) => Ok(()),
@@ -249,11 +250,11 @@ fn check_address_order(order: &Order, interval: &Interval) -> Result<(), Reason>
     }
 }
 
-/// What SQLite understood of the statement, to be compared with what the parser did.
+/// SQLite's interpretation of the statement, to be compared with that of the parser.
 struct SeenBySqlite {
     columns: Vec<Text>,
     params: Vec<String>,
-    /// Its own plan.
+    /// The lines of SQLite's plan.
     details: Vec<String>,
 }
 
@@ -298,7 +299,7 @@ impl SeenBySqlite {
                 .all(|(seen, (position, alias))| {
                     match alias {
                         Some(alias) => seen.as_str() == alias,
-                        // SQLite calls the row id by the name of a column that shows it.
+                        // SQLite reports the row id by the name of a column that is an alias of it.
                         None if table.is_rowid(*position) => true,
                         None => *seen == table.column(*position).name,
                     }

@@ -10,7 +10,7 @@ use super::reason::Reason;
 use super::tables::Inner;
 use crate::scan::Dialect;
 
-/// How SQLite reads one table for a statement, as `explain query plan` says it.
+/// How SQLite reads one table for a statement, as `explain query plan` reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableRead {
@@ -18,7 +18,8 @@ pub struct TableRead {
     pub table: Text,
     /// How its rows are found.
     pub kind: ReadKind,
-    /// What is compared in the index, in SQLite's words: `name=?`; empty for a full scan.
+    /// The terms that the index is searched by, in SQLite's notation, such as `name=?`; empty for a
+    /// full scan.
     pub terms: String,
     /// How many rows the table has.
     pub row_count: usize,
@@ -66,7 +67,7 @@ pub(super) fn reads(sql: &str, tables: &mut Inner) -> Result<Vec<TableRead>, Rea
     {
         sources.extend(table.map(|table| (name, table)));
     }
-    // A view's own tables do not stand in the statement.
+    // The tables of a view do not occur in the statement.
     for table in tables.table_names()? {
         sources.push((table.clone(), table));
     }
@@ -99,8 +100,8 @@ fn details(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<String>> 
         .collect()
 }
 
-/// The table that a line of SQLite's plan is about, and how it is read. A line names a table as the
-/// statement does, so of the names that fit the longest is meant.
+/// The table that a line of SQLite's plan refers to, and how it is read. A line names a table as
+/// the statement does; if several names match, the longest is the right one.
 fn parts_of<'a>(
     detail: &str,
     sources: &'a [(String, String)],
@@ -116,13 +117,13 @@ fn parts_of<'a>(
     let (_, table, how) = sources
         .iter()
         .filter_map(|(name, table)| Some((name.len(), table.as_str(), follows(name)?)))
-        // The first of equal names is the statement's own.
+        // Of equal names, the first is the one in the statement.
         .rev()
         .max_by_key(|(length, ..)| *length)?;
     if how.contains("VIRTUAL TABLE") {
         return None;
     }
-    // An automatic index is built anew for each query.
+    // An automatic index is built for each query.
     if is_scan || how.contains("AUTOMATIC") {
         return Some((table, ReadKind::Scan, String::new()));
     }

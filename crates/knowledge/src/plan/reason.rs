@@ -8,7 +8,7 @@ use lookaside_value::Text;
 use crate::config::ProviderKind;
 use crate::index::TooLarge;
 
-/// One lower-case clause that completes "SQLite answers, because …", or who answers instead.
+/// A lower-case clause that completes "SQLite answers, because …", or the provider that answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reason {
     text: Cow<'static, str>,

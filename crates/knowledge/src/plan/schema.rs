@@ -1,4 +1,4 @@
-//! What SQLite says about one table.
+//! The schema of one table, as SQLite reports it.
 
 use lookaside_value::Text;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -13,31 +13,31 @@ pub(super) struct Table {
     pub(super) name: String,
     /// The declared columns, then perhaps the row id.
     columns: Vec<Column>,
-    /// How many of them `*` stands for.
+    /// How many of them `*` expands to.
     pub(super) declared_count: usize,
-    /// Rows are stored in the order of a row id, whether or not a column shows it.
+    /// Whether rows are stored in the order of a row id, which need not be a column.
     pub(super) has_rowid: bool,
-    /// For a table without row ids: its primary key, as `order by` wants it.
+    /// For a table without row ids: its primary key, as an `order by` list.
     primary_key_order: String,
 }
 
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) name: Text,
-    /// The type as it is declared.
+    /// The declared type.
     pub(super) declared: String,
     pub(super) affinity: Affinity,
-    /// How it writes booleans, if it is declared to hold them as text.
+    /// The notation of its booleans, if it is declared to store them as text.
     pub(super) words: Option<BoolWords>,
-    /// Text compares by its bytes; other collations are SQLite's business.
+    /// Whether text compares by its bytes; other collations are left to SQLite.
     pub(super) is_binary: bool,
 }
 
-/// The names under which a row id can be read, unless columns take them.
+/// The names of the row id, unless columns have these names.
 const ROWID_NAMES: [&str; 3] = ["rowid", "_rowid_", "oid"];
 
 impl Table {
-    /// Describes the table of that name.
+    /// Reads the schema of the table with this name.
     pub(super) fn describe(connection: &Connection, name: &str) -> Result<Self, Reason> {
         if name.len() >= 7 && name.as_bytes()[..7].eq_ignore_ascii_case(b"sqlite_") {
             return Err(Reason::fixed("it reads a table of SQLite's own"));
@@ -115,7 +115,7 @@ impl Table {
         &self.columns[position]
     }
 
-    /// The position of the column that SQLite means by a name.
+    /// The position of the column that a name refers to in SQLite.
     pub(super) fn position(&self, name: &str) -> Option<usize> {
         let rowid = self.declared_count;
         self.find(name).or_else(|| {
@@ -132,15 +132,15 @@ impl Table {
             .position(|column| column.name.eq_ignore_ascii_case(name))
     }
 
-    /// Whether the column is the row id by that name, not by the name of a declared column.
+    /// Whether the column is the row id itself and not a declared column.
     pub(super) fn is_rowid(&self, position: usize) -> bool {
         position >= self.declared_count
     }
 
     /// A query for columns of all rows, in the order in which the table stores them.
     ///
-    /// `not indexed` leaves nothing but the table itself to walk; it has no effect on tables
-    /// without row ids, but there the primary key orders all rows.
+    /// `not indexed` makes SQLite scan the table itself; it has no effect on tables without row
+    /// ids, but there the query orders all rows by the primary key.
     pub(super) fn scan_sql(&self, positions: &[usize]) -> String {
         let names: Vec<String> = positions
             .iter()

@@ -1,8 +1,8 @@
-//! From SQL text to the shapes that have a native plan, without looking at any table.
+//! Recognises the shapes of SQL that have a native plan, without reading any table.
 //!
-//! The parser is more liberal than SQLite, so nothing here is trusted alone: a statement whose text
-//! is not wholly explained by the parts taken from it is not native (see [`rest_of_select`]), and
-//! the planner has SQLite prepare the same text and compares what both understood.
+//! The parser accepts more than SQLite, so its result is verified twice: a statement whose text is
+//! not fully covered by the recognised parts is not native (see [`rest_of_select`]), and the
+//! planner lets SQLite prepare the same text and compares both interpretations.
 
 use lookaside_value::{Text, Value};
 use sqlparser::ast::{
@@ -19,17 +19,17 @@ use super::reason::Reason;
 use crate::functions::Function;
 use crate::index::Bound;
 
-/// Statements longer than this go to SQLite unparsed: no lookup is, and parsing costs memory.
+/// Longer statements go to SQLite unparsed: no lookup is that long, and parsing costs memory.
 pub(super) const SQL_SIZE_MAX: usize = 64 * 1024;
 
-/// Digits of an integer literal that are an `i64` whatever they are.
+/// The number of digits of an integer literal that always fit in an `i64`.
 const LITERAL_DIGIT_COUNT_MAX: usize = 18;
 
 /// A single-table statement of a form that can be native; names are not resolved yet.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) table: String,
-    /// What the plan of SQLite calls the table: its alias if it has one.
+    /// The name of the table in SQLite's plan: its alias if it has one.
     pub(super) table_alias: Option<String>,
     pub(super) projection: Vec<Projected>,
     pub(super) condition: Condition,
@@ -49,7 +49,7 @@ pub(super) enum Projected {
 pub(super) enum Condition {
     /// Each column equals its operand.
     Equal(Vec<(Ident, Operand)>),
-    /// `low <= operand and high >= operand`, each bound with an operand of its own.
+    /// `low <= operand and high >= operand`, each bound with a separate operand.
     Within { low: Side, high: Side },
     /// The same with `ip_key(low)` and `ip_key(high)`.
     WithinKeys { low: Side, high: Side },
@@ -75,7 +75,7 @@ impl Condition {
     }
 }
 
-/// What a statement is ordered by, descending: a column, or one of our functions of it.
+/// A descending `order by`: a column, or an engine function of it.
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) column: Ident,
@@ -94,12 +94,13 @@ pub(super) struct Side {
 
 const OTHER_FORM: Reason = Reason::fixed("it has a clause that native plans do not know");
 
-/// Recognises a statement; `params` are the names of its parameters in the order of their values.
+/// Recognises the shape of a statement; `params` are the names of its parameters in the order of
+/// their values.
 pub(super) fn shape_of(sql: &str, params: &[Text]) -> Result<Shape, Reason> {
     if sql.len() > SQL_SIZE_MAX {
         return Err(Reason::fixed("the statement is very long"));
     }
-    // SQLite takes these for letters or the end of the text, the parser for white space.
+    // SQLite treats these as letters or as the end of the text, the parser as white space.
     if sql.contains(|c: char| c == '\0' || c == '\u{feff}' || !c.is_ascii() && c.is_whitespace()) {
         return Err(Reason::fixed("it contains unusual white space"));
     }
@@ -149,8 +150,8 @@ fn as_word(is_explicit: bool) -> &'static str {
     if is_explicit { "AS " } else { "" }
 }
 
-/// The statement's text, put together from the only clauses that are understood here. If there is
-/// any other (`distinct`, `group by`, `with`, …) the statement's own text has more in it.
+/// The text of a statement that consists only of the supported clauses. If the statement has others
+/// (`distinct`, `group by`, `with`, …), its own text differs from this.
 fn rest_of_select(query: &Query, select: &Select, selection: &Expr) -> String {
     let items: Vec<String> = select.projection.iter().map(ToString::to_string).collect();
     let mut text = format!(
@@ -174,7 +175,7 @@ fn single_name(name: &ObjectName) -> Option<&Ident> {
     }
 }
 
-/// A column, `table.column` included: with one table, SQLite accepts no other qualifier.
+/// A column, also as `table.column`: with one table, SQLite accepts no other qualifier.
 fn column_of(expr: &Expr) -> Option<&Ident> {
     match expr {
         Expr::Identifier(name) => Some(name),
@@ -346,7 +347,7 @@ fn comparison(left: &Expr, op: &BinaryOperator, right: &Expr, params: &[Text]) -
     {
         return (one == Value::Int(1)).then_some(term);
     }
-    // Read as `column op operand`, whichever way round it is written.
+    // Normalised to `column op operand`.
     let ((column, is_key), operand, is_swapped) = match (bound_of(left), bound_of(right)) {
         (Some(bound), None) => (bound, operand_of(right, params)?, false),
         (None, Some(bound)) => (bound, operand_of(left, params)?, true),
@@ -406,7 +407,7 @@ fn ip4_between(call: &Call, params: &[Text]) -> Option<Term> {
     ))
 }
 
-/// A call of one of our functions without any adornment, and its arguments.
+/// A plain call of an engine function, without modifiers, and its arguments.
 fn parts_of<const N: usize>(call: &Call) -> Option<(Function, [&Expr; N])> {
     let args = args_of(call)?;
     let name = single_name(&call.name)?;
@@ -432,7 +433,7 @@ fn args_of(call: &Call) -> Option<Vec<&Expr>> {
     (call.to_string() == plain).then_some(args)
 }
 
-/// A parameter, a literal, or one of our functions of those.
+/// A parameter, a literal, or an engine function of those.
 fn operand_of(expr: &Expr, params: &[Text]) -> Option<Operand> {
     match expr {
         Expr::Nested(inner) => operand_of(inner, params),
@@ -458,7 +459,7 @@ fn operand_of(expr: &Expr, params: &[Text]) -> Option<Operand> {
     }
 }
 
-/// Integers and text; other literals are read in ways that both sides need not share.
+/// Integers and text only; SQLite and the parser may interpret other literals differently.
 fn literal_of(expr: &Expr) -> Option<Value> {
     match expr {
         Expr::Nested(inner) => literal_of(inner),

@@ -1,4 +1,4 @@
-//! The dialect of SQLite with the operators that the parser does not know of itself.
+//! The dialect of SQLite, with operators that the parser's dialect lacks.
 
 use std::any::{Any, TypeId};
 
@@ -10,7 +10,7 @@ use sqlparser::tokenizer::Token;
 
 /// `a is b`, `a is not b`, `a isnull`, `a << b` and `a >> b`; all else is [`SQLiteDialect`]'s.
 ///
-/// Only what warnings are made of is read so. A native plan needs none of these operators.
+/// It is used only for warnings. Native plans do not need these operators.
 #[derive(Debug)]
 pub(super) struct SqliteForms;
 

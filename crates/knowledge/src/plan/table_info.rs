@@ -1,4 +1,4 @@
-//! What tables there are, for people who look around.
+//! Descriptions of the tables, for users.
 
 use super::reason::Reason;
 use super::tables::{Inner, Tables};
@@ -9,9 +9,9 @@ use super::tables::{Inner, Tables};
 pub struct TableInfo {
     /// Its name.
     pub name: String,
-    /// Whether it is a view, which holds no rows of its own.
+    /// Whether it is a view, which stores no rows.
     pub is_view: bool,
-    /// How many rows it has; `None` for a view, whose rows would have to be made to be counted.
+    /// The number of rows; `None` for a view, whose rows would have to be computed to be counted.
     pub row_count: Option<u64>,
     /// Its columns, in their order.
     pub columns: Vec<ColumnInfo>,
@@ -23,12 +23,13 @@ pub struct TableInfo {
 pub struct ColumnInfo {
     /// Its name.
     pub name: String,
-    /// The type that it is declared with; empty if it has none, as what a view computes.
+    /// The declared type; empty if it has none, as for a computed column of a view.
     pub declared: String,
 }
 
 impl Tables {
-    /// The tables and views, sorted by name; none if the store cannot be read, for want of memory.
+    /// The tables and views, sorted by name; empty if the store cannot be read because there is not
+    /// enough memory.
     pub(crate) fn infos(&self) -> Vec<TableInfo> {
         self.with(Inner::infos).unwrap_or_default()
     }
@@ -51,7 +52,7 @@ impl Inner {
                 let mut statement = self.connection.prepare(sql)?;
                 let columns = statement.query_map([&name], |row| {
                     let declared: String = row.get(1)?;
-                    // SQLite's word for what a view computes.
+                    // SQLite's declared type of a computed column of a view.
                     let is_computed = is_view && declared == "BLOB";
                     Ok(ColumnInfo {
                         name: row.get(0)?,

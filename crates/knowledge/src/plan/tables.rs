@@ -1,4 +1,4 @@
-//! The tables of one generation: read once for each use, shared by all plans that can use it.
+//! The tables of one generation, with indexes and snapshots that plans share.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,8 +19,8 @@ use super::schema::Table;
 use crate::bind::value_of;
 use crate::index::{HashIndex, ROW_COUNT_MAX};
 
-/// The memory that one snapshot may need; a larger table is read where it is. Generous, since the
-/// same rows in SQLite take about as much.
+/// The size limit of one snapshot; SQLite answers for a larger table. Generous, since the same rows
+/// in SQLite take about as much.
 const SNAPSHOT_SIZE_MAX: usize = 4 << 30;
 
 /// Texts up to this size are stored in the value itself; only longer ones are worth sharing.
@@ -28,7 +28,7 @@ const INLINE_TEXT_SIZE_MAX: usize = 23;
 
 /// A reader of one generation's tables with everything that plans built from them.
 pub(crate) struct Tables {
-    /// Plans are made one after the other: two statements that need the same index build it once.
+    /// Plans are made one at a time, so that two statements that need the same index build it once.
     inner: Mutex<Inner>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Inner {
 type SnapshotKey = (String, Vec<usize>, Vec<Text>);
 
 impl Tables {
-    /// Over a connection that sees one unchanging state of the tables.
+    /// Reads through a connection that sees one immutable state of the tables.
     pub(crate) fn new(reader: Connection) -> Self {
         Self {
             inner: Mutex::new(Inner {
@@ -69,7 +69,8 @@ impl Tables {
     }
 
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Inner) -> T) -> T {
-        // A plan that panicked left nothing half-built: maps are only changed by whole entries.
+        // A panic while planning leaves nothing inconsistent: maps are only changed by whole
+        // entries.
         let mut inner = self
             .inner
             .lock()
@@ -82,7 +83,7 @@ impl Inner {
     pub(super) fn table(&mut self, name: &str) -> Result<Arc<Table>, Reason> {
         let connection = &self.connection;
         shared(&mut self.descriptions, name.to_ascii_lowercase(), || {
-            // Only UTF-8 text compares as its bytes do.
+            // Only UTF-8 text compares by its bytes.
             let letter: Vec<u8> =
                 connection.query_row("select cast('a' as blob)", [], |row| row.get(0))?;
             if letter != b"a" {
@@ -128,7 +129,7 @@ impl Inner {
         })
     }
 
-    /// What the texts of a column are.
+    /// The census of the texts of a column.
     pub(super) fn census(&mut self, table: &Table, column: usize) -> Result<Census, Reason> {
         let connection = &self.connection;
         shared(&mut self.censuses, (table.name.clone(), column), || {
@@ -151,8 +152,8 @@ impl Inner {
         found
     }
 
-    /// Whether a table has a column of booleans as text. Where its name is met elsewhere, a statement
-    /// is looked at in vain.
+    /// Whether a table may have a column of booleans as text. A name that merely contains the type
+    /// also counts; statements are then parsed needlessly.
     pub(super) fn has_bool_texts(&mut self) -> bool {
         let connection = &self.connection;
         *self.has_bool_texts.get_or_insert_with(|| {

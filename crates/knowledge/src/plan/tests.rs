@@ -14,7 +14,7 @@ use super::{Plan, Probe, ProbeAll, Tables};
 use crate::bind::{SqlValue, value_of};
 use crate::functions;
 
-/// What a statement answers: its rows, or that it fails.
+/// The result of a statement: its rows, or its error.
 type Answer = Result<Vec<Vec<Value>>, String>;
 
 /// A database, and plans over it.
@@ -25,10 +25,10 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A database that this script makes. Tests on several threads may give it the same name.
+    /// Creates a database by a script. Tests on several threads may use the same name.
     fn new(name: &str, script: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        // Nothing else is published with the number.
+        // Relaxed: no other data is published with the number.
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let process = std::process::id();
         let uri = format!("file:/plan-{process}-{name}-{number}?vfs=memdb");
@@ -122,7 +122,7 @@ impl Fixture {
     }
 }
 
-/// Lists when they are ordered, else multisets; values by identity, so that types count.
+/// Compares as lists if ordered, otherwise as multisets; values by identity, so that types count.
 fn is_same(native: &Answer, sqlite: &Answer, is_ordered: bool) -> bool {
     let (Ok(native), Ok(sqlite)) = (native, sqlite) else {
         return false;

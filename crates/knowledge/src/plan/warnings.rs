@@ -1,4 +1,4 @@
-//! What is probably wrong in a statement that the database accepts.
+//! Warnings about probable mistakes in statements that the database accepts.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::tables::Inner;
 use crate::functions;
 use crate::scan::Dialect;
 
-/// What is probably wrong in a statement: it is answered, and not as its author means it.
+/// A probable mistake in a statement: it is answered, but probably not as its author intended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StatementWarning {
@@ -27,7 +27,7 @@ pub struct StatementWarning {
     pub help: String,
 }
 
-/// The kind of mistake that a [`StatementWarning`] is about.
+/// The kind of mistake of a [`StatementWarning`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WarningKind {
@@ -35,7 +35,7 @@ pub enum WarningKind {
     AddressText,
     /// A column is compared with itself.
     SelfComparison,
-    /// The statement could not be analyzed, so that mistakes in it are not found.
+    /// The statement could not be analyzed, so mistakes in it are not found.
     NotAnalyzed,
 }
 
@@ -53,8 +53,8 @@ pub(super) fn local(sql: &str, tables: &mut Inner) -> Vec<StatementWarning> {
     warnings
 }
 
-/// The warnings about a statement of a provider, whose tables are not looked at. A server has syntax of
-/// its own that is not analyzed here, and often no other form for it, so that alone is not a warning.
+/// The warnings about a statement of a provider, whose tables are not read. Servers have syntax
+/// that is not analyzed here, often without an alternative, so that alone is not a warning.
 pub(crate) fn of_provider(sql: &str, dialect: Dialect) -> Vec<StatementWarning> {
     scopes_of(sql, dialect).map_or_else(|_| Vec::new(), |scopes| self_comparisons(&scopes))
 }
@@ -99,8 +99,8 @@ fn self_comparisons(scopes: &[Scope]) -> Vec<StatementWarning> {
     warnings
 }
 
-/// Whether two expressions are the same column. Equal names always are, in whatever scope; a name
-/// with and without its table is if there is one table.
+/// Whether two expressions are the same column. Equal names always are, in any scope; a qualified
+/// and an unqualified name are if there is only one table.
 fn is_same_column(left: &Expr, right: &Expr, sources: &[Source]) -> bool {
     let (Some((left_source, left)), Some((right_source, right))) =
         (column_of(left), column_of(right))
@@ -201,7 +201,7 @@ fn without_plus(expr: &Expr) -> &Expr {
     }
 }
 
-/// The name of the first column in an expression that [`is_same`] looks into.
+/// The name of the first column in an expression that [`is_same`] compares.
 fn any_column(expr: &Expr) -> Option<&str> {
     match bare(expr) {
         Expr::Trim { expr, .. } | Expr::Cast { expr, .. } | Expr::UnaryOp { expr, .. } => {
@@ -215,11 +215,11 @@ fn any_column(expr: &Expr) -> Option<&str> {
 
 /// One side of a range over a column of addresses.
 struct AddressBound {
-    /// The column as it is written.
+    /// The column as written.
     column: String,
     side: Side,
     operator: Operator,
-    /// The address that is looked for, as it is written.
+    /// The address that is looked up, as written.
     operand: String,
     is_ip4: bool,
 }
@@ -278,7 +278,7 @@ fn address_ranges(scope: &Scope, tables: &mut Inner) -> Option<StatementWarning>
     })
 }
 
-/// The condition to write in the place of comparisons as text.
+/// The condition that should replace comparisons as text.
 fn instead(mut bounds: Vec<AddressBound>) -> String {
     let mut terms = Vec::new();
     while !bounds.is_empty() {
@@ -339,14 +339,14 @@ fn address_order(scope: &Scope, tables: &mut Inner) -> Option<StatementWarning> 
     })
 }
 
-/// What the texts of a column that holds addresses are; nothing for what is no such column of a
-/// table, also by way of a subquery or a function that keeps text as text.
+/// The census of the column that an expression refers to, also through a subquery or a function
+/// that preserves text; `None` if it is not a table column that holds addresses.
 fn census_of(expr: &Expr, scope: &Scope, tables: &mut Inner) -> Option<Census> {
     let (source, name) = column_of(text_of(expr))?;
     let mut search = Search::default();
     let mut origin = search.column(source, name, &scope.sources, tables);
     if origin.is_none() && source.is_none() {
-        // A name that no source has may be that of a column of the answer.
+        // A name that no source has may be that of a result column.
         origin = search.output(name, &scope.output, tables).origin();
     }
     origin?.addresses(tables)
@@ -358,11 +358,11 @@ pub(super) struct Origin {
     pub(super) column: usize,
 }
 
-/// Sources that are looked at for one column. Queries may name each other many times over, so that
-/// there are more ways through them than there is time for.
+/// The most sources that are searched for one column. Queries may refer to each other many times,
+/// which gives more paths than can be searched.
 const STEP_COUNT_MAX: usize = 10_000;
 
-/// Looks for the column of a table that a name stands for.
+/// A search for the table column that a name refers to.
 #[derive(Default)]
 pub(super) struct Search {
     step_count: usize,
@@ -404,7 +404,7 @@ impl Search {
         None
     }
 
-    /// The column of that name among those that a query answers with, of whichever of its selects.
+    /// The result column of a query with this name, in any of its selects.
     fn output(&mut self, name: &str, query: &Output, tables: &mut Inner) -> Found {
         let mut found = self.first_output(name, query, tables);
         let place = query.place(name);
@@ -424,7 +424,7 @@ impl Search {
         found
     }
 
-    /// The column at that place of what a select answers with.
+    /// The result column of a select at this position.
     fn output_at(&mut self, place: usize, query: &Output, tables: &mut Inner) -> Found {
         let sources = &query.sources;
         for (index, item) in query.items.iter().enumerate() {
@@ -435,7 +435,7 @@ impl Search {
                     })
                 }
                 Item::Column { .. } => continue,
-                // Behind it no position is known.
+                // After it, positions are unknown.
                 Item::All(source) => self.place(source.as_deref(), place - index, sources, tables),
             };
             return origin.map_or(Found::Other, Found::Origin);
@@ -443,7 +443,7 @@ impl Search {
         Found::Absent
     }
 
-    /// The same for the first select of a query.
+    /// As `output`, for the first select of a query only.
     fn first_output(&mut self, name: &str, query: &Output, tables: &mut Inner) -> Found {
         let named = query
             .names
@@ -460,7 +460,8 @@ impl Search {
                         return found.map_or(Found::Other, Found::Origin);
                     }
                 }
-                // Behind it no position is known, and all names were before it if there are any.
+                // After it, positions are unknown; remaining names of the alias are taken as its
+                // columns.
                 Item::All(source) => {
                     let sources = &query.sources;
                     let source = source.as_deref();
@@ -479,7 +480,7 @@ impl Search {
         Found::Absent
     }
 
-    /// The column at that place of `*`, or `source.*`, where tables decide it.
+    /// The column at this position of `*` or `source.*`, which depends on the tables.
     fn place(
         &mut self,
         source: Option<&str>,
@@ -504,17 +505,17 @@ impl Search {
 }
 
 impl Origin {
-    /// What its texts are, if they are addresses.
+    /// The census of its texts, if they are addresses.
     fn addresses(&self, tables: &mut Inner) -> Option<Census> {
         let census = tables.census(&self.table, self.column).ok()?;
         Some(census).filter(|it| it.holds_addresses())
     }
 }
 
-/// What a name is among the columns that a query answers with.
+/// The meaning of a name among the result columns of a query.
 enum Found {
     Origin(Origin),
-    /// Something else than the text of a column.
+    /// Something other than the text of a column.
     Other,
     Absent,
 }
@@ -540,8 +541,8 @@ fn declared_column(table: &Arc<Table>, name: &str) -> Option<usize> {
     (!table.is_rowid(position)).then_some(position)
 }
 
-/// Whether an operand is a text that is certainly no address: whoever compares a column with `'10.'`
-/// means text.
+/// Whether an operand is a text that is certainly not an address: a comparison with `'10.'` is
+/// intended as one of text.
 fn is_other_text(operand: &Expr) -> bool {
     match bare(operand) {
         Expr::Value(value) => match &value.value {
@@ -552,7 +553,7 @@ fn is_other_text(operand: &Expr) -> bool {
     }
 }
 
-/// What a function of ours is given, or the operand itself.
+/// The argument of an engine function, or the operand itself.
 fn argument_of(operand: &Expr) -> &Expr {
     if let Expr::Function(call) = operand
         && ["ip4_int", "ip_key"]

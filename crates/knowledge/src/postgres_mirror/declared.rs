@@ -1,6 +1,6 @@
-//! What PostgreSQL calls the type that a column was declared with in SQLite.
+//! Maps the declared type of a column in SQLite to a type of PostgreSQL.
 
-/// The types of PostgreSQL that a column may be declared with; SQLite takes any word.
+/// The types of PostgreSQL that a column may be declared with; SQLite accepts any word.
 const OWN_TYPES: [&str; 33] = [
     "bit",
     "boolean",
@@ -37,8 +37,8 @@ const OWN_TYPES: [&str; 33] = [
     "uuid",
 ];
 
-/// The type for a column. What PostgreSQL knows stays what it is; the rest follows SQLite's own
-/// rules for the words in a declaration, with types that hold all that SQLite does.
+/// The type for a column. Types of PostgreSQL are kept; others follow SQLite's affinity rules for
+/// the words in a declaration, with types that can store all values that SQLite can.
 pub(super) fn postgres_type(declared: &str) -> String {
     let lower = declared.trim().to_ascii_lowercase();
     let element = lower.strip_suffix("[]").unwrap_or(&lower);

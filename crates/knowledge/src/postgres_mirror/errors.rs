@@ -1,4 +1,4 @@
-//! Why the folder's tables are not in the embedded PostgreSQL, in words.
+//! Errors of copying the folder's tables into the embedded PostgreSQL.
 
 use std::error::Error as StdError;
 
@@ -8,7 +8,7 @@ use crate::config::{CREATE_FILE, TableConfig};
 use crate::error::{Error, ErrorKind};
 
 impl Error {
-    /// The connection failed, or a statement of ours.
+    /// The connection or one of the engine's own statements failed.
     pub(crate) fn copying(error: &ClientError) -> Self {
         let message = format!(
             "copying the tables into the embedded PostgreSQL: {}",
@@ -17,7 +17,7 @@ impl Error {
         Self::new(ErrorKind::Environment, message)
     }
 
-    /// A table, `what` of it, was refused.
+    /// The server refused a part of a table, named by `what`.
     pub(crate) fn copying_table(table: &TableConfig, what: &str, error: &ClientError) -> Self {
         let context = error.server().and_then(|server| server.context());
         let column = context.map_or_else(String::new, |context| format!(" ({context})"));
@@ -39,7 +39,7 @@ impl Error {
         Self::new(ErrorKind::Config, message)
     }
 
-    /// A table of PostgreSQL lacks a column of the data.
+    /// A table in PostgreSQL lacks a column of the data.
     pub(crate) fn no_such_column(table: &str, column: &str, known: &[String]) -> Self {
         let message = format!(
             "table {table:?}: its {} makes no column {column:?}, which create.sql has; there are: {}",
@@ -50,7 +50,7 @@ impl Error {
     }
 }
 
-/// What the server or the system said.
+/// The message of the server or the operating system.
 fn last(error: &ClientError) -> String {
     let mut words = error.to_string();
     let mut source = error.source();

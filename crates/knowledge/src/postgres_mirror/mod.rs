@@ -1,8 +1,8 @@
 //! The folder's tables in an embedded PostgreSQL.
 //!
-//! They are loaded into SQLite as always, and copied from there: into a schema of their own, which
-//! the connections of one generation look into. So a reload builds its schema beside the one that
-//! serves, and a failed one drops what it built.
+//! They are loaded into SQLite as usual and copied from there into a separate schema, which the
+//! connections of one generation use. So a reload builds a new schema while the current one is in
+//! use, and a failed reload drops the new schema.
 
 mod declared;
 mod errors;
@@ -25,24 +25,25 @@ use crate::sql_name::quote_name;
 use crate::store::Store;
 use crate::wait::block_on;
 
-/// Bytes of rows that are sent in one COPY: enough that a round trip is nothing beside them.
+/// The size of the rows that are sent in one COPY, in bytes: large enough that the round trip is
+/// negligible.
 const CHUNK_SIZE: usize = 1 << 20;
 
-/// Numbers the schemas of this process; uniqueness is all that is needed, so `Relaxed` is enough.
+/// Numbers the schemas of this process; the numbers only have to be unique, so `Relaxed` is enough.
 static SCHEMA_COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// A name for a schema that nobody has.
+/// A unique name for a new schema.
 pub(crate) fn new_schema() -> String {
     let number = SCHEMA_COUNTER.fetch_add(1, Ordering::Relaxed);
     format!("lookaside_{}_{number}", process::id())
 }
 
-/// What the connections of a generation say first.
+/// The SQL that each connection of a generation runs first.
 pub(crate) fn session(schema: &str) -> String {
     format!("set search_path to {}, public", quote_name(schema))
 }
 
-/// What drops a schema that serves nobody any more.
+/// The SQL that drops a schema that is no longer used.
 pub(crate) fn drop_sql(schema: &str) -> String {
     format!("drop schema if exists {} cascade", quote_name(schema))
 }
@@ -84,7 +85,7 @@ pub(crate) fn copy(
 
 fn copy_table(target: &mut Target<'_>, source: &Source, config: &TableConfig) -> Result<()> {
     let Some(table) = source.table(&config.name)? else {
-        // Its `create.sql` makes tables of other names, and nobody says which.
+        // Its `create.sql` creates tables with other names, which are unknown.
         return Ok(());
     };
     let file = config.folder.join(CREATE_FILE);
@@ -113,7 +114,7 @@ fn copy_table(target: &mut Target<'_>, source: &Source, config: &TableConfig) ->
         .map_err(failed("reading its columns"))?;
     let copy: Arc<str> = table.copy_sql(&columns)?.into();
     source.each_chunk(&table, CHUNK_SIZE, |first_row, chunk| {
-        // Whatever line the server complains about is one of the chunk.
+        // The line that the server reports is relative to the chunk.
         let what = match first_row {
             1 => "its rows".to_owned(),
             row => format!("its rows, as counted from row {row} on"),
@@ -132,7 +133,7 @@ fn copy_table(target: &mut Target<'_>, source: &Source, config: &TableConfig) ->
     target.run(&analyze).map_err(failed("counting its rows"))
 }
 
-/// The one connection that copies.
+/// The connection that copies.
 struct Target<'a> {
     runtime: &'a Runtime,
     lock: PoolLock,

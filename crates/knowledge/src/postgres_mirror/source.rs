@@ -1,4 +1,4 @@
-//! The tables as SQLite has them.
+//! Reads the loaded tables from SQLite.
 
 use std::fs;
 use std::io;
@@ -13,14 +13,14 @@ use crate::error::Error;
 use crate::sql_name::{INDEX_PREFIX, quote_name};
 use crate::store::Store;
 
-/// A connection that reads what was loaded.
+/// A connection that reads the loaded tables.
 pub(super) struct Source(Connection);
 
-/// A table of SQLite, with its names as PostgreSQL reads them without quotes.
+/// A table of SQLite, with its names folded as PostgreSQL folds unquoted names.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) name: String,
-    /// As SQLite writes it.
+    /// The name in SQLite.
     source_name: String,
     columns: Vec<Column>,
     /// Names of the columns of its indexes, and whether each is unique.
@@ -33,7 +33,7 @@ struct Column {
     source_name: String,
     declared: String,
     is_not_null: bool,
-    /// Its place in the primary key, from 1; 0 if it is in none.
+    /// Its position in the primary key, from 1; 0 if it is not part of it.
     key_place: i64,
 }
 
@@ -42,7 +42,7 @@ impl Source {
         store.reader().map(Self)
     }
 
-    /// The table of that name, if there is one.
+    /// The table with this name, if there is one.
     pub(super) fn table(&self, name: &str) -> Result<Option<Table>> {
         self.read_table(name)
             .map_err(|source| Error::sqlite(format!("table {name:?}: reading its columns"), source))
@@ -80,7 +80,8 @@ impl Source {
         }))
     }
 
-    /// Those that are not the primary key's, over columns alone and all rows.
+    /// Reads the indexes other than that of the primary key, without expression indexes and partial
+    /// indexes.
     fn read_indexes(&self, table: &str) -> rusqlite::Result<Vec<(Vec<String>, bool)>> {
         let mut statement = self.0.prepare(
             "select name, \"unique\" from pragma_index_list(?1) \
@@ -97,15 +98,15 @@ impl Source {
                 .prepare("select name from pragma_index_info(?1) order by seqno")?;
             let columns = statement.query_map([&name], |row| row.get::<_, Option<String>>(0))?;
             let columns: Vec<Option<String>> = columns.collect::<rusqlite::Result<_>>()?;
-            // An expression has no name, and is written in SQLite's own SQL.
+            // An expression has no column name, and is in SQLite's dialect.
             let columns: Option<Vec<String>> = columns.into_iter().collect();
             indexes.extend(columns.map(|columns| (columns, is_unique)));
         }
         Ok(indexes)
     }
 
-    /// Hands out all rows of a table as COPY's text format, a few at once, with the number of the
-    /// first of them, from 1.
+    /// Passes all rows of a table in COPY's text format to a callback, in chunks, with the number
+    /// of the first row of each, from 1.
     pub(super) fn each_chunk(
         &self,
         table: &Table,
@@ -157,7 +158,7 @@ fn write_cell(cell: ValueRef<'_>, out: &mut Vec<u8>) {
                 b"Infinity"
             });
         }
-        // The shortest text that is the same number.
+        // The shortest text that parses to the same number.
         ValueRef::Real(real) => out.extend(format!("{real:?}").as_bytes()),
         ValueRef::Text(text) => {
             for byte in String::from_utf8_lossy(text).bytes() {
@@ -182,7 +183,7 @@ fn write_cell(cell: ValueRef<'_>, out: &mut Vec<u8>) {
 }
 
 impl Table {
-    /// Makes the table, with the types that its columns were declared with.
+    /// The SQL that creates the table, with the declared types of its columns.
     pub(super) fn create_sql(&self) -> String {
         let mut parts: Vec<String> = self
             .columns
@@ -209,7 +210,7 @@ impl Table {
         )
     }
 
-    /// Makes the indexes that the table has in SQLite.
+    /// The SQL that creates the indexes that the table has in SQLite.
     pub(super) fn index_sqls(&self) -> Vec<String> {
         let table = quote_name(&self.name);
         let indexes = self.indexes.iter();
@@ -223,7 +224,8 @@ impl Table {
             .collect()
     }
 
-    /// Takes rows in COPY's text format into the columns that PostgreSQL has, which are `known`.
+    /// The COPY statement for rows in text format, into the columns `known` of the PostgreSQL
+    /// table.
     pub(super) fn copy_sql(&self, known: &[String]) -> Result<String> {
         let names = self.columns.iter().map(|column| &column.name);
         if let Some(name) = names.clone().find(|name| !known.contains(name)) {

@@ -1,10 +1,10 @@
-//! Connections that callers drive themselves: between a query and its socket there is no other
-//! thread.
+//! Connections that callers drive themselves, without another thread between a query and its
+//! socket.
 //!
-//! They are connections of the provider's pool, at most half of them, so that the others are left to
-//! callers that cannot drive one, and all count against `pool_size`. A caller uses one only when it is
-//! there and can take the query; in any other case, also when the server is away, its query goes to
-//! the pool, which knows how to wait, what to tell, and when to connect again.
+//! They are at most half of the connections of the provider's pool, so that the others are left to
+//! callers that cannot drive one, and all count against `pool_size`. A caller uses one only if it
+//! is available and can take the query; in any other case, also if the server is unavailable, its
+//! query goes to the pool, which waits, reports errors and reconnects.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,32 +15,33 @@ use lookaside_client::{Answer, PolledConnection, Pool, Request, Result, Ticket};
 use crate::cancel::{CANCEL_CHECK_INTERVAL, CancelHandle};
 use crate::runtime::Runtime;
 
-/// Queries that go to the pool before the first connection is opened: a program that asks a few times
-/// needs none.
+/// The number of queries that go to the pool before the first direct connection is opened: a
+/// program with only a few queries needs none.
 const POOLED_QUERY_COUNT: u32 = 8;
 
-/// How long none is opened after one could not be opened.
+/// The delay before the next attempt after a connection could not be opened.
 const OPEN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a server may take to end a query that is not waited for, before its connection is closed.
+/// How long a server may take to end an abandoned query before its connection is closed.
 pub(crate) const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often idle connections are looked through.
+/// How often idle connections are checked.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The connections of one provider that callers drive.
 pub(crate) struct DirectConnections {
     limits: Limits,
     state: Mutex<State>,
-    /// None is to be used any more. Written under the lock.
+    /// Whether no connection may be used any more. Written under the lock.
     is_closed: AtomicBool,
 }
 
-/// How many connections callers drive, and how; see [`PoolOptions`](lookaside_client::PoolOptions).
+/// Limits of the connections that callers drive; see
+/// [`PoolOptions`](lookaside_client::PoolOptions).
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) count_max: usize,
-    /// Requests under way on one connection.
+    /// The most requests in flight on one connection.
     pub(crate) depth: usize,
     pub(crate) stall: Duration,
     pub(crate) idle_timeout: Option<Duration>,
@@ -49,13 +50,13 @@ pub(crate) struct Limits {
 
 #[derive(Default)]
 struct State {
-    /// Not in use, the one that was used last at the end.
+    /// The idle connections, with the one used last at the end.
     idle: Vec<Direct>,
-    /// Idle, in use, or being opened.
+    /// The number of connections that are idle, in use, or being opened.
     count: usize,
-    /// Queries that found none, up to [`POOLED_QUERY_COUNT`].
+    /// The number of queries that found no connection, up to [`POOLED_QUERY_COUNT`].
     pooled_count: u32,
-    /// None is opened before that.
+    /// No connection is opened before this time.
     retry_at: Option<Instant>,
     is_swept: bool,
 }
@@ -68,7 +69,7 @@ pub(crate) struct Direct {
     _counted: Counted,
 }
 
-/// One of the connections that are counted.
+/// Counts a connection; dropping it decrements the count.
 struct Counted(Weak<DirectConnections>);
 
 impl Drop for Counted {
@@ -102,11 +103,11 @@ impl DirectConnections {
         })
     }
 
-    /// One that is not in use.
+    /// Takes an idle connection.
     pub(crate) fn take(&self) -> Option<Direct> {
         let now = Instant::now();
         loop {
-            // Not closed under the lock.
+            // The lock is released before a connection is closed.
             let direct = self.state().idle.pop()?;
             if !self.is_expired(&direct, now) {
                 return Some(direct);
@@ -114,7 +115,7 @@ impl DirectConnections {
         }
     }
 
-    /// Keeps one for the next caller, if it is still good.
+    /// Returns a connection for the next caller, if it is still usable.
     pub(crate) fn put(&self, mut direct: Direct) {
         direct.used_at = Instant::now();
         if direct.connection.end().is_some() || !direct.connection.is_idle() {
@@ -131,9 +132,9 @@ impl DirectConnections {
         self.limits.is_expired(direct, now)
     }
 
-    /// Whether none is to be used any more.
+    /// Whether no connection may be used any more.
     pub(crate) fn is_closed(&self) -> bool {
-        // Relaxed: one that is used a little longer harms nothing, and `put` has the lock.
+        // Relaxed: using a connection a little longer does no harm, and `put` takes the lock.
         self.is_closed.load(Ordering::Relaxed)
     }
 
@@ -141,7 +142,7 @@ impl DirectConnections {
         &self.limits
     }
 
-    /// When a connection that is not used will have been open, or idle, for too long.
+    /// When an unused connection expires, by its age or its idle time.
     pub(crate) fn expires(&self, direct: &Direct) -> Option<Instant> {
         let idle = self.limits.idle_timeout.map(|limit| direct.used_at + limit);
         let old = self
@@ -151,7 +152,7 @@ impl DirectConnections {
         [idle, old].into_iter().flatten().min()
     }
 
-    /// Closes those that are not in use, and those in use when they come back.
+    /// Closes idle connections, and those in use when they are returned.
     pub(super) fn close(&self) {
         let mut state = self.state();
         self.is_closed.store(true, Ordering::Relaxed);
@@ -160,7 +161,7 @@ impl DirectConnections {
         drop(idle);
     }
 
-    /// Has one opened for later callers, if there may be one more. Nothing here waits.
+    /// Starts to open a connection for later callers, if the limit allows it. Does not block.
     pub(super) fn open(self: &Arc<Self>, pool: &Pool, runtime: &Runtime) {
         if !self.reserve() {
             return;
@@ -179,7 +180,7 @@ impl DirectConnections {
         });
     }
 
-    /// Counts one that is to be opened, if there may be one more.
+    /// Counts a connection that is to be opened, if the limit allows it.
     fn reserve(&self) -> bool {
         let mut state = self.state();
         if state.count >= self.limits.count_max || self.is_closed() {
@@ -196,13 +197,13 @@ impl DirectConnections {
         true
     }
 
-    /// A panic leaves nothing half-done here.
+    /// A panic cannot leave the state inconsistent.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Keeps a connection that was opened, or notes that it could not be.
+/// Stores a connection that was opened, or records that it could not be.
 fn keep(connections: &Weak<DirectConnections>, opened: Result<PolledConnection>, counted: Counted) {
     let Some(connections) = connections.upgrade() else {
         return;
@@ -215,12 +216,12 @@ fn keep(connections: &Weak<DirectConnections>, opened: Result<PolledConnection>,
             used_at: now,
             _counted: counted,
         }),
-        // Queries that go to the pool are told why.
+        // The reason is reported by queries that go to the pool.
         Err(_) => connections.state().retry_at = Some(now + OPEN_RETRY_INTERVAL),
     }
 }
 
-/// Closes idle connections that no caller takes, for as long as there are connections.
+/// Closes expired idle connections, for as long as there are connections.
 async fn sweep(connections: Weak<DirectConnections>) {
     match connections.upgrade() {
         Some(connections) if !std::mem::replace(&mut connections.state().is_swept, true) => {}
@@ -237,7 +238,7 @@ async fn sweep(connections: Weak<DirectConnections>) {
         let expired: Vec<_> = (state.idle)
             .extract_if(.., |direct| limits.is_expired(direct, now))
             .collect();
-        // Those that are dropped now count until then.
+        // The connections that are dropped now are still counted until then.
         let is_last = state.count == expired.len();
         state.is_swept = !is_last;
         drop(state);
@@ -249,7 +250,7 @@ async fn sweep(connections: Weak<DirectConnections>) {
 }
 
 impl Direct {
-    /// Sends a request and waits for its answers on this thread. When the caller cancels, there are none.
+    /// Sends a request and waits for its answers on this thread; `None` if the caller cancels.
     pub(super) fn request(
         &mut self,
         request: Request,
@@ -264,7 +265,7 @@ impl Direct {
         loop {
             if let Some(answers) = self.answers(ticket) {
                 if !self.connection.is_idle() {
-                    // It ended for its deadline, and the server works on it until it is cancelled.
+                    // The request timed out, but the server works on it until it is cancelled.
                     self.settle();
                 }
                 return Some(Ok(answers));
@@ -277,7 +278,7 @@ impl Direct {
             let next = now + CANCEL_CHECK_INTERVAL;
             let deadline = self.connection.deadline();
             let until = deadline.map_or(next, |deadline| deadline.min(next));
-            // Where the socket cannot be waited for, the turn finds out why.
+            // If waiting for the socket fails, the turn returns the reason.
             let _ = self.connection.wait(Some(until));
             now = Instant::now();
             self.connection.turn(now);
@@ -285,13 +286,13 @@ impl Direct {
     }
 
     fn answers(&mut self, ticket: Ticket) -> Option<Vec<Result<Answer>>> {
-        // There is no other request, but for one that was given up.
+        // There are no other requests, except abandoned ones.
         std::iter::from_fn(|| self.connection.next_reply())
             .find(|reply| reply.ticket == ticket)
             .map(|reply| reply.answers.into_vec())
     }
 
-    /// Waits until the server has ended what is not waited for, but not for long.
+    /// Waits a limited time until the server has ended abandoned queries.
     fn settle(&mut self) {
         let end = Instant::now() + SETTLE_TIMEOUT;
         loop {

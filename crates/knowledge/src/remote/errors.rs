@@ -1,4 +1,4 @@
-//! What other databases refuse, and why they cannot be asked, in words.
+//! Errors of queries to other databases.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -13,12 +13,13 @@ use crate::provider::{LocalTables, Names, unknown_prefix};
 use crate::statement::StatementInfo;
 use crate::statement_errors::shown;
 
-/// Classes of SQLSTATE that are about the server and not the question: resources, an operator's
-/// step, the system, a transaction that was in the way.
+/// SQLSTATE classes of failures of the server and not of the statement: connection, transaction
+/// rollback, resources, operator intervention, system error.
 const PASSING_CLASSES: [&[u8; 2]; 5] = [b"08", b"40", b"53", b"57", b"58"];
 
 impl Error {
-    /// A statement that a provider did not answer. `statement` is absent while it is described.
+    /// A statement that a provider did not answer. `statement` is `None` while it is being
+    /// described.
     pub(crate) fn provider(
         remote: &Remote,
         info: &StatementInfo,
@@ -34,7 +35,7 @@ impl Error {
                 let param = statement.and_then(|statement| param_of(error, statement));
                 let param =
                     param.map_or_else(String::new, |param| format!("parameter `{param}`: "));
-                // The client knows its number only.
+                // The client only reports its number.
                 let reason = match reason.strip_prefix("parameter `") {
                     Some(rest) => rest.split_once(": ").map_or(rest, |(_, reason)| reason),
                     None => &reason,
@@ -55,7 +56,7 @@ impl Error {
                 format!("provider `{name}` ({place}) {what}: {reason}{hint}")
             }
         };
-        // The reason is all that the client's error says; a chain behind it would say it again.
+        // The reason contains the whole text of the client's error; a source chain would repeat it.
         let said = Self::new(kind, message);
         match kind {
             ErrorKind::Unavailable => said.of_provider(name),
@@ -63,9 +64,9 @@ impl Error {
         }
     }
 
-    /// A statement that a provider does not understand as it was sent, because a name before a
-    /// table is perhaps none of a provider, or a table one of the folder's. `names` and `tables`
-    /// are those that there are.
+    /// A statement that a provider refused, perhaps because a qualifier is not the name of a
+    /// provider, or because a table belongs to the folder. `names` and `tables` are the existing
+    /// ones.
     pub(crate) fn provider_misled(
         remote: &Remote,
         info: &StatementInfo,
@@ -100,7 +101,7 @@ impl Error {
         Self::new(ErrorKind::Unavailable, message).of_provider(remote.name())
     }
 
-    /// A server to which no connection came about, for a reason that is not known yet.
+    /// A server to which no connection could be opened in time, for a reason that is not known yet.
     pub(crate) fn provider_unreached(remote: &Remote, timeout: Duration) -> Self {
         let (name, place) = (remote.name(), &remote.place);
         let message = format!(
@@ -109,14 +110,14 @@ impl Error {
         Self::new(ErrorKind::Unavailable, message).of_provider(name)
     }
 
-    /// A server that was not waited for.
+    /// A server that did not describe a statement in time.
     pub(crate) fn provider_silent(remote: &Remote) -> Self {
         let (name, place) = (remote.name(), &remote.place);
         let message = format!("provider `{name}` ({place}) has not answered yet");
         Self::new(ErrorKind::Unavailable, message).of_provider(name)
     }
 
-    /// Nobody says where the embedded database is.
+    /// There is no function that returns the URL of the embedded database.
     pub(crate) fn no_resolver(name: &str) -> Self {
         let message = format!(
             "provider `{name}` is embedded, and this program starts no PostgreSQL; give the builder \
@@ -135,7 +136,7 @@ impl Error {
         Self::with_source(ErrorKind::Environment, message, source)
     }
 
-    /// The table behind a `select *` changed.
+    /// The table of a `select *` has changed.
     pub(crate) fn columns_changed(
         remote: &Remote,
         info: &StatementInfo,
@@ -164,23 +165,23 @@ fn kind_of(error: &ClientError) -> ErrorKind {
     }
 }
 
-/// Whether the same question may be answered later: the log-in failed, or the server was in trouble.
+/// Whether the same query may be answered later: the log-in failed, or the server had a problem.
 fn is_passing(error: &ClientError) -> bool {
     let class = error.sqlstate().map(|state| state.class());
     error.is_log_in_refused() || class.is_some_and(|class| PASSING_CLASSES.contains(&&class))
 }
 
-/// Whether a table or what it is in is missing.
+/// Whether a table, or its schema or database, is missing.
 fn is_missing(error: &ClientError) -> bool {
     let state = error.sqlstate();
     let state = state.as_ref().map(|state| state.as_bytes());
-    // Of PostgreSQL a table and a schema, of MySQL a table and a database.
+    // For PostgreSQL a table or a schema, for MySQL a table or a database.
     let is_database = error.mysql().is_some_and(|error| error.code() == 1049);
     is_database || matches!(state, Some(b"42P01" | b"3F000" | b"42S02"))
 }
 
-/// What the error and its causes say, without what only says that somebody refused, or that
-/// somebody waited in vain for what its cause explains.
+/// The text of an error and its causes, without generic levels such as "refused", or a timeout that
+/// its cause explains.
 fn reason_of(error: &ClientError) -> String {
     let mut words = vec![error.to_string()];
     let mut source = error.source();
@@ -193,7 +194,7 @@ fn reason_of(error: &ClientError) -> String {
     if is_hull && words.len() > 1 {
         words.remove(0);
     }
-    // Whoever reads this knows no option of the client.
+    // The message must not mention options of the client.
     for word in &mut words {
         if let Some(end) = word.find("; see `") {
             word.truncate(end);
@@ -215,7 +216,7 @@ fn param_of<'a>(error: &ClientError, statement: &'a RemoteStatement) -> Option<&
     if let Some(name) = named {
         return statement.param(name.get(1..)?.parse().ok()?);
     }
-    // PostgreSQL says it in the context: `unnamed portal parameter $1 = '…'`.
+    // PostgreSQL reports it in the context: `unnamed portal parameter $1 = '…'`.
     let context = error.server()?.context()?;
     let (_, rest) = context.split_once("parameter $")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();

@@ -1,8 +1,8 @@
-//! Another database that answers: a PostgreSQL or MySQL server behind a pool of connections.
+//! Providers: PostgreSQL or MySQL servers, each with a pool of connections.
 //!
-//! The connections live on one thread ([`runtime`]), but for those that callers drive themselves
-//! ([`direct`]). Callers ask them from wherever they are, for as much at once as they miss, and get
-//! rows whose columns are those that the statement was described with.
+//! The connections run on one thread ([`runtime`]), except those that callers drive themselves
+//! ([`direct`]). Callers query them from any thread, for all keys at once that no cache has, and
+//! get rows with the columns that the statement was described with.
 
 mod direct;
 mod errors;
@@ -45,44 +45,45 @@ use crate::runtime::Runtime;
 use crate::scan::Dialect;
 use crate::statement::StatementInfo;
 
-/// Statements whose descriptions are kept; as many as an engine has at most.
+/// The most statement descriptions that are kept; as many as the statements of an engine.
 const STATEMENT_COUNT_MAX: usize = 65_536;
 
-/// How long after a failure a server without a connection counts as away.
+/// How long after a failure a server without a connection counts as unavailable.
 const AWAY_PERIOD: Duration = Duration::from_secs(30);
 
-/// Keys whose failures are kept; who waits for another one asks again.
+/// The most keys whose failures are kept; a caller that waits for another key queries again.
 const FAILED_KEY_COUNT_MAX: usize = 1024;
 
-/// How long to wait for a server that is away: enough to connect to one that is back.
+/// How long to wait for an unavailable server: long enough to connect to one that is available
+/// again.
 const AWAY_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How long somebody who has an old answer waits for a connection.
+/// How long a caller that has a stale answer waits for a connection.
 const STALE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often they look whether one is refused.
+/// How often such a caller checks whether the connection was refused.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// One provider with its connections.
 ///
-/// It outlives a reload that leaves its configuration as it was.
+/// It survives a reload that does not change its configuration.
 pub(crate) struct Remote {
     pub(crate) config: ProviderConfig,
     pub(crate) dialect: Dialect,
-    /// Where the server is, without secrets.
+    /// The address of the server, without secrets.
     pub(crate) place: String,
     pool: Pool,
     direct: Arc<DirectConnections>,
     runtime: Arc<Runtime>,
-    /// By their text as it was given. The columns that a statement was described with are those of
-    /// all its answers, as long as the provider is the same.
+    /// Statements by their original text. All answers to a statement have the columns that it was
+    /// described with, as long as the provider is the same.
     statements: Mutex<HashMap<Box<str>, Arc<RemoteStatement>>>,
     /// The last failure while the pool had no connection; none since the server has answered.
     away: Mutex<Option<Failure>>,
     /// Whether `away` has one, so that answers take no lock.
     is_away: AtomicBool,
     failed_keys: Mutex<FailedKeys>,
-    /// `None` unless the configuration says how old an answer may be.
+    /// `None` unless the configuration sets `stale_if_error_ms`.
     stale: Option<Stale>,
     embedded: Option<Embedded>,
 }
@@ -90,19 +91,19 @@ pub(crate) struct Remote {
 /// How long to wait.
 struct Timeouts {
     timeout: Option<Duration>,
-    /// Why not as long as is configured.
+    /// The reason why the timeouts are shorter than configured.
     failure: Option<Error>,
 }
 
-/// Why and when the server could not be asked.
+/// Why and when the server could not be queried.
 #[derive(Clone, Debug)]
 struct Failure {
     at: Instant,
     error: Error,
 }
 
-/// The keys whose queries failed last, by their hashes. A single flight hands on answers only: those
-/// who waited for one that failed look here, instead of waiting for one time-out each.
+/// The keys whose queries failed last, by their hashes. A single flight passes on answers only: callers
+/// that waited for a query that failed look here, instead of waiting for one time-out each.
 #[derive(Debug, Default)]
 struct FailedKeys(VecDeque<(u64, Failure)>);
 
@@ -123,7 +124,7 @@ impl FailedKeys {
 }
 
 impl Remote {
-    /// A provider whose connections are made when they are needed.
+    /// A provider, whose connections are opened on demand.
     pub(crate) fn new(
         config: ProviderConfig,
         connection: Connection,
@@ -173,7 +174,7 @@ impl Remote {
                     _ => options.postgres.window,
                 }),
                 stall: config.stall,
-                // The pool checks what was idle for longer; these are closed.
+                // The pool checks connections that were idle for longer; direct ones are closed.
                 idle_timeout: Some(
                     config
                         .idle_timeout
@@ -195,12 +196,12 @@ impl Remote {
         }
     }
 
-    /// The last good answers, if the configuration says how old they may be.
+    /// The last good answers, if the configuration sets `stale_if_error_ms`.
     pub(crate) fn stale(&self) -> Option<&Stale> {
         self.stale.as_ref()
     }
 
-    /// The last good answers that are kept, their bytes, and how many bytes there may be.
+    /// The number of last good answers, their size in bytes, and the maximal size.
     pub(crate) fn stale_sizes(&self) -> (usize, u64, u64) {
         self.stale.as_ref().map_or((0, 0, 0), |stale| {
             let answers = stale.answers();
@@ -208,7 +209,7 @@ impl Remote {
         })
     }
 
-    /// Divides the bytes for answers anew.
+    /// Applies a new division of the bytes for answers.
     pub(super) fn set_bytes(&self, bytes: CacheBytes) {
         if let Some(stale) = &self.stale {
             stale.answers().set_size_max(bytes.stale);
@@ -219,8 +220,8 @@ impl Remote {
         &self.config.name
     }
 
-    /// Asks the server nothing more: who waits for a connection hears that there will be none. What
-    /// is ours alone is never away, and has things to put in order at its end.
+    /// Sends no more queries to the server: callers that wait for a connection get an error.
+    /// Embedded providers stay open for their cleanup.
     pub(crate) fn leave(&self) {
         self.direct.close();
         if self.embedded.is_none() {
@@ -229,30 +230,30 @@ impl Remote {
         }
     }
 
-    /// The connections to it that callers drive.
+    /// The connections to the server that callers drive.
     pub(crate) fn direct(&self) -> &Arc<DirectConnections> {
         &self.direct
     }
 
-    /// Has a connection opened that a caller can drive, if there may be one more.
+    /// Starts to open a connection that a caller can drive, if the limit allows it.
     pub(crate) fn open_direct(&self) {
         self.direct.open(&self.pool, &self.runtime);
     }
 
-    /// Why a query for that key failed since then, if one did.
+    /// The error of a query for that key that failed since `moment`, if any.
     pub(crate) fn key_failed_since(&self, key: &KeyRef<'_>, moment: Instant) -> Option<Error> {
         lock(&self.failed_keys).find(key.hash, moment)
     }
 
-    /// Tells those who wait for the answer to a key why there is none.
+    /// Records why there is no answer to a key, for the callers that wait for it.
     pub(crate) fn note_failed_key(&self, key: &KeyRef<'_>, error: &Error) {
         if error.is_retryable() {
             lock(&self.failed_keys).push(key.hash, error.clone());
         }
     }
 
-    /// How long to wait for an answer. While the server is away, a query does not wait as long as the
-    /// one before it that waited in vain; the first answer ends that.
+    /// How long to wait for an answer. After a failure, callers do not wait the full time again
+    /// while the server is unavailable; the first answer ends that.
     fn timeouts(&self) -> Timeouts {
         let timeout = self.config.query_timeout;
         match self.away() {
@@ -267,7 +268,7 @@ impl Remote {
         }
     }
 
-    /// Why the server cannot be asked, if that was found out lately.
+    /// Why the server is unavailable, if that was found out lately.
     fn away(&self) -> Option<Error> {
         // Relaxed: a query that reads an old value waits for as long as it is configured to.
         if !self.is_away.load(Ordering::Relaxed) || self.has_connection() {
@@ -292,8 +293,8 @@ impl Remote {
         self.pool.status().connection_count > 0
     }
 
-    /// Why there was no answer in time: what stands in the way of a connection, if that is it, else
-    /// what it was the last time. A server with a connection was too slow for this statement.
+    /// The error of a query without an answer in time: why no connection could be opened, if none is
+    /// open, else that the server was too slow for this statement.
     fn timed_out(&self, info: &StatementInfo, timeouts: &Timeouts) -> Error {
         let status = self.pool.status();
         if status.connection_count > 0 {
@@ -306,7 +307,7 @@ impl Remote {
         })
     }
 
-    /// The statement as the server describes it; `sql` is its text without our name.
+    /// The server's description of a statement; `sql` is its text without the name of the provider.
     pub(crate) async fn describe(
         &self,
         info: &StatementInfo,
@@ -344,8 +345,8 @@ impl Remote {
         Ok(statement)
     }
 
-    /// As [`Self::describe`], but waits no longer than that; of no patience at all the server is not
-    /// asked, and only what it has described is known.
+    /// As [`Self::describe`], but waits at most `patience`; if that is zero, only an existing
+    /// description is returned and the server is not queried.
     pub(crate) async fn describe_within(
         &self,
         info: &StatementInfo,
@@ -369,7 +370,7 @@ impl Remote {
         })
     }
 
-    /// What the server answers to each parameter set, all asked in one flight.
+    /// The server's answers to all parameter sets, queried in one flight.
     pub(crate) async fn ask(
         &self,
         transport: &impl Transport,
@@ -379,7 +380,7 @@ impl Remote {
         sets: &[&[Value]],
     ) -> Vec<Result<RowSet>> {
         let timeouts = self.timeouts();
-        // Whoever asks us asks for rows only, so queries may share their fate.
+        // All statements are read-only, so queries may be sent and fail together.
         let params = statement.batch(sets);
         let request = Request::many(Arc::clone(statement.sql(extent)), params).syncs(Syncs::Shared);
         let request = match timeouts.timeout {
@@ -389,7 +390,7 @@ impl Remote {
         let answers = match transport.request(self, request).await {
             Ok(answers) => answers,
             Err(error) => {
-                // A deadline says by itself nothing of why there was no connection until then.
+                // A bare timeout does not tell why there was no connection until then.
                 let is_bare = error.kind() == ClientKind::Deadline && error.source().is_none();
                 let error = match is_bare {
                     true => self.timed_out(info, &timeouts),
@@ -420,8 +421,8 @@ impl Remote {
             .collect()
     }
 
-    /// As [`Self::ask`], of somebody who has old answers to all of it, and so does not wait for a
-    /// connection that is refused, or that does not come.
+    /// As [`Self::ask`], for a caller that has stale answers to all sets, and so does not wait long
+    /// for a connection that is refused or does not open.
     pub(crate) async fn ask_briefly(
         &self,
         transport: &impl Transport,
@@ -450,8 +451,7 @@ impl Remote {
         }
     }
 
-    /// Remembers a failure that concerns the server and not the query. While there is a connection the
-    /// server is not away, and the next query may succeed.
+    /// Records a failure of the server, as opposed to one of the statement.
     fn noted(&self, error: Error) -> Error {
         if error.is_retryable() && !self.has_connection() {
             let mut failure = lock(&self.away);
@@ -464,7 +464,7 @@ impl Remote {
         error
     }
 
-    /// Whether the server answers, and what it says it is.
+    /// Checks whether the server answers, and returns its version.
     pub(crate) async fn probe(&self) -> Result<String> {
         let sql = match self.dialect {
             Dialect::Mysql => {
@@ -493,7 +493,7 @@ impl Drop for Remote {
             .map(|embedded| postgres_mirror::drop_sql(&embedded.schema));
         self.runtime.start_task(async move {
             if let Some(sql) = drop_sql {
-                // A server that is gone has taken the schema along.
+                // Errors are ignored: if the embedded server has ended, the schema is gone as well.
                 let _ = pool.query(sql, &[]).await;
             }
             pool.close().await;
@@ -509,7 +509,7 @@ impl fmt::Debug for Remote {
     }
 }
 
-/// None of the data behind these locks can be left half-done by a panic.
+/// A panic cannot leave the data of these locks inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The providers of a configuration, opened or taken over from the state before.
+//! The providers of a configuration, opened or reused from the previous state.
 
 use std::error::Error as StdError;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::store::Store;
 /// Why there is no embedded database.
 pub type ResolveError = Box<dyn StdError + Send + Sync>;
 
-/// Where the database of an embedded provider is.
+/// Returns the URL of the database of an embedded provider.
 pub(crate) type Resolver =
     Arc<dyn Fn(&ProviderConfig) -> std::result::Result<String, ResolveError> + Send + Sync>;
 
@@ -27,17 +27,17 @@ pub(crate) struct Providers {
     runtime: Mutex<Option<Arc<Runtime>>>,
 }
 
-/// How a provider is, from [`Knowledge::providers`](crate::Knowledge::providers).
+/// The status of a provider, from [`Knowledge::providers`](crate::Knowledge::providers).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProviderStatus {
-    /// The name that stands before its tables.
+    /// The name that qualifies its tables.
     pub name: String,
     /// The kind of its server.
     pub kind: ProviderKind,
-    /// Where the server is, without secrets.
+    /// The address of the server, without secrets.
     pub place: String,
-    /// Its connections.
+    /// The state of its connections.
     pub pool: PoolStatus,
 }
 
@@ -49,8 +49,8 @@ impl Providers {
         }
     }
 
-    /// The providers of what was loaded. A server that is not there yet is not a failure: whoever asks
-    /// it is told, and nobody else.
+    /// Opens the providers of a loaded configuration. A server that is not available yet is not an
+    /// error here: only queries to it fail.
     pub(crate) fn open(&self, loaded: &Loaded, before: &[Arc<Remote>]) -> Result<Vec<Arc<Remote>>> {
         let config = loaded.config.as_ref();
         let providers = config.map_or(&[][..], |config| &config.providers);
@@ -74,7 +74,7 @@ impl Providers {
                             schema: postgres_mirror::new_schema(),
                             _resolver: self.resolver.clone(),
                         };
-                        // Dropped, it drops its schema, so a failed copy leaves nothing.
+                        // Dropping it also drops its schema, so a failed copy leaves nothing.
                         let remote = Remote::new(
                             provider.clone(),
                             connection,
@@ -113,7 +113,7 @@ impl Providers {
     }
 }
 
-/// Whether nothing was changed but the place in the file.
+/// Whether nothing has changed except the position in the file.
 fn is_same(old: &ProviderConfig, new: &ProviderConfig) -> bool {
     let moved = ProviderConfig {
         line: new.line,
@@ -122,10 +122,10 @@ fn is_same(old: &ProviderConfig, new: &ProviderConfig) -> bool {
     moved == *new && old.kind() != ProviderKind::Embedded
 }
 
-/// What an embedded provider has to itself.
+/// The additional state of an embedded provider.
 pub(crate) struct Embedded {
     pub(super) schema: String,
-    /// It may own the server, which so lives as long as anybody asks it.
+    /// It may own the server, which so runs as long as the provider can be queried.
     _resolver: Option<Resolver>,
 }
 

@@ -1,4 +1,4 @@
-//! The last good answers of a provider, for when it gives none.
+//! The last good answers of a provider, returned as stale answers while it fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -7,17 +7,17 @@ use lookaside_value::RowSet;
 
 use crate::cache::{BoundedCache, HeapSize, KeyRef, rows_size};
 
-/// Answers that are kept, if their bytes allow it; their rows are those of the shared cache as long
-/// as that has them too.
+/// The most answers that are kept, within the limit of bytes; their rows are shared with the shared
+/// cache as long as it has them too.
 const ANSWER_COUNT_MAX: usize = 65_536;
 
-/// How long an old answer stands in before the server is asked again.
+/// How long a stale answer is used before the server is queried again.
 pub(crate) const STALE_LIFETIME: Duration = Duration::from_secs(1);
 
 pub(crate) struct Stale {
     pub(crate) age_max: Duration,
     answers: BoundedCache<Kept>,
-    /// Whether old answers stand in now, as the log has it.
+    /// Whether stale answers are in use, according to the log.
     is_stale: AtomicBool,
 }
 
@@ -36,7 +36,7 @@ impl HeapSize for Kept {
 }
 
 impl Stale {
-    /// Room for answers of so many bytes.
+    /// A store for answers of up to `size_max` bytes.
     pub(super) fn new(age_max: Duration, size_max: u64) -> Self {
         Self {
             age_max,
@@ -60,15 +60,15 @@ impl Stale {
         &self.answers
     }
 
-    /// Notes that an old answer stands in, and says whether that begins with it. Relaxed, here and
-    /// below: it decides who writes a line and nothing else.
+    /// Records the use of a stale answer, and returns whether it is the first one. Relaxed, here
+    /// and below: it only decides which thread writes the log line.
     pub(crate) fn begins(&self) -> bool {
         !self.is_stale.swap(true, Ordering::Relaxed)
     }
 
-    /// Notes that the server answered, and says whether old answers stood in until then.
+    /// Records that the server answered, and returns whether stale answers were in use until then.
     pub(crate) fn ends(&self) -> bool {
-        // Nearly always there is nothing to write to what all threads share.
+        // The load avoids, in nearly all cases, a write to a cache line that all threads share.
         self.is_stale.load(Ordering::Relaxed) && self.is_stale.swap(false, Ordering::Relaxed)
     }
 

@@ -1,4 +1,4 @@
-//! A statement of another database: as it is sent, and as it was described.
+//! A statement of another database: the text that is sent, and its description.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::scan::{Dialect, Numbered, numbered, scan};
 use crate::statement::StatementInfo;
 
-/// A statement with the server's numbers for its parameters, before the server saw it.
+/// A statement with the server's numbers for its parameters, before it is described.
 pub(super) struct Reading {
     params: Box<[Text]>,
     numbered: Numbered,
@@ -31,7 +31,7 @@ pub(crate) struct RemoteStatement {
 }
 
 impl Reading {
-    /// Reads a text whose parameters must be those of the statement.
+    /// Parses a text, whose parameters must be those of the statement.
     pub(super) fn of(info: &StatementInfo, sql: &str, dialect: Dialect) -> Result<Self> {
         let found = scan(sql, dialect)?;
         if let Some(name) = found.iter().find(|name| !info.params.contains(name)) {
@@ -66,7 +66,7 @@ impl RemoteStatement {
         *self.params == *params
     }
 
-    /// The text that is sent.
+    /// The SQL that is sent.
     pub(crate) fn sql(&self, extent: Extent) -> &Arc<str> {
         match extent {
             Extent::First => &self.first_sql,
@@ -74,7 +74,7 @@ impl RemoteStatement {
         }
     }
 
-    /// The name of the server's parameter with that number, counted from 1.
+    /// The name of the server's parameter with this number, counted from 1.
     pub(super) fn param(&self, number: usize) -> Option<&Text> {
         let position = *self.binds.get(number.checked_sub(1)?)?;
         self.params.get(position)
@@ -99,10 +99,10 @@ impl RemoteStatement {
         batch
     }
 
-    /// Rows with the columns that the statement was described with, by which callers read them.
+    /// Converts rows to the columns that the statement was described with, which callers rely on.
     ///
-    /// The table of a `select *` may have changed since: columns that moved are put back, new ones
-    /// are left out, and where one is missing the statement fails.
+    /// The table of a `select *` may have changed since: moved columns are reordered, new ones are
+    /// left out, and if one is missing the statement fails.
     pub(super) fn conform(
         &self,
         remote: &Remote,

@@ -1,5 +1,5 @@
-//! What the caches keep, against a counting allocator: random keys and answers of random sizes, in
-//! all layers at once.
+//! Heap usage of the caches, measured by a counting allocator: random keys and answers of random
+//! sizes, in all layers at once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use super::stale::Stale;
 use crate::cache::{CacheBytes, Entry, Extent, Flight, KeyRef, LocalCache, SharedCache};
 use crate::clock::Clock;
 
-/// Steps between two looks at what is kept.
+/// The number of steps between two checks of the heap.
 const BATCH: usize = 400;
 
-/// What a bound of the caches is exact to, and what they keep however small it is: the shards of the
-/// shared layers, and what their first slots take.
+/// The tolerance of the caches' bounds, and the heap that they need however small the bound is: the
+/// shards of the shared layers and their first slots.
 const SLACK_PERCENT: i64 = 20;
 const SLACK_MIN: i64 = 96 << 10;
 
@@ -27,7 +27,7 @@ struct Model {
     stale: Option<Stale>,
     columns: [Arc<[Text]>; 3],
     locals: Vec<LocalCache>,
-    /// Bytes of texts are below that.
+    /// The upper limit of the size of texts in bytes.
     text_size_max: usize,
     key_count: u64,
 }
@@ -57,7 +57,7 @@ impl Model {
 
     fn step(&mut self) {
         let number = self.random.u64(..self.key_count);
-        // The same number is the same key.
+        // The same number gives the same key.
         let mut own = fastrand::Rng::with_seed(number);
         let width = own.usize(1..=3);
         let params: Vec<Value> = (0..width)
@@ -80,7 +80,7 @@ impl Model {
             Flight::Answered(entry) => entry,
             Flight::Lead(leader) => {
                 let width = self.random.usize(1..=3);
-                // As answers of one statement have them.
+                // Shared columns, as in answers of one statement.
                 let columns = self.columns[width - 1].clone();
                 let mut rows = RowSetBuilder::with_columns(columns);
                 for _ in 0..self.random.usize(0..=3) {
@@ -109,7 +109,7 @@ impl Model {
     }
 }
 
-/// A number, a text of a random size, or a document with such members.
+/// A number, a text of random size, or a document with such members.
 fn value(random: &mut fastrand::Rng, text_size_max: usize, salt: u64) -> Value {
     match random.u8(..) % 8 {
         0 | 1 => Value::Int(salt as i64),
@@ -138,8 +138,8 @@ fn check(seed: u64, size_max: u64, has_stale: bool) {
     let mut model = model.unwrap();
     let mut full = 0;
     for phase in 0..6 {
-        // From small answers to large ones and back, so that the slots of the ones are in the way of
-        // the others.
+        // Alternates between small and large answers, so that the slots for small ones reduce the
+        // space for large ones.
         model.text_size_max = *model.random.choice(&[1, 24, 200, 6000]).unwrap();
         model.key_count = *model.random.choice(&[100, 20_000, 1 << 40]).unwrap();
         for batch in 0..12 {
@@ -154,7 +154,7 @@ fn check(seed: u64, size_max: u64, has_stale: bool) {
             full = full.max(kept * 100 / size_max);
         }
     }
-    // What was counted is what the caches hold: without them it is gone.
+    // All that was counted belongs to the caches: dropping them frees it.
     kept += measure(|| drop(model)).bytes_current;
     assert_eq!(kept, 0, "seed {seed}");
 }
@@ -172,7 +172,8 @@ fn the_heap_stays_within_the_bound() {
     }
 }
 
-/// Small documents take many times their text: a node of a map has room for eleven members.
+/// Small documents take many times the size of their text: a node of a map has space for eleven
+/// members.
 #[test]
 fn issue_12_small_documents_stay_within_the_bound() {
     const SIZE_MAX: u64 = 8 << 20;
@@ -199,7 +200,7 @@ fn issue_12_small_documents_stay_within_the_bound() {
         }
         cache = Some(filled);
     });
-    // A quarter is for the caches of sessions.
+    // A quarter of the bytes is for the caches of sessions.
     let bound = SIZE_MAX as i64 * 3 / 4;
     let count = cache.as_ref().map_or(0, SharedCache::len);
     assert!(

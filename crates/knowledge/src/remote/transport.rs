@@ -1,4 +1,4 @@
-//! How the queries of a caller reach a provider's server, and their answers the caller.
+//! How queries are sent to a provider's server, and answers are received.
 
 use std::future;
 
@@ -7,24 +7,23 @@ use lookaside_client::{Answer, Error, Pool, Request, Result};
 use super::Remote;
 use crate::cancel::CancelHandle;
 
-/// The way of one kind of caller.
+/// The transport for one kind of caller.
 pub(crate) trait Transport {
-    /// Whether a request keeps the caller's thread until it is answered.
+    /// Whether a request blocks the caller's thread until it is answered.
     const BLOCKS: bool;
 
-    /// Sends the queries of a caller at once, and those that a lost connection did not answer once
-    /// more.
+    /// Sends all queries of a request, and sends those again that a lost connection did not answer.
     ///
     /// # Errors
     /// When nothing was sent.
     async fn request(&self, remote: &Remote, request: Request) -> Result<Vec<Result<Answer>>>;
 }
 
-/// By way of the pool, whose connections live on the thread for providers. The caller waits on a
-/// thread or a task of its own.
+/// Uses the pool, whose connections run on the thread for providers. The caller waits on its own
+/// thread or task.
 pub(crate) struct Pooled;
 
-/// On a connection that the caller's thread drives while it waits, where there is one.
+/// Uses a connection that the caller's thread drives while it waits, if there is one.
 pub(crate) struct Blocking<'a>(pub(crate) &'a CancelHandle);
 
 impl Transport for Pooled {
@@ -50,15 +49,15 @@ impl Transport for Blocking<'_> {
         remote.direct.put(direct);
         match answers {
             Some(Ok(answers)) => Ok(resend_lost(remote, &request, answers).await),
-            // Nothing was sent: it had ended.
+            // Nothing was sent: the connection had ended.
             Some(Err(_)) => Pooled.request(remote, request).await,
-            // The caller sees to that, and drops this.
+            // Cancelled: the caller notices it and drops this future.
             None => future::pending().await,
         }
     }
 }
 
-/// Sends by way of the pool what a direct connection lost.
+/// Sends queries again by the pool that a direct connection lost.
 pub(crate) async fn resend_lost(
     remote: &Remote,
     request: &Request,
@@ -66,19 +65,19 @@ pub(crate) async fn resend_lost(
 ) -> Vec<Result<Answer>> {
     let lost = lost(&answers);
     if !lost.is_empty() {
-        // A server that ends one connection may have ended those of the pool, too.
+        // A server that closed one connection may have closed those of the pool, too.
         let again = Pooled.request(remote, request.only(&lost)).await;
         replace(&mut answers, &lost, again);
     }
     answers
 }
 
-/// Queries that were lost are sent again: they only read, and a server that came back
-/// meanwhile, or another connection, may answer them.
+/// Sends lost queries again: they are read-only, and a server that is available again, or another
+/// connection, may answer them.
 async fn send(pool: &Pool, request: Request) -> Result<Vec<Result<Answer>>> {
     let mut answers = match pool.request(request.clone()).await {
         Ok(answers) => answers,
-        // Of what was not sent the pool has tried all that there is time for.
+        // For unsent queries the pool has already retried within the time limit.
         Err(error) if error.is_connection_lost() && !error.is_retryable() => {
             return pool.request(request).await;
         }
@@ -98,7 +97,7 @@ fn lost(answers: &[Result<Answer>]) -> Vec<usize> {
     (0..answers.len()).filter(is_lost).collect()
 }
 
-/// Puts the answers of a second try in their places, if there are any.
+/// Replaces the answers of lost queries by those of the second attempt, if there are any.
 fn replace(
     answers: &mut [Result<Answer>],
     positions: &[usize],

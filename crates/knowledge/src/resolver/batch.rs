@@ -1,5 +1,5 @@
-//! Many keys of one statement through the caches: all in one cache before any in the next, and what
-//! no cache has in one request.
+//! Batch lookups of one statement: all keys in one cache before any in the next, then one request
+//! for those that no cache has.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ impl StaleCount {
         self.0
     }
 
-    /// Counts the answer to so many parameter sets, given out now.
+    /// Counts the answer to `set_count` parameter sets, returned at `now`.
     fn add(&mut self, entry: &Entry, set_count: u64, now: Ticks) {
         if entry.is_stale() {
             let age = entry.age(now);
@@ -66,11 +66,11 @@ impl Resolver {
         }
     }
 
-    /// Gives `visit` the rows for each parameter set in a range of a batch, by its index but in no
-    /// order. What no cache holds is asked for in one request.
+    /// Passes `visit` the rows for each parameter set in a range of a batch, with its index, in any
+    /// order. Keys that no cache has are queried in one request.
     ///
-    /// All are looked for in one cache before any is in the next: in such a short loop a processor
-    /// waits for the memory of several at once.
+    /// All keys are looked up in one cache before the next: in such a short loop a processor
+    /// overlaps the memory accesses of several keys.
     pub(crate) fn resolve_range(
         &mut self,
         context: &StatementContext<'_>,
@@ -95,7 +95,7 @@ impl Resolver {
                         visit(index, Ok(&entry.rows));
                     }
                 }
-                // Entries are put into slots from here on, so those that were found hold no more.
+                // Entries are inserted from here on, which invalidates the positions found before.
                 for (index, slot) in range.zip(&slots) {
                     if slot.is_some() {
                         continue;
@@ -109,7 +109,7 @@ impl Resolver {
                     self.count(context, Layer::L1, CacheOutcome::Hit);
                     stale.add(&entry, 1, now);
                     visit(index, Ok(&entry.rows));
-                    // If there is no room, the shared cache has it.
+                    // If there is no room, the shared cache still has the entry.
                     let _ = self.local.insert(&key, entry, now);
                 }
             }
@@ -128,7 +128,7 @@ impl Resolver {
         }
     }
 
-    /// The rows of different keys that no cache held a moment ago.
+    /// Fetches the rows of distinct keys that no cache had.
     fn fetch_all(
         &mut self,
         context: &StatementContext<'_>,
@@ -168,19 +168,19 @@ impl Resolver {
     }
 }
 
-/// Keys that no cache holds, each once.
+/// Keys that no cache has, without duplicates.
 #[derive(Default)]
 struct MissedKeys<'a> {
     keys: Vec<KeyRef<'a>>,
-    /// How many parameter sets have each.
+    /// The number of parameter sets for each key.
     set_counts: Vec<u64>,
     numbers: HashMap<KeyRef<'a>, usize, Prehashed>,
-    /// The parameter sets that have one, with the number of their key.
+    /// The parameter sets with a missing key, and the number of that key.
     gaps: Vec<(usize, usize)>,
 }
 
 impl<'a> MissedKeys<'a> {
-    /// Takes in the key of the parameter set at `index`.
+    /// Adds the key of the parameter set at `index`.
     fn add(&mut self, index: usize, key: KeyRef<'a>) {
         let next = self.keys.len();
         let number = *self.numbers.entry(key).or_insert(next);

@@ -1,4 +1,4 @@
-//! A statement in one generation of one engine: its keys and its counts.
+//! A statement in one generation of an engine: its cache keys and its counters.
 
 use lookaside_value::Value;
 
@@ -12,7 +12,7 @@ use crate::generation::Generation;
 use crate::provenance::AnsweredBy;
 use crate::statement::StatementInfo;
 
-/// What a query needs to know of its statement.
+/// The context of a query: its statement, generation and engine.
 #[derive(Clone, Copy)]
 pub(crate) struct StatementContext<'a> {
     pub(crate) engine: &'a Engine,
@@ -27,7 +27,7 @@ impl<'a> StatementContext<'a> {
         KeyRef::new(&self.engine.hasher, self.info.id, extent, params)
     }
 
-    /// The server that answers, if it is not SQLite.
+    /// The provider that answers, if it is not SQLite.
     #[inline]
     pub(crate) fn provider(&self) -> Option<Provider<'a>> {
         match &self.description.answerer {
@@ -44,14 +44,14 @@ impl<'a> StatementContext<'a> {
         }
     }
 
-    /// Counts what a session does.
+    /// Counts an event of a session.
     #[inline]
     pub(crate) fn count(&self, counters: &Counters, layer: Layer, outcome: CacheOutcome) {
         counters.of_cache(layer, outcome).add(1);
         self.tell(layer, outcome);
     }
 
-    /// Counts what is done without a session.
+    /// Counts an event outside of any session.
     pub(crate) fn count_shared(&self, layer: Layer, outcome: CacheOutcome) {
         let counters = &self.engine.counters.shared;
         counters.of_cache(layer, outcome).add_among(1);

@@ -1,4 +1,4 @@
-//! How old an answer may be.
+//! The maximal age of answers.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use crate::clock::Ticks;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Freshness {
     pub(crate) now: Ticks,
-    /// An entry that is fresh at this time is fresh enough. It lies after `now` by as much as the
-    /// caller wants answers younger than caches keep them.
+    /// An entry that is fresh at this time is fresh enough. It is later than `now` by the
+    /// difference between the caches' lifetime and the caller's maximal age.
     pub(crate) fresh_at: Ticks,
-    /// Whether the answer to a query that another caller has sent already will do. It does not for
-    /// a caller who wants no answer that is older than the query.
+    /// Whether the answer to a query that another caller has already sent is acceptable. It is not
+    /// for a caller that requires an answer no older than its own query.
     pub(crate) joins_inflight: bool,
 }
 
 impl Freshness {
-    /// Whatever caches still hold at `now`.
+    /// Accepts every answer that is fresh at `now`.
     #[inline]
     pub(crate) fn cached(now: Ticks) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl Freshness {
         }
     }
 
-    /// No answer older than `age_max`, where caches keep them for `ttl`.
+    /// Accepts answers no older than `age_max`, if caches keep them for `ttl`.
     pub(crate) fn with_age_max(now: Ticks, ttl: Duration, age_max: Option<Duration>) -> Self {
         let ahead = age_max.map_or(Duration::ZERO, |age_max| ttl.saturating_sub(age_max));
         Self {

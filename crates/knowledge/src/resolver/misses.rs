@@ -1,9 +1,9 @@
-//! Keys that no cache holds, of a statement that a provider answers: all in one request, each asked
-//! for by one caller at a time (single flight).
+//! Cache misses of a statement that a provider answers: all keys in one request, each key queried
+//! by only one caller at a time (single flight).
 //!
-//! A caller takes the keys that no other caller is asking for, sends one request for all of them, and
-//! only then waits for the keys that others ask for. So it never waits while others wait for it, and
-//! two batches with common keys cannot block each other.
+//! A caller becomes the leader of all keys that no other caller is querying, sends one request for
+//! them, and only then waits for the keys of other leaders. So it never waits while others wait for
+//! it, and two batches with common keys cannot deadlock.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
 use crate::remote::{Pooled, STALE_LIFETIME, Stale, Transport};
 
 impl StatementContext<'_> {
-    /// The answer of a provider to one key. No session is held while it is awaited.
+    /// The provider's answer to one key. No session is held while waiting.
     pub(crate) async fn fetch_from_provider(
         &self,
         provider: Provider<'_>,
@@ -40,20 +40,20 @@ impl StatementContext<'_> {
     }
 }
 
-/// Keys of one statement that a session's own caches do not hold.
+/// Keys of one statement that a session's own caches do not have.
 pub(super) struct MissBatch<'a, T> {
     pub(super) transport: &'a T,
     pub(super) context: StatementContext<'a>,
     pub(super) provider: Provider<'a>,
     pub(super) extent: Extent,
-    /// The cache that is filled, unless answers are not to be kept.
+    /// The cache to fill; `None` if answers are not cached.
     pub(super) cache: Option<&'a SharedCache>,
-    /// As of when the caller looked into its caches; the request may be sent much later.
+    /// As of the time when the caller searched its caches; the request may be sent much later.
     pub(super) freshness: Freshness,
 }
 
 impl<T: Transport> MissBatch<'_, T> {
-    /// The answers to different parameter sets.
+    /// The answers to distinct parameter sets.
     pub(crate) async fn entries(&self, sets: &[&[Value]]) -> Vec<Result<Entry>> {
         let keys: Vec<KeyRef<'_>> = sets
             .iter()
@@ -65,7 +65,7 @@ impl<T: Transport> MissBatch<'_, T> {
         };
         let began = Instant::now();
         let mut found: Vec<Option<Result<Entry>>> = vec![None; keys.len()];
-        // Each key is counted once, as found or as asked for.
+        // Each key is counted once, as a hit or a miss.
         let mut open: Vec<usize> = (0..keys.len()).collect();
         let mut leaders: Vec<(usize, Leader<'_>)> = Vec::new();
         let mut fresh_at = self.freshness.fresh_at;
@@ -99,6 +99,7 @@ impl<T: Transport> MissBatch<'_, T> {
                 }
                 let entries = self.send(&keys, &asked).await;
                 let now = self.context.engine.clock.now();
+                // Dropping a leader passes its role to a waiting caller.
                 for ((index, leader), entry) in leaders.drain(..).zip(entries) {
                     match &entry {
                         Ok(entry) => leader.put(&keys[index], entry.clone(), now),
@@ -111,8 +112,8 @@ impl<T: Transport> MissBatch<'_, T> {
             let Some(&next) = others.first() else {
                 break;
             };
-            // All that is found from here on arrived after this caller came, and goes to those who
-            // wait for it, however long it took.
+            // Entries found from here on were inserted after this call began, and are accepted
+            // however long their query took.
             fresh_at = Ticks::START;
             has_waited = true;
             match cache.follow_async(&keys[next].to_key()).await {
@@ -146,10 +147,10 @@ impl<T: Transport> MissBatch<'_, T> {
         self.context.count_shared(Layer::L1, outcome);
     }
 
-    /// Asks for those keys in one request.
+    /// Queries the keys in one request.
     async fn send(&self, keys: &[KeyRef<'_>], asked: &[usize]) -> Vec<Result<Entry>> {
         let started = Instant::now();
-        // Age counts from here, wherever the time goes until the answer is there.
+        // The age counts from here, whatever delays the answer.
         let asked_at = self.context.engine.clock.now();
         let sets: Vec<&[Value]> = asked.iter().map(|index| keys[*index].params).collect();
         let can_stand_in = |stale: &Stale| asked.iter().all(|index| stale.has(&keys[*index]));
@@ -158,7 +159,7 @@ impl<T: Transport> MissBatch<'_, T> {
         let stale = remote.stale();
         let (extent, sets) = (self.extent, &sets[..]);
         let answers = match stale.is_some_and(can_stand_in) {
-            // It looks about while it waits, so it does not wait inside of the transport.
+            // It polls while it waits, so it must not block in the transport.
             true if T::BLOCKS => {
                 let asking = remote.ask_briefly(&Pooled, info, statement, extent, sets);
                 asking.await
@@ -197,7 +198,7 @@ impl<T: Transport> MissBatch<'_, T> {
             .collect()
     }
 
-    /// The last good answer where the server gives none, if the configuration wants that.
+    /// The last good answer in place of an error, if the configuration enables it.
     fn stale_or(&self, key: &KeyRef<'_>, error: Error) -> Result<Entry> {
         let (remote, _) = self.provider;
         let stale = remote.stale().filter(|_| error.is_retryable());

@@ -1,6 +1,5 @@
-//! The way of a query through the caches to the database, written once: which caches its policy
-//! names, what counts as fresh, what is counted, and which of several sessions that miss a key sends the
-//! query.
+//! Resolves a query through the caches and the database: which caches its policy names, what counts
+//! as fresh, what is counted, and which of several sessions that miss a key sends the query.
 
 mod batch;
 mod context;
@@ -32,13 +31,13 @@ use crate::remote::{Blocking, Remote, RemoteStatement};
 use crate::statement::StatementInfo;
 use crate::wait::block_on_unless;
 
-/// A server with a statement as it was described there.
+/// A provider, with its description of a statement.
 pub(crate) type Provider<'a> = (&'a Remote, &'a RemoteStatement);
 
-/// What one session has to answer queries with: its connection, its own cache and its counters.
+/// The means of one session to answer queries: its connection, its own cache and its counters.
 #[derive(Debug)]
 pub(crate) struct Resolver {
-    /// Opened when a statement is prepared or asked for the first time.
+    /// Opened when a statement is prepared or queried for the first time.
     reader: StoreReader,
     local: LocalCache,
     /// The last answer that is not in `local`.
@@ -53,9 +52,9 @@ pub(crate) struct Resolved<'a> {
     now: Ticks,
 }
 
-/// Where an answer stands in a [`Resolver`].
+/// The location of an answer in a [`Resolver`].
 struct Location {
-    /// In the session's own cache; else it is the uncached one.
+    /// The slot in the session's own cache; `None` if the answer is `uncached`.
     slot: Option<SlotIndex>,
     by: AnsweredBy,
     now: Ticks,
@@ -72,7 +71,7 @@ impl<'a> Resolved<'a> {
 }
 
 impl Resolver {
-    /// What a session resolves its queries with, and what cancels them.
+    /// A resolver for one session, whose queries `cancel` cancels.
     pub(crate) fn new(
         generation: &Generation,
         counters: Arc<Counters>,
@@ -86,14 +85,14 @@ impl Resolver {
         }
     }
 
-    /// Drops everything that belongs to the generation so far, for the next one.
+    /// Drops the state of the current generation and switches to the next one.
     pub(crate) fn enter(&mut self, next: &Generation) {
         self.reader.close();
         self.local.clear(next.local_budget());
         self.uncached = None;
     }
 
-    /// What the database says about a statement that is in no registry.
+    /// The database's description of an unregistered statement.
     pub(crate) fn describe(
         &mut self,
         generation: &Generation,
@@ -102,7 +101,7 @@ impl Resolver {
         generation.describe(info, &mut self.reader)
     }
 
-    /// The connection to the store of the generation.
+    /// The connection to the store of the generation, opened if needed.
     pub(crate) fn reader(&mut self, generation: &Generation) -> Result<&mut Reader> {
         self.reader.open(generation)
     }
@@ -130,8 +129,8 @@ impl Resolver {
         generation.prepare(info, &mut self.reader)
     }
 
-    /// The answer, if a cache of the policy has it. Nothing here waits. A complete miss is not
-    /// counted: [`Self::resolve`] does that.
+    /// The answer, if a cache of the policy has it. Does not block. A complete miss is not counted,
+    /// because [`Self::resolve`] counts it.
     #[inline]
     pub(crate) fn try_cached(
         &mut self,
@@ -149,7 +148,7 @@ impl Resolver {
         Some(self.at(location))
     }
 
-    /// The answer, by way of the caches of the policy.
+    /// The answer, from the caches of the policy or the database.
     #[inline]
     pub(crate) fn resolve(
         &mut self,
@@ -175,7 +174,8 @@ impl Resolver {
         Ok(self.at(location))
     }
 
-    /// Looks into the caches of the policy, and takes what the shared one has into the first one.
+    /// Searches the caches of the policy, and copies an entry of the shared cache into the first
+    /// one.
     #[inline]
     fn find(
         &mut self,
@@ -241,7 +241,7 @@ impl Resolver {
             Some(shared) => self.fetch_shared(context, shared, key, freshness)?,
             None => (self.ask(context, key)?, context.database()),
         };
-        // The answer may have been long on its way.
+        // Fetching the answer may have taken long.
         let now = context.engine.clock.now();
         Ok(match policy {
             Policy::Global if shared.is_some() => self.keep(key, entry, by, now),
@@ -255,8 +255,9 @@ impl Resolver {
         })
     }
 
-    /// The entry of a key that the shared cache did not have a moment ago. Of several sessions that
-    /// miss the same key one asks and the others wait for it, holding nothing else.
+    /// The entry of a key that the shared cache did not have. Of several sessions that miss the
+    /// same key, one queries the database and the others wait for it, without holding other
+    /// resources.
     fn fetch_shared(
         &mut self,
         context: &StatementContext<'_>,
@@ -286,8 +287,8 @@ impl Resolver {
         }
     }
 
-    /// The entry that another session queries SQLite for, or the role of the leader. A follower waits as
-    /// long as a query may take.
+    /// The entry that another session queries from SQLite, or the role of the leader. A follower
+    /// waits at most as long as a query may take.
     fn lead_or_follow<'c>(
         &self,
         context: &StatementContext<'_>,
@@ -296,7 +297,7 @@ impl Resolver {
         fresh_at: Ticks,
     ) -> Result<std::result::Result<Entry, Leader<'c>>> {
         let key = key.to_key();
-        // Nearly always no other session asks for this key.
+        // Nearly always, no other session is querying this key.
         let mut flight = shared.join(&key, fresh_at);
         let mut began = None;
         loop {
@@ -317,12 +318,12 @@ impl Resolver {
         }
     }
 
-    /// What cancels the queries of this session.
+    /// The handle that cancels the queries of this session.
     pub(crate) fn cancel(&self) -> &CancelHandle {
         self.reader.cancel()
     }
 
-    /// Fails where the session is cancelled.
+    /// Fails if the session is cancelled.
     #[inline]
     pub(crate) fn check_cancelled(&self, context: &StatementContext<'_>) -> Result<()> {
         match self.cancel().is_cancelled() {
@@ -341,8 +342,8 @@ impl Resolver {
             .unwrap_or_else(|| Err(Error::query_cancelled(&context.info.sql)))
     }
 
-    /// An entry with what the database answers. Its age counts from the query, so that it may have
-    /// expired when it arrives.
+    /// Queries the database and returns its answer as an entry. The age counts from the start of
+    /// the query, so the entry may have expired when it arrives.
     fn ask(&mut self, context: &StatementContext<'_>, key: &KeyRef<'_>) -> Result<Entry> {
         let now = context.engine.clock.now();
         if let Some(provider) = context.provider() {
@@ -356,7 +357,7 @@ impl Resolver {
         Ok(Entry::new(key, rows, now.after(lifetime), lifetime))
     }
 
-    /// What the database answers now, for no cache.
+    /// The database's answer, not cached.
     pub(crate) fn query(
         &mut self,
         context: &StatementContext<'_>,
@@ -374,7 +375,7 @@ impl Resolver {
         }
     }
 
-    /// What SQLite answers now.
+    /// SQLite's answer, not cached.
     fn query_store(
         &mut self,
         context: &StatementContext<'_>,
@@ -384,7 +385,7 @@ impl Resolver {
         let Answerer::Store(statement) = &context.description.answerer else {
             unreachable!("a provider answers it");
         };
-        // The clock is read for a listener only.
+        // The clock is only read if there is a listener.
         let telemetry = context.engine.telemetry.as_deref();
         let listener = telemetry.map(|telemetry| (telemetry, Instant::now()));
         // A session may be cancelled before its work begins.
@@ -408,7 +409,8 @@ impl Resolver {
         result
     }
 
-    /// Puts an entry into the session's cache, or holds it until the next query if the cache refuses it.
+    /// Inserts an entry into the session's cache, or holds it until the next query if the cache
+    /// does not admit it.
     fn keep(&mut self, key: &KeyRef<'_>, entry: Entry, by: AnsweredBy, now: Ticks) -> Location {
         match self.local.insert(key, entry, now) {
             Ok(slot) => Location {

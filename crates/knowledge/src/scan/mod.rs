@@ -1,8 +1,8 @@
-//! Finds the parameters of a SQL text and refuses what is not a single query.
+//! Finds the parameters of a SQL text and refuses everything but a single query.
 //!
-//! This is a scanner, not a parser: it knows where quotes, comments, identifiers and casts end, and
-//! little else. The database has the last word on the text, and [`crate::provider`] compares the
-//! parameters that it found with those found here.
+//! This is a scanner, not a parser: it recognises where quotes, comments, identifiers and casts
+//! end, and little else. The database decides whether the text is valid, and [`crate::provider`]
+//! compares the parameters that the database found with those found here.
 
 mod numbered;
 mod relations;
@@ -20,7 +20,7 @@ use crate::error::Error;
 /// The words that a query can begin with.
 const FIRST_WORDS: [&str; 3] = ["select", "with", "values"];
 
-/// The words with which statements begin that are not queries, in SQLite or elsewhere.
+/// The first words of statements that are not queries, in SQLite or other databases.
 const OTHER_FIRST_WORDS: [&str; 21] = [
     "alter",
     "analyze",
@@ -45,10 +45,11 @@ const OTHER_FIRST_WORDS: [&str; 21] = [
     "vacuum",
 ];
 
-/// First words this similar (Jaro-Winkler, 1.0 is equal) are typing errors of one another.
+/// The similarity (Jaro-Winkler, 1.0 is equal) from which a first word counts as a misspelling of
+/// another.
 const MEANT_SIMILARITY_MIN: f64 = 0.8;
 
-/// The words that begin what changes data or makes tables, also within a query.
+/// The words that begin a change of data or the creation of a table, also within a query.
 const CHANGING_WORDS: [&str; 5] = ["insert", "update", "delete", "merge", "into"];
 
 /// The parameters (`:name`) of a query in the order of their first appearance.
@@ -73,7 +74,7 @@ pub(crate) fn scan(sql: &str, dialect: Dialect) -> Result<Vec<Text>> {
                     return Err(Error::locking_query(sql));
                 }
             }
-            // Elsewhere than in SQLite a query may stand in parentheses.
+            // In databases other than SQLite a query may be in parentheses.
             Token::Open if first_word.is_none() && dialect != Dialect::Sqlite => {}
             Token::End => ended = first_word.is_some(),
             Token::Param(name) => {
@@ -96,7 +97,7 @@ pub(crate) fn scan(sql: &str, dialect: Dialect) -> Result<Vec<Text>> {
     match first_word {
         None => Err(Error::empty_statement()),
         Some(word) if is_one_of(word, &FIRST_WORDS) => Ok(params),
-        // What begins with a quote or a parenthesis has no word that could be meant otherwise.
+        // A statement that begins with a quote or a parenthesis has no misspelled word.
         Some(word) if word.is_empty() || is_one_of(word, &OTHER_FIRST_WORDS) => {
             Err(Error::not_a_query(sql, dialect))
         }
@@ -104,11 +105,11 @@ pub(crate) fn scan(sql: &str, dialect: Dialect) -> Result<Vec<Text>> {
     }
 }
 
-/// Whether a word makes a query change something. SQLite says so itself; of another server nobody
-/// may ask that, because what is answered from a cache would not happen.
+/// Whether a word makes a query change data. SQLite reports this itself; for other servers such
+/// queries are refused, because a change would not happen if a cache answered.
 fn is_changing(before: Token<'_>, word: &str) -> bool {
     match before {
-        // Such a query has its parentheses: `with x as (delete …)`.
+        // Such a query is in parentheses: `with x as (delete …)`.
         Token::Open => is_one_of(word, &CHANGING_WORDS),
         Token::Dot => false,
         // `select … into t` and `select … into outfile`; no bare name may be `into`.
@@ -117,8 +118,8 @@ fn is_changing(before: Token<'_>, word: &str) -> bool {
 }
 
 /// Whether a query locks the rows that it finds: `for update`, `for no key update`, `for share`,
-/// `for key share`, and MySQL's `lock in share mode`. Rows that a cache answers would not be
-/// locked, and others stay locked for as long as the query takes, as a lookup has no transaction.
+/// `for key share`, and MySQL's `lock in share mode`. Rows from a cache would not be locked, and
+/// rows from the server only for the duration of the query, as a lookup has no transaction.
 fn is_locking(before_that: Token<'_>, before: Token<'_>, word: &str) -> bool {
     let is =
         |token, word: &str| matches!(token, Token::Word(other) if word.eq_ignore_ascii_case(other));
@@ -152,7 +153,7 @@ fn is_one_of(word: &str, words: &[&str]) -> bool {
     words.iter().any(|other| other.eq_ignore_ascii_case(word))
 }
 
-/// The first word of a query that was meant, as far as a typing error still shows it.
+/// The first word that was probably intended, if the given one is similar to it.
 fn meant(word: &str) -> Option<&'static str> {
     let word = word.to_ascii_lowercase();
     FIRST_WORDS
@@ -299,7 +300,7 @@ mod tests {
             let text: String = (0..count)
                 .map(|_| parts[random.usize(0..parts.len())])
                 .collect();
-            // Whether it is accepted does not matter here, only that it ends without a panic.
+            // The result does not matter, only that it does not panic.
             for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql] {
                 let text = format!("select {text} from t");
                 if let Ok(params) = scan(&text, dialect) {

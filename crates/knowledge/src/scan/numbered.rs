@@ -1,25 +1,25 @@
-//! A query with `:name` parameters as a server reads it: `$1` in PostgreSQL, `?` in MySQL.
+//! Translates `:name` parameters of a query to those of a server: `$1` in PostgreSQL, `?` in MySQL.
 
 use lookaside_value::Text;
 
 use super::{Dialect, Scanner, Token};
 
-/// A query as a server reads it.
+/// A query in the form of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Numbered {
-    /// The text, which differs in its parameters only.
+    /// The text, in which only the parameters differ.
     pub(crate) sql: String,
     /// For each of the server's parameters, from its first, the position of the value to bind.
     pub(crate) binds: Vec<usize>,
-    /// Where in `sql` a semicolon stands that ends it, or else what is behind its last token.
+    /// The position in `sql` of the terminating semicolon, or else the end of the last token.
     end: usize,
     is_limited: bool,
 }
 
-/// Words that say themselves how many rows there are, or that must come behind a limit.
+/// Words that limit the rows themselves, or that must come after a limit.
 const LIMITING_WORDS: [&str; 6] = ["limit", "fetch", "offset", "for", "lock", "procedure"];
 
-/// Numbers the parameters of a query that was scanned; `params` are those that were found.
+/// Numbers the parameters of a scanned query; `params` are the parameters that were found.
 pub(crate) fn numbered(sql: &str, dialect: Dialect, params: &[Text]) -> Numbered {
     let mut numbered = Numbered {
         sql: String::with_capacity(sql.len()),
@@ -28,7 +28,7 @@ pub(crate) fn numbered(sql: &str, dialect: Dialect, params: &[Text]) -> Numbered
         is_limited: false,
     };
     if dialect == Dialect::Postgres {
-        // A value that occurs often is sent once.
+        // A value that occurs several times is sent once.
         numbered.binds = (0..params.len()).collect();
     }
     let mut scanner = Scanner::new(sql, dialect);
@@ -74,12 +74,12 @@ pub(crate) fn numbered(sql: &str, dialect: Dialect, params: &[Text]) -> Numbered
 }
 
 impl Numbered {
-    /// The query for its first row alone, unless it says itself how many it wants: the server then
-    /// plans for one row, and sends no more.
+    /// The query limited to its first row, unless it limits the rows itself: the server then plans
+    /// for one row and sends only one.
     pub(crate) fn first_row_sql(&self) -> String {
         match self.is_limited {
             true => self.sql.clone(),
-            // On a line of its own, because a comment may stand before it that ends with the line.
+            // On a separate line, because it may follow a line comment.
             false => format!("{}\nlimit 1", &self.sql[..self.end]),
         }
     }
@@ -117,7 +117,7 @@ mod tests {
             "select a[1:2], $1 - $1",
             &[0],
         );
-        // More than nine, and names that begin with each other.
+        // More than nine parameters, and names that are prefixes of each other.
         let names: Vec<String> = (0..12).map(|number| format!(":p{number}")).collect();
         let numbers: Vec<String> = (1..13).map(|number| format!("${number}")).collect();
         let all: Vec<usize> = (0..12).collect();

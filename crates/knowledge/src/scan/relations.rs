@@ -1,7 +1,7 @@
 //! Which tables a query reads.
 //!
-//! Names stand behind `from`, `join` and the commas between; the queries that a `with` names are no
-//! tables where they are visible, and `extract(year from x)` has a `from` that is none.
+//! Names follow `from`, `join` and the commas between; queries that a `with` defines are not tables
+//! where they are visible, and the `from` in `extract(year from x)` does not precede a table.
 
 use super::scanner::unquoted;
 use super::{Dialect, Scanner, Token};
@@ -9,11 +9,11 @@ use super::{Dialect, Scanner, Token};
 /// What a query reads: a table, a view, or the rows of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Relation<'a> {
-    /// The name as it is written, with what qualifies it.
+    /// The name as written, with its qualifiers.
     pub(crate) text: &'a str,
     /// The names between the dots.
     pub(crate) parts: Vec<Part<'a>>,
-    /// Whether it is called.
+    /// Whether it is a function call.
     pub(crate) is_function: bool,
 }
 
@@ -34,7 +34,7 @@ impl Part<'_> {
     }
 }
 
-/// The clauses that end the list behind a `from`.
+/// The words that end the list after a `from`.
 const FROM_ENDS: [&str; 15] = [
     "where",
     "group",
@@ -53,7 +53,7 @@ const FROM_ENDS: [&str; 15] = [
     "procedure",
 ];
 
-/// All that a query reads, in the order of the text; what it reads twice, twice.
+/// All relations that a query reads, in the order of the text, with duplicates.
 pub(crate) fn relations(sql: &str, dialect: Dialect) -> Vec<Relation<'_>> {
     let mut scanner = Scanner::new(sql, dialect);
     let mut tokens = Vec::new();
@@ -75,14 +75,14 @@ pub(crate) fn relations(sql: &str, dialect: Dialect) -> Vec<Relation<'_>> {
     reader.found
 }
 
-/// What stands between two parentheses, or the whole text.
+/// The state within a pair of parentheses, or of the whole text.
 #[derive(Debug, Default)]
 struct Level {
-    /// Whether anything was read in it.
+    /// Whether a token was read in it.
     is_begun: bool,
-    /// Whether a `from` in it is one of a query.
+    /// Whether a `from` in it belongs to a query.
     is_query: bool,
-    /// Whether a comma parts tables.
+    /// Whether a comma separates tables.
     in_from: bool,
     /// Whether a table comes next.
     wants_table: bool,
@@ -93,10 +93,10 @@ struct Level {
     visible_count: usize,
 }
 
-/// Where in a `with` a level is.
+/// The state of a level within a `with`.
 #[derive(Debug, Default)]
 enum With {
-    /// In none.
+    /// Not in a `with`.
     #[default]
     Absent,
     /// A name comes next.
@@ -236,14 +236,15 @@ impl<'a> Reader<'a> {
             // `x in t` reads a table.
             level.wants_table = true;
         } else if level.wants_table && self.is_before_table(word, next) {
-            // It says something about the table that follows.
+            // A word that modifies the following table.
         } else {
             return self.name();
         }
         self.at += 1;
     }
 
-    /// Whether a word stands before a table and is none: `only t`, `lateral (…)`, `rows from (f())`.
+    /// Whether a word precedes a table and is not a table itself: `only t`, `lateral (…)`, `rows
+    /// from (f())`.
     fn is_before_table(&self, word: &str, next: Token<'_>) -> bool {
         let is = |other: &str| word.eq_ignore_ascii_case(other);
         match next {
@@ -259,7 +260,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A name that may be a table's, or a word that means nothing here.
+    /// Processes a name that may be that of a table, or a word without meaning here.
     fn name(&mut self) {
         let level = self.level();
         let wants_table = std::mem::take(&mut level.wants_table);
@@ -304,7 +305,7 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// The name that stands here.
+    /// The name at the current token.
     fn part(&self) -> Part<'a> {
         match self.token(0) {
             Token::Word(word) => Part::Bare(word),
@@ -400,7 +401,7 @@ mod tests {
             "with x (a, b) as (select a from t), y as (select * from x) select * from y, u",
             &["t", "u"],
         );
-        // Not visible in itself, unless it says so.
+        // Not visible in itself, unless it is recursive.
         check("with t as (select * from t) select * from t", &["t"]);
         check(
             "with recursive t as (select 1 union select n + 1 from t) select * from t",

@@ -1,14 +1,14 @@
 //! The tokens of a SQL text, as far as names, parameters and parentheses need it.
 //!
-//! The dialects differ in where strings, names and comments end; whoever reads a text by the wrong
-//! one sees parameters in strings, or none behind them.
+//! The dialects differ in where strings, names and comments end; scanning with the wrong dialect
+//! finds parameters within strings, or misses those after them.
 
-/// Whose SQL a text is.
+/// The SQL dialect of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Dialect {
     Sqlite,
     Postgres,
-    /// Of MySQL and MariaDB, in their default `sql_mode`.
+    /// The dialect of MySQL and MariaDB, in their default `sql_mode`.
     Mysql,
 }
 
@@ -17,47 +17,48 @@ pub(crate) enum Dialect {
 pub(crate) enum Token<'a> {
     /// A bare name, keyword or number.
     Word(&'a str),
-    /// A name in the dialect's quotes, with them.
+    /// A name in the dialect's quotes, including the quotes.
     Quoted(&'a str),
     /// `:name`, without the colon.
     Param(&'a str),
-    /// A parameter that is not written `:name`: `?`, `?1`, `@x`, `$x`, `:1`, as far as the dialect
-    /// means one by it.
+    /// A parameter that is not written `:name`: `?`, `?1`, `@x`, `$x`, `:1`, if it is one in the
+    /// dialect.
     OtherParam(&'a str),
     /// A semicolon.
     End,
-    /// What parts a name from its qualifier.
+    /// The dot between a qualifier and a name.
     Dot,
     Comma,
     /// An opening parenthesis.
     Open,
-    /// A closing one.
+    /// A closing parenthesis.
     Close,
     /// A string, a cast, or one character.
     Other,
 }
 
-/// Reads a SQL text token by token. Any text is read to its end; what is wrong with it the database
-/// says.
+/// Reads a SQL text token by token. Any text is read to its end; errors in it are left to the
+/// database.
 pub(crate) struct Scanner<'a> {
     sql: &'a str,
     dialect: Dialect,
     at: usize,
     /// Where the last token began.
     start: usize,
-    /// `[` that are open in PostgreSQL, where a colon may part two bounds.
+    /// The number of open `[` in PostgreSQL, where a colon may separate two bounds.
     bracket_count: usize,
     before: Before,
 }
 
-/// What stands before a colon in PostgreSQL, where a colon may part two bounds or a key and a value.
+/// The token before a colon in PostgreSQL, where a colon may separate two bounds or a key and a
+/// value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Something that no operand ends with, or a word with a blank behind it, which may be a keyword.
+    /// A token that does not end an operand, or a word followed by a space, which may be a keyword.
     Other,
     /// A word or number.
     Word,
-    /// What ends an operand and is not a word.
+    /// A token that ends an operand and is not a word.
     Operand,
 }
 
@@ -113,7 +114,7 @@ impl<'a> Scanner<'a> {
         Some(token)
     }
 
-    /// What SQLite reads in its own way.
+    /// Tokens that are specific to SQLite.
     fn sqlite_token(&mut self) -> Option<Token<'a>> {
         Some(match *self.rest() {
             [quote @ (b'"' | b'`'), ..] => self.name_past(quote),
@@ -129,7 +130,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// What PostgreSQL reads in its own way.
+    /// Tokens that are specific to PostgreSQL.
     fn postgres_token(&mut self) -> Option<Token<'a>> {
         Some(match *self.rest() {
             [b'"', ..] => self.name_past(b'"'),
@@ -158,13 +159,13 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// What MySQL reads in its own way.
+    /// Tokens that are specific to MySQL.
     fn mysql_token(&mut self) -> Option<Token<'a>> {
         Some(match *self.rest() {
             [b'`', ..] => self.name_past(b'`'),
             [quote @ (b'\'' | b'"'), ..] => self.string_past(quote, Backslash::Escapes),
             [b'?', ..] => self.one_byte(Token::OtherParam("?")),
-            // Variables, which are not parameters of ours.
+            // Variables, which are not parameters of the query.
             [b'@', ..] => {
                 self.word(1);
                 Token::Other
@@ -173,7 +174,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Whether a colon here parts two operands.
+    /// Whether a colon here separates two operands.
     fn is_parted(&self) -> bool {
         match self.before {
             Before::Other => false,
@@ -212,14 +213,14 @@ impl<'a> Scanner<'a> {
         token
     }
 
-    /// Moves behind white space and comments.
+    /// Skips white space and comments.
     fn skip_blank(&mut self) {
         loop {
             match *self.rest() {
                 [b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c, ..] => self.at += 1,
                 [b'-', b'-', ..] if self.begins_dash_comment() => self.skip_line(),
                 [b'#', ..] if self.dialect == Dialect::Mysql => self.skip_line(),
-                // What stands in there is executed, and so it is not a comment.
+                // The content is executed, so it is not a comment.
                 [b'/', b'*', b'!', ..] if self.dialect == Dialect::Mysql => {
                     self.at += 3;
                     let digits = self.rest().iter().take_while(|byte| byte.is_ascii_digit());
@@ -293,13 +294,13 @@ impl<'a> Scanner<'a> {
         Token::Quoted(&self.sql[self.start..self.at])
     }
 
-    /// Moves behind a string that begins here; a doubled quote is one in the string.
+    /// Skips a string that begins here; a doubled quote is a quote in the string.
     fn string_past(&mut self, quote: u8, backslash: Backslash) -> Token<'a> {
         self.at += 1;
         loop {
             match *self.rest() {
                 [] => break,
-                // A backslash may stand before a character of several bytes, none of which is a quote.
+                // A backslash may precede a character of several bytes, none of which is a quote.
                 [b'\\', _, ..] if backslash == Backslash::Escapes => self.at += 2,
                 [first, second, ..] if first == quote && second == quote => self.at += 2,
                 [first, ..] => {
@@ -313,8 +314,8 @@ impl<'a> Scanner<'a> {
         Token::Other
     }
 
-    /// Moves behind the first `end` after the opening; to the end of the text if there is none,
-    /// which SQLite then refuses or, after a comment, accepts.
+    /// Skips past the first `end` after the opening, or to the end of the text if there is none;
+    /// SQLite then refuses the text or, for a comment, accepts it.
     fn skip_past(&mut self, opening_size: usize, end: &str) {
         let from = self.at + opening_size;
         self.at = match self.sql[from..].find(end) {
@@ -323,7 +324,7 @@ impl<'a> Scanner<'a> {
         };
     }
 
-    /// The word that begins `skip` bytes further on, with what was skipped.
+    /// The word that begins `skip` bytes later, including the skipped bytes.
     fn word(&mut self, skip: usize) -> &'a str {
         let from = self.at;
         let rest = &self.sql.as_bytes()[from + skip..];
@@ -333,20 +334,20 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// What a backslash in a string does.
+/// The meaning of a backslash in a string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Backslash {
     IsItself,
-    /// The character behind it stands for something.
+    /// It escapes the next character.
     Escapes,
 }
 
-/// What all dialects take as part of a name: every byte beyond ASCII counts.
+/// Whether all dialects accept a byte as part of a name; every byte beyond ASCII counts.
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
 }
 
-/// The name that a quoted one means.
+/// The name without its quotes.
 pub(crate) fn unquoted(quoted: &str) -> String {
     let Some(first) = quoted.chars().next() else {
         return String::new();

@@ -1,4 +1,4 @@
-//! The batch way into a session: how a language asks for rows.
+//! The batch interface of a session, through which a language queries rows.
 
 use lookaside_value::{Answers, Lookup, LookupError, ParamBatch, StatementId, Text};
 
@@ -25,8 +25,8 @@ impl Lookup for Session {
         Ok(statement.id())
     }
 
-    /// Nothing for a statement that the tables of this session do not know yet; preparing it with
-    /// this session makes it known.
+    /// Empty for a statement that is not yet prepared in the generation of this session; preparing
+    /// it with this session changes that.
     fn columns(&self, statement: StatementId) -> &[Text] {
         self.generation
             .prepared(statement)
@@ -37,7 +37,7 @@ impl Lookup for Session {
         answers.clear();
         self.renew();
         if let Err(error) = self.answer_batch(statement, params, answers) {
-            // A failure of the whole batch: no set was answered yet.
+            // A failure of the whole batch, before any set was answered.
             let error = LookupError::from(error);
             for _ in answers.len()..params.len() {
                 answers.push_failed(error.clone());

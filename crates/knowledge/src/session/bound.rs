@@ -17,7 +17,8 @@ use crate::resolver::{Freshness, Resolved, Resolver, StatementContext};
 use crate::rows::Rows;
 use crate::statement::{Statement, StatementInfo};
 
-/// What answers a statement. Answers borrow from the session (`'a`) and not from the statement (`'s`).
+/// A statement bound to a session. Answers borrow from the session (`'a`) and not from the
+/// statement (`'s`).
 pub(super) struct Bound<'a, 's> {
     pub(super) context: StatementContext<'s>,
     pub(super) plan: &'a Plan,
@@ -26,7 +27,7 @@ pub(super) struct Bound<'a, 's> {
     picks: &'a mut Vec<usize>,
 }
 
-/// Rows and where they are from.
+/// Rows and their origin.
 pub(super) enum Answer<'a> {
     Planned(Rows<'a>),
     Resolved(Resolved<'a>),
@@ -67,8 +68,8 @@ impl Session {
         Ok(Bound::new(parts, resolver, picks))
     }
 
-    /// [`Self::bind`] of a statement that is prepared already in the newest generation. Nothing here
-    /// waits.
+    /// [`Self::bind`] for a statement that is already prepared in the newest generation. Does not
+    /// block.
     #[inline]
     pub(super) fn bind_prepared<'a: 's, 's>(
         &'a mut self,
@@ -88,7 +89,7 @@ impl Session {
         }))
     }
 
-    /// Changes over to the newest generation and checks that the statement is of this engine.
+    /// Switches to the newest generation and checks that the statement belongs to this engine.
     #[inline]
     pub(super) fn enter(&mut self, statement: &Statement) -> Result<()> {
         self.renew();
@@ -125,7 +126,7 @@ impl<'a: 's, 's> Bound<'a, 's> {
         }
     }
 
-    /// The same for one query of several.
+    /// Reborrows, for one query of several.
     pub(super) fn reborrow(&mut self) -> Bound<'_, '_> {
         Bound {
             context: self.context,
@@ -135,14 +136,14 @@ impl<'a: 's, 's> Bound<'a, 's> {
         }
     }
 
-    /// How old an answer may be that is asked for now: as caches keep it, and no older than `age_max`.
+    /// The freshness required of an answer now: as caches keep it, and no older than `age_max`.
     pub(super) fn freshness(&self, age_max: Option<Duration>) -> Freshness {
         let now = self.context.engine.clock.now();
         Freshness::with_age_max(now, self.context.generation.ttl, age_max)
     }
 
-    /// The row set and the index in it of the first row. The most frequent query, so it fills no list
-    /// of positions.
+    /// The row set of the first row, and the index in it. As this is the most frequent query, it
+    /// fills no list of positions.
     #[inline]
     pub(super) fn first(
         self,
@@ -190,7 +191,7 @@ impl<'a: 's, 's> Bound<'a, 's> {
         resolved.map(Answer::Resolved)
     }
 
-    /// The answer, if the plan or a cache of the policy has it. Nothing here waits.
+    /// The answer, if the plan or a cache of the policy has it. Does not block.
     pub(super) fn try_local(
         self,
         params: &[Value],

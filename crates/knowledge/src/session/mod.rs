@@ -1,4 +1,5 @@
-//! A worker's way into the engine: its own connection, its own cache, no locks on the way.
+//! Sessions: a worker's interface to the engine, with its own connection and cache, and without
+//! locks.
 
 mod batch;
 mod bound;
@@ -28,9 +29,9 @@ use crate::statement::{Admission, Origin, Params, Query, Statement, StatementInf
 
 /// Answers queries for one worker.
 ///
-/// A session is made by [`Knowledge::session`](crate::Knowledge::session), costs next to nothing
-/// until it is used, and belongs to one thread at a time. At each call it notices a reload and
-/// changes over to the new tables; within a call, also a batch, all answers come from one state.
+/// A session is made by [`Knowledge::session`](crate::Knowledge::session), costs almost nothing
+/// until it is used, and belongs to one thread at a time. Each call checks for a reload and
+/// switches to the new tables; within a call, also a batch, all answers come from one state.
 ///
 /// ```
 /// use lookaside_knowledge::{Knowledge, Value};
@@ -68,7 +69,7 @@ impl Session {
         }
     }
 
-    /// What cancels the queries of this session from another thread.
+    /// A handle that cancels the queries of this session from another thread.
     pub fn cancel_handle(&self) -> CancelHandle {
         self.resolver.cancel().clone()
     }
@@ -86,7 +87,7 @@ impl Session {
     /// Prepares a query; its parameters (`:name`) are numbered by their first appearance.
     ///
     /// Preparing the same text again gives the same statement. A statement stays prepared for the
-    /// life of the engine, and a reload that it would not survive fails.
+    /// life of the engine; a reload with which it would not work fails.
     ///
     /// # Errors
     /// When the text is not a single query, when SQLite refuses it, or when 65,536 statements are
@@ -99,13 +100,13 @@ impl Session {
         Ok(statement)
     }
 
-    /// The first row by position of the parameters, borrowed until the next call.
+    /// The first row, with parameters by position, borrowed until the next call.
     ///
-    /// This is the fast way: a native plan or a hit in the session's cache allocates nothing and
-    /// touches nothing that other threads write.
+    /// This is the fastest query: a native plan or a hit in the session's cache does not allocate
+    /// and accesses nothing that other threads write.
     ///
     /// # Errors
-    /// When there is not one value a parameter, or the database refuses.
+    /// When there is not one value per parameter, or the database refuses the query.
     #[inline]
     pub fn first(&mut self, statement: &Statement, params: &[Value]) -> Result<Option<&[Value]>> {
         self.first_with(statement, params, Policy::Global)
@@ -126,7 +127,7 @@ impl Session {
         Ok(found.map(|(rows, index)| rows.row(index)))
     }
 
-    /// The first row, which keeps itself alive.
+    /// The first row, as a value that keeps its row set alive.
     ///
     /// # Errors
     /// As [`Self::first`].
@@ -135,7 +136,7 @@ impl Session {
         Ok(found.map(|(rows, index)| rows.shared_row(index)))
     }
 
-    /// All rows by position of the parameters, borrowed until the next call.
+    /// All rows, with parameters by position, borrowed until the next call.
     ///
     /// # Errors
     /// As [`Self::first`].
@@ -223,7 +224,7 @@ impl Session {
         }
     }
 
-    /// The first row, or why there is none, if a native plan or a cache has it.
+    /// The first row, if a native plan or a cache has the answer; or the error.
     pub(crate) fn try_first(
         &mut self,
         query: Query<'_>,
@@ -234,7 +235,7 @@ impl Session {
         Some(rows.map(|rows| rows.first_shared()))
     }
 
-    /// All rows, or why there are none, if a native plan or a cache has them.
+    /// All rows, if a native plan or a cache has the answer; or the error.
     pub(crate) fn try_all(
         &mut self,
         query: Query<'_>,
@@ -245,7 +246,7 @@ impl Session {
         Some(rows.map(|rows| rows.to_row_set()))
     }
 
-    /// The rows, if the statement was asked before and needs no database now. Nothing here waits.
+    /// The rows, if the statement is prepared and the answer needs no database. Does not block.
     fn try_query(
         &mut self,
         query: Query<'_>,
@@ -261,7 +262,7 @@ impl Session {
                 &found
             }
         };
-        // That it is another engine's is said where it is asked.
+        // If it belongs to another engine, the actual query reports that.
         let bound = self.bind_prepared(statement).ok()??;
         let params = match bound.context.info.place(params) {
             Ok(params) => params,
@@ -282,7 +283,7 @@ impl Session {
         self.resolver.reader(&self.generation)?.tables()
     }
 
-    /// How a statement is answered, without preparing it for good.
+    /// How a statement is answered, without registering it.
     ///
     /// # Errors
     /// When the statement is refused.
@@ -340,14 +341,14 @@ impl Session {
 
     #[cold]
     fn change_over(&mut self) {
-        // The connection goes before the store that it reads.
+        // The connection is dropped before the store that it reads.
         let next = self.engine.state();
         self.resolver.enter(&next);
         self.generation = next;
     }
 
-    /// The statement of that text and parameters, with its plan; new ones are checked first, so
-    /// that a refused text leaves no trace.
+    /// The statement with this text and parameters, with its plan; new ones are checked first, so
+    /// that a refused text is not registered.
     ///
     /// `natural` are the parameters in the order of their first appearance.
     fn register(
@@ -367,7 +368,7 @@ impl Session {
                 registry.add(self.engine.number, sql, params, natural, origin)?
             }
         };
-        // A reload may have happened meanwhile, and not have seen the statement.
+        // A reload may have happened meanwhile, without the statement.
         self.renew();
         self.resolver.prepared(&self.generation, &statement.0)?;
         Ok(statement)
@@ -401,7 +402,7 @@ impl Session {
         }
     }
 
-    /// Runs a statement that is in no registry: no plan, no cache.
+    /// Runs an unregistered statement, without plan and cache.
     fn once(&mut self, info: &StatementInfo, params: Params<'_>, extent: Extent) -> Result<RowSet> {
         let params = info.place(params)?;
         let Self {
@@ -423,7 +424,7 @@ impl Session {
 
 enum Admitted {
     Statement(Statement),
-    /// The text is answered without becoming a statement.
+    /// The text is answered without being registered.
     Once(StatementInfo),
 }
 

@@ -18,13 +18,13 @@ use crate::remote::{Pooled, Transport};
 use crate::resolver::{Freshness, StatementContext};
 use crate::statement::{Params, Query, Statement, StatementInfo};
 
-/// Which database answers a statement, as far as a session knows.
+/// The database that answers a statement, if the session can tell.
 pub(crate) enum Backend {
     /// SQLite.
     Local,
     /// A provider.
     Provider(ProviderQuery),
-    /// Not known yet. The generation can find out.
+    /// Not known yet; the generation can determine it.
     Unresolved(Arc<Generation>),
 }
 
@@ -36,12 +36,12 @@ pub(crate) struct ProviderQuery {
 
 enum Subject {
     Statement(Statement),
-    /// The text is answered without becoming a statement.
+    /// The text is answered without being registered.
     Once(StatementInfo, Box<Prepared>),
 }
 
 impl Session {
-    /// Which database answers a query that no cache of this session does.
+    /// The database that answers a query that no cache of this session answers.
     pub(crate) fn backend(&mut self, query: Query<'_>) -> Result<Backend> {
         self.renew();
         if !self.generation.names().has_providers() {
@@ -59,8 +59,8 @@ impl Session {
         }
     }
 
-    /// The same of a statement that its database has described. So nothing here waits, unless a
-    /// reload came in between.
+    /// As [`Self::backend`], for a statement that is already described. So it does not block,
+    /// unless there was a reload in between.
     pub(crate) fn described_backend(&mut self, query: Query<'_>) -> Result<Backend> {
         let subject = match self.admit(query)? {
             Admitted::Statement(statement) => {
@@ -95,7 +95,8 @@ impl ProviderQuery {
         }
     }
 
-    /// The rows, for a caller who has looked into the caches of the session and of the policy.
+    /// The rows, for a caller that has already searched the caches of the session and of the
+    /// policy.
     pub(crate) async fn rows(
         &self,
         engine: &Engine,
@@ -124,7 +125,7 @@ impl ProviderQuery {
         Ok(rows)
     }
 
-    /// The rows and where they are from, for a caller who has looked into the session's cache.
+    /// The rows and their origin, for a caller that has already searched the session's cache.
     pub(crate) async fn answer(
         &self,
         engine: &Engine,
@@ -143,7 +144,7 @@ impl ProviderQuery {
         Ok((entry.rows, provenance))
     }
 
-    /// The answer; by way of the shared cache if it was missed in the layer before that.
+    /// The answer; from the shared cache if `missed` names the layer before it.
     async fn entry(
         &self,
         engine: &Engine,
@@ -163,7 +164,7 @@ impl ProviderQuery {
         let provider = context.provider().expect("a provider answers it");
         let missed = missed.filter(|_| matches!(self.subject, Subject::Statement(_)));
         let cache = self.generation.cache.as_ref().filter(|_| missed.is_some());
-        // Without a shared cache, sessions keep nothing either.
+        // Without a shared cache, sessions cache nothing either.
         if let Some(layer) = missed.filter(|layer| cache.is_some() || *layer == Layer::Call) {
             context.count_shared(layer, CacheOutcome::Miss);
         }

@@ -1,8 +1,8 @@
-//! The way in for a service, which says with each answer who gave it and how old it is.
+//! The interface for a service: answers with their origin and age.
 //!
-//! A thread that serves many asks [`Session::try_local`] first, which never waits. What is not at hand
-//! is asked for by [`Knowledge::answer_async`](crate::Knowledge::answer_async), on no thread of the service; a batch by
-//! [`Session::answer_each`], on a thread that may wait.
+//! A thread that serves many clients calls [`Session::try_local`] first, which never blocks. Other
+//! answers are queried by [`Knowledge::answer_async`](crate::Knowledge::answer_async), which blocks
+//! no thread of the service, or as a batch by [`Session::answer_each`], on a thread that may block.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -19,22 +19,22 @@ use crate::resolver::{Freshness, StaleCount};
 use crate::rows::Rows;
 use crate::statement::Statement;
 
-/// Rows with where they are from.
+/// Rows with their origin.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Served<'a> {
-    /// The rows; at most one if the first was asked for.
+    /// The rows; at most one if only the first was requested.
     pub rows: Rows<'a>,
-    /// Where they are from.
+    /// The origin of the rows.
     pub provenance: Provenance,
 }
 
 impl Session {
-    /// The rows, if a native plan or a cache has them: nothing here waits. Answers that are older
-    /// than `age_max` do not count; nor is there one that is older than the `ttl_ms` of `[cache]`.
+    /// Returns the rows if a native plan or a cache has them; never blocks. Answers older than
+    /// `age_max` do not count; none is older than the `ttl_ms` of `[cache]`.
     ///
     /// # Errors
-    /// When there is not one value a parameter, or the statement is of another engine.
+    /// When there is not one value per parameter, or the statement belongs to another engine.
     #[inline]
     pub fn try_local(
         &mut self,
@@ -54,7 +54,7 @@ impl Session {
         }))
     }
 
-    /// The answer of a database in this process, by way of the caches.
+    /// The answer of a database in this process, through the caches.
     pub(crate) fn answer_local(
         &mut self,
         statement: &Statement,
@@ -68,19 +68,19 @@ impl Session {
         Ok((answer.rows().to_row_set(), answer.provenance()))
     }
 
-    /// The rows for each parameter set, in order, given to `visit` until it breaks; all answers come
-    /// from one state of the tables. This may wait. A set that fails leaves its neighbours alone.
-    /// Gives the stale answers in place of those that another database did not give, if there are
-    /// any.
+    /// Passes the rows for each parameter set to `visit`, in order, until it breaks; all answers
+    /// come from one state of the tables. May block. A set that fails does not affect the others.
+    /// Returns the count and age of stale answers that replaced those of a failing provider, if
+    /// there are any.
     ///
-    /// Up to 1,024 answers that another database has to give come in one flight, and 64 where all
-    /// rows are asked for. A larger batch takes several: each next one asks for as many as make
-    /// about 16 MiB of rows, going by the answers before, so that the memory of a batch is bounded
-    /// by that and what `visit` keeps.
+    /// The first flight to a provider queries up to 1,024 answers, or 64 if all rows are requested.
+    /// A larger batch takes several flights: each later one queries as many as make about 16 MiB of
+    /// rows, estimated from the previous answers, so that the memory of a batch is bounded by that
+    /// and what `visit` keeps.
     ///
     /// # Errors
-    /// When the statement cannot be asked at all, or when the session is cancelled: then no further
-    /// set is asked, and `visit` is not called for the one that was just asked.
+    /// When the statement cannot be queried at all, or when the session is cancelled: then no
+    /// further set is queried, and `visit` is not called for the current one.
     pub fn answer_each(
         &mut self,
         statement: &Statement,
@@ -123,7 +123,8 @@ impl Session {
             return Ok(stale.total());
         }
         for set in params.iter() {
-            // Also where native plans answer: two loads beside the hundred nanoseconds of a set.
+            // Checked for native plans, too: two loads, compared with about a hundred nanoseconds
+            // per set.
             bound.resolver.check_cancelled(&bound.context)?;
             let answer = bound
                 .reborrow()
@@ -140,13 +141,13 @@ impl Session {
     }
 }
 
-/// Bytes of rows that one flight brings, as far as the one before tells.
+/// The size of the rows of one flight in bytes, estimated from the previous flight.
 const BATCH_SIZE: usize = 16 << 20;
 
-/// How many times as many sets as the one before a flight has at most: its answers may be larger.
+/// The maximal growth of a flight over the previous one, in sets: its answers may be larger.
 const BATCH_GROWTH_MAX: usize = 16;
 
-/// Parameter sets of the first flight of a batch, whose answers may be of any size.
+/// The number of parameter sets in the first flight of a batch, whose answers may have any size.
 fn first_batch_len(extent: Extent) -> usize {
     match extent {
         Extent::First => 1024,
@@ -154,7 +155,8 @@ fn first_batch_len(extent: Extent) -> usize {
     }
 }
 
-/// Parameter sets of the next flight, after one of `count` brought `size` bytes.
+/// The number of parameter sets in the next flight, after one of `count` sets returned `size`
+/// bytes.
 fn next_batch_len(count: usize, size: usize) -> usize {
     let fitting = count.saturating_mul(BATCH_SIZE) / size.max(1);
     fitting.clamp(1, count * BATCH_GROWTH_MAX)

@@ -1,4 +1,4 @@
-//! What sessions answer, from which layer, and what they refuse.
+//! The answers of sessions, from which layer they come, and errors.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -330,7 +330,7 @@ fn concurrent_misses_of_a_key_are_one_query() {
 #[test]
 fn a_failure_is_returned_and_not_kept() {
     let (_folder, knowledge, _) = open("");
-    // The function is asked for an address of a number, which is an error when it runs.
+    // The function gets a number instead of an address, which is an error when it runs.
     let statement = knowledge.prepare("select ip4_int(:x) where 1 = 1").unwrap();
     let mut session = knowledge.session();
     for failures in 1..3 {
@@ -447,7 +447,7 @@ fn failures_in_a_batch_stay_with_their_sets() {
     assert_eq!(answers.row(0).unwrap(), Some(&[Value::Int(1)][..]));
     assert_eq!(answers.row(1).unwrap_err().kind(), LookupErrorKind::Refused);
     assert_eq!(answers.row(2).unwrap(), Some(&[Value::Int(2)][..]));
-    // A batch that cannot be answered at all has an error for each set.
+    // A batch that cannot be answered at all returns an error for each set.
     let mut wide = ParamBatch::new(2);
     wide.push([Value::Null, Value::Null]);
     session.answer(statement, &wide, &mut answers);
@@ -534,7 +534,7 @@ fn any_number_of_texts_is_answered() {
         error.to_string().contains("0 values for 1 parameters"),
         "{error}"
     );
-    // What is prepared explicitly still finds room.
+    // Statements that are prepared explicitly are still admitted.
     knowledge.prepare(NATIVE).unwrap();
     assert_eq!(knowledge.snapshot().statement_count, 1025);
 }

@@ -1,4 +1,4 @@
-//! What `knowdb.toml` may say, and what is said about one that is wrong.
+//! Valid `knowdb.toml` files, and the errors about invalid ones.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,7 +24,7 @@ fn open(text: &str) -> Result<Config> {
     Config::open_with(folder(text.as_bytes()).path(), &options)
 }
 
-/// The message without the folder before the file's name.
+/// The error message without the folder before the file name.
 fn refusal(text: &[u8]) -> String {
     let folder = folder(text);
     let error = Config::open(folder.path(), &["enrich"]).unwrap_err();
@@ -37,7 +37,7 @@ fn check(text: &str, expected: &str) {
     assert_eq!(refusal(text.as_bytes()), expected, "{text}");
 }
 
-/// As [`check`], after the line that every file has.
+/// As [`check`], for text after the line that every file has.
 fn check_below(text: &str, expected: &str) {
     check(&format!("version = 2\n{text}"), expected);
 }
@@ -351,7 +351,7 @@ fn variables_name_their_line() {
         "knowdb.toml:3: variable NO_SUCH_VARIABLE is not set; set it or write \
          ${NO_SUCH_VARIABLE:default}",
     );
-    // The process environment is asked too.
+    // The process environment is used, too.
     let config = open("version = 2\n[[tables]]\nname = 't'\ndata_file = '${CARGO_PKG_NAME}.csv'\n");
     let data_file = config.unwrap().tables[0].data_file.clone();
     assert!(
@@ -473,7 +473,7 @@ fn an_engine_opens_the_folder_of_a_whole_project() {
         error.contains("unknown key mine; known here: version"),
         "{error}"
     );
-    // A list of one's own is the whole list.
+    // A caller's list replaces the default list.
     check_below(
         "[server]\nbind = 'x'\n",
         "knowdb.toml:2: unknown key server; known here: \

@@ -19,7 +19,7 @@ pub(crate) fn folder(config: &str, data: &str) -> TempDir {
     folder
 }
 
-/// `config` stands inside the table's entry.
+/// `config` is part of the table's entry.
 pub(crate) fn write_config(folder: &Path, config: &str) {
     let text = format!(
         "version = 2\n[[tables]]\nname = \"t\"\ncolumns.by_header = [\"id\", \"generation\"]\n{config}\n"
@@ -34,14 +34,14 @@ pub(crate) fn write_data(folder: &Path, rows: &str) {
     );
 }
 
-/// Writes a file in one step, as a careful writer does: who watches it never sees a half.
+/// Replaces a file atomically, so that a watcher never sees a partial file.
 pub(crate) fn replace(file: &Path, text: &str) {
     let next = file.with_added_extension("next");
     fs::write(&next, text).expect("a folder of ours");
     fs::rename(next, file).expect("a folder of ours");
 }
 
-/// So many rows of one generation.
+/// `count` rows of one generation.
 pub(crate) fn rows(count: i64, generation: i64) -> String {
     (1..=count)
         .map(|id| format!("{id},{generation}\n"))

@@ -21,7 +21,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The smallest executor there is; no runtime is set up.
+/// A minimal executor, without a runtime.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -91,7 +91,7 @@ fn a_future_may_be_dropped_while_it_waits() {
         let named = params! {"id" => id};
         let policy = Policy::CallScope(&mut own);
         let mut future = pin!(knowledge.query_first_async_with(SQLITE, &named, policy));
-        // Its thread runs on, or ends before this; the caller may be gone either way.
+        // Its thread continues, or ends before this; in both cases the caller may be gone.
         let _ = future
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));
@@ -99,7 +99,7 @@ fn a_future_may_be_dropped_while_it_waits() {
     let row = knowledge.query_first(SQLITE, &params! {"id" => 1}).unwrap();
     assert_eq!(row.unwrap()[0], Value::Int(7));
     assert_eq!(own.capacity(), 7);
-    // Sessions that went with their futures are counted out; those at rest stay.
+    // Sessions that were dropped with their futures are not counted; idle ones are.
     let at_rest = 8 * thread::available_parallelism().unwrap().get();
     while knowledge.snapshot().session_count > at_rest {
         thread::yield_now();

@@ -1,4 +1,4 @@
-//! What `[provider.sqldb]` may say, and what is said about one that is wrong.
+//! Valid `[provider.sqldb]` sections, and the errors about invalid ones.
 
 use std::collections::HashMap;
 use std::fs;
@@ -28,7 +28,7 @@ fn providers(text: &str) -> Vec<ProviderConfig> {
     open(text).unwrap().providers
 }
 
-/// `expected` is all of the message but the folder.
+/// `expected` is the message without the folder.
 fn check(text: &str, expected: &str) {
     let error = open(text).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);

@@ -1,4 +1,4 @@
-//! Reloads: whole or not at all, by call, by change and by timer.
+//! Reloads: atomic, and by call, by file change and by timer.
 
 use std::fs;
 use std::path::Path;
@@ -17,10 +17,11 @@ use crate::folder::{folder, replace, rows, write_config, write_data};
 const NATIVE: &str = "select generation from t where id = :id";
 const SQLITE: &str = "select generation from t where id + 0 = :id";
 
-/// How long a test waits for a reload that should come at once.
+/// How long a test waits for a reload that should happen at once.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long a test listens that no reload comes; longer than files must rest before they are read.
+/// How long a test checks that no reload happens; longer than files must be unchanged before they
+/// are read.
 const QUIET: Duration = Duration::from_millis(300);
 
 #[test]
@@ -43,7 +44,7 @@ fn readers_see_one_state_or_the_other_and_never_an_error() {
                 let mut answers = Answers::new();
                 let mut last = 0;
                 loop {
-                    // Read before the batch, so the last state is looked at as well.
+                    // Read before the batch, so that the last state is checked as well.
                     let was_done = done.load(Ordering::Acquire);
                     session.answer(statement.id(), &batch, &mut answers);
                     let seen: Vec<i64> = (0..answers.len())
@@ -134,13 +135,13 @@ fn a_text_that_nobody_prepared_does_not_hold_up_a_reload() {
     );
 }
 
-/// Tells the outcome of each reload.
+/// Sends the outcome of each reload.
 #[derive(Debug)]
 struct Reloads(Mutex<Sender<Outcome>>);
 
 impl Telemetry for Reloads {
     fn on_reload(&self, outcome: Outcome, _: Duration) {
-        // A test that has ended does not listen any more.
+        // The test may have ended.
         let _ = self.0.lock().unwrap().send(outcome);
     }
 }
@@ -179,7 +180,7 @@ fn a_changed_file_is_noticed() {
     assert_eq!(generation(&knowledge), Value::Int(3));
 }
 
-/// A folder for the table, filled as the one that serves and with this generation.
+/// Creates a folder for the table, like the current one but with this generation.
 fn copy_of_table(table: &Path, next: &Path, generation: i64) {
     fs::create_dir(next).unwrap();
     for file in ["create.sql", "insert.sql"] {
@@ -189,7 +190,7 @@ fn copy_of_table(table: &Path, next: &Path, generation: i64) {
     fs::write(next.join("data.csv"), data).unwrap();
 }
 
-/// The configuration is elsewhere than the folder that is replaced.
+/// The configuration is not in the folder that is replaced.
 #[test]
 fn a_folder_that_is_replaced_is_noticed_each_time() {
     let folder = folder("", "1,1\n");
@@ -208,7 +209,7 @@ fn a_folder_that_is_replaced_is_noticed_each_time() {
     for generation in [2, 4, 6] {
         let next = base.join(format!("t.{generation}"));
         copy_of_table(&table, &next, generation);
-        // In one step: a busy machine may look between two.
+        // Atomically: on a busy machine, the reloader may run between two steps.
         renameat_with(CWD, &next, CWD, &table, RenameFlags::EXCHANGE).unwrap();
         assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
         assert_eq!(self::generation(&knowledge), Value::Int(generation));
@@ -271,7 +272,7 @@ fn a_file_beside_the_watched_ones_reloads_nothing() {
     );
 }
 
-/// Holds the reload up until the test has let go of the engine.
+/// Blocks the reload until the test has dropped the engine.
 #[derive(Debug)]
 struct Held {
     reloads: Mutex<Sender<Outcome>>,
@@ -300,14 +301,14 @@ fn the_last_handle_may_be_dropped_while_the_tables_are_reloaded() {
     assert_eq!(noticed.recv_timeout(PATIENCE), Ok(Outcome::Success));
     drop(knowledge);
     let_go.send(()).unwrap();
-    // The listener goes with the engine, which the thread itself drops now.
+    // The listener is dropped with the engine, which the thread itself drops now.
     assert_eq!(
         noticed.recv_timeout(PATIENCE),
         Err(RecvTimeoutError::Disconnected)
     );
 }
 
-/// Loads once more after the first load.
+/// A listener that reloads once after the first load.
 #[derive(Debug, Default)]
 struct Again(Mutex<Option<Knowledge>>);
 

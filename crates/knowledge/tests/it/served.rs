@@ -1,4 +1,4 @@
-//! The way in for a service: who answered, how old the answer is, and what is not at hand.
+//! The interface for a service: the origin and age of answers, and what is not available locally.
 
 use std::ops::ControlFlow;
 use std::thread;
@@ -15,7 +15,7 @@ use crate::non_blocking::block_on;
 const NATIVE: &str = "select generation from t where id = :id";
 const SQLITE: &str = "select generation from t where id + 0 = :id";
 
-/// How long to wait for what should come at once.
+/// How long to wait for events that should happen at once.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A tick of the coarse clock is 10 ms at most.
@@ -129,7 +129,7 @@ fn a_provider_answers_and_an_old_answer_stands_in() {
         .execute("create table t (id int primary key, generation int); insert into t values (1, 7)")
         .unwrap();
     let more = "stale_if_error_ms = 600000\nquery_timeout_ms = 60000\nacquire_timeout_ms = 60000";
-    // A busy machine asks three times in that time.
+    // Long enough for three queries on a busy machine.
     const TTL: Duration = Duration::from_secs(3);
     let folder = project(&postgres.url(), more, "[cache]\nttl_ms = 3000");
     let knowledge = Knowledge::open(folder.path()).unwrap();
@@ -167,7 +167,8 @@ fn a_provider_answers_and_an_old_answer_stands_in() {
 
     postgres.close().unwrap();
     thread::sleep(TTL + TICK);
-    // It stands in for a second, so that not everybody asks: a busy machine may miss that.
+    // The stale answer is used for a second, so that not every caller queries the server; a busy
+    // machine may miss that.
     let mut other = knowledge.session();
     let begun = Instant::now();
     let (old, served) = loop {

@@ -1,4 +1,4 @@
-//! Queries of the folder's own tables end at their limit, and when their caller is gone.
+//! Queries of the folder's own tables end at their time limit, and when their caller cancels.
 
 use std::future::Future;
 use std::net::TcpListener;
@@ -18,16 +18,16 @@ use tempfile::TempDir;
 
 use crate::folder::{folder, rows};
 
-/// Counts for ever; `:id` makes it a lookup.
+/// Counts endlessly; `:id` makes it a lookup.
 const ENDLESS: &str = "with recursive n(i) as (select :id union all select i + 1 from n) \
                        select count(*) from n";
 const QUICK: &str = "select generation from t where id + 0 = :id";
 const NATIVE: &str = "select generation from t where id = :id";
 
-/// Longer than any wait here takes.
+/// Longer than any wait in these tests.
 const SAFETY: Duration = Duration::from_secs(120);
 
-/// Says when L1 was asked in vain, which is just before SQLite is asked, and how queries ended.
+/// Reports misses of L1, which happen just before SQLite is queried, and how queries ended.
 #[derive(Debug)]
 struct Listener {
     missed: Mutex<Sender<()>>,
@@ -42,7 +42,7 @@ struct Events {
 impl Telemetry for Listener {
     fn on_cache(&self, layer: Layer, outcome: CacheOutcome) {
         if (layer, outcome) == (Layer::L1, CacheOutcome::Miss) {
-            // A test that has seen enough listens no more.
+            // The test may have dropped the receiver.
             let _ = self.missed.lock().unwrap().send(());
         }
     }
@@ -149,7 +149,7 @@ fn a_query_is_cancelled_from_another_thread() {
     let (error, row) = asker.join().unwrap();
     assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
     assert!(row.unwrap(), "native plans go on answering");
-    // Others do not notice.
+    // Other sessions are not affected.
     let row = knowledge.query_first(QUICK, &params! {"id" => 1}).unwrap();
     assert!(row.is_some());
 }
@@ -257,7 +257,7 @@ fn the_end_of_a_program_cancels_all_queries() {
                 asked.unwrap_err().kind()
             })
         };
-        // The second waits for the first, and the third asks something else.
+        // The second waits for the first, and the third queries another key.
         let askers = [ask(1), ask(1), ask(2)];
         for _ in 0..2 {
             events.missed.recv_timeout(SAFETY).expect("SQLite is asked");
@@ -271,7 +271,7 @@ fn the_end_of_a_program_cancels_all_queries() {
 
 #[test]
 fn a_wait_for_a_provider_is_cancelled() {
-    // It accepts and never says a word.
+    // A server that accepts connections and never sends anything.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let config = format!(

@@ -1,4 +1,4 @@
-//! Headers that look as if another delimiter was meant.
+//! Headers that suggest another delimiter.
 
 use super::Folder;
 

@@ -1,4 +1,4 @@
-//! Data files whose first bytes say that they are not CSV.
+//! Data files whose first bytes show that they are not CSV.
 
 use super::*;
 

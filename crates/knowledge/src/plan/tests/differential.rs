@@ -1,4 +1,4 @@
-//! Random schemas, rows, statements and parameters; native answers must be SQLite's.
+//! Random schemas, rows, statements and parameters; native answers must equal SQLite's.
 
 use fastrand::Rng;
 use lookaside_value::Value;
@@ -8,7 +8,7 @@ use crate::plan::PlanKind;
 
 const NAMES: [&str; 2] = ["x", "y"];
 
-/// Values that sit at the edges of the comparison rules.
+/// Values at the edges of the comparison rules.
 fn value(random: &mut Rng) -> Value {
     const INTS: [i64; 12] = [
         i64::MIN,
@@ -94,7 +94,7 @@ fn value(random: &mut Rng) -> Value {
     }
 }
 
-/// Values of the types that SQLite does not know.
+/// Values of types that SQLite does not have.
 fn text_like(random: &mut Rng) -> Value {
     match random.u8(0..5) {
         0 => Value::Symbol((*random.choice(&["1", "a"]).unwrap()).into()),
@@ -105,7 +105,7 @@ fn text_like(random: &mut Rng) -> Value {
     }
 }
 
-/// Most tables keep each column to one kind of value, as real ones do.
+/// In most tables each column has one kind of value, as in real ones.
 fn column_value(random: &mut Rng, kind: u8) -> Value {
     if random.u8(0..30) == 0 && kind > 1 {
         return Value::Null;
@@ -254,7 +254,7 @@ fn schema(random: &mut Rng) -> String {
     }
     let kinds: [u8; 4] = match random.u8(0..4) {
         0 => std::array::from_fn(|_| random.u8(0..9)),
-        // Ranges need both bounds of one kind.
+        // Ranges need both bounds to be of one kind.
         _ => {
             let kind = random.u8(2..9);
             [kind, kind, random.u8(0..9), random.u8(0..9)]
@@ -333,8 +333,8 @@ fn statement(random: &mut Rng) -> String {
     format!("select {select} from t where {condition}{tail}")
 }
 
-/// A statement near a native one: most of these are SQLite's to answer or to refuse, and those that
-/// are taken to be native must be.
+/// A statement that is similar to a native one: SQLite answers or refuses most of these, and those
+/// that get a native plan must be correct.
 fn neighbour(random: &mut Rng) -> String {
     const SELECTS: [&str; 26] = [
         "*",
@@ -476,7 +476,7 @@ fn neighbour(random: &mut Rng) -> String {
     ];
     let low = ["a", "b", "t.a", "rowid", "c", "\"b\""][random.usize(0..6)];
     let high = ["b", "b", "[b]", "a", "d", "`d`"][random.usize(0..6)];
-    // One part is odd, sometimes two; with more, nothing would be native.
+    // One part is unusual, sometimes two; with more, no statement would be native.
     let odd = [random.u8(0..4), random.u8(0..4)];
     let mut part = |index: u8, parts: &[&'static str], plain: &[&'static str]| {
         let parts = if odd.contains(&index) { parts } else { plain };
@@ -497,7 +497,7 @@ struct Counts {
     probes: usize,
     native_statements: usize,
     native_neighbours: usize,
-    /// By functions of addresses, ordered.
+    /// Native statements with functions of addresses, ordered.
     native_addresses: usize,
     known_firsts: usize,
     known_alls: usize,
@@ -509,7 +509,7 @@ fn run(seed: u64, counts: &mut Counts) {
     let script = schema(&mut random);
     let fixture = Fixture::new(&format!("differential-{seed}"), "");
     for sql in script.split(";\n") {
-        // Not every random value fits a primary key; such rows are simply not there.
+        // Not every random value fits a primary key; such rows are not inserted.
         _ = fixture.connection.execute_batch(sql);
     }
     for _ in 0..12 {
@@ -565,7 +565,7 @@ fn native_answers_are_sqlites() {
         run(seed, &mut counts);
     }
     println!("{counts:?}");
-    // A test that never compares anything would pass too.
+    // Otherwise the test would pass without comparing anything.
     assert!(counts.native_statements > 2000, "{counts:?}");
     assert!(counts.native_neighbours > 100, "{counts:?}");
     assert!(counts.native_addresses > 50, "{counts:?}");

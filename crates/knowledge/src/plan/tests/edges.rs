@@ -6,7 +6,7 @@ use lookaside_value::Value;
 use super::Fixture;
 use crate::plan::{PlanKind, Probe};
 
-/// SQL of each stored value; as parameters, the values are what SQLite makes of it.
+/// The SQL of each stored value; as parameters, the values are SQLite's results of it.
 const EDGES: [&str; 32] = [
     "null",
     "0",
@@ -55,7 +55,7 @@ fn edge_values_meet_every_kind_of_column() {
             let name = format!("edges-{index}-{}", key.len());
             let fixture = Fixture::new(&name, "");
             for sql in script.split(';') {
-                // A row id is an integer; the other values are refused there.
+                // A row id must be an integer; other values are refused.
                 _ = fixture.connection.execute_batch(sql);
             }
             for sql in [
@@ -92,7 +92,7 @@ fn a_table_like_the_real_one() {
         let mut insert = transaction.prepare(sql).unwrap();
         for row in 0..ROW_COUNT {
             let size = 256_u64 << random.u32(0..5);
-            // Some ranges have a gap behind them, and one pair overlaps.
+            // Some ranges have a gap after them, and one pair overlaps.
             let hi = lo + size - 1 - u64::from(random.bool()) + 9 * u64::from(row == 1000);
             let org = format!("AS-{} An Organisation With A Name", row % 84_159);
             insert.execute((lo as i64, hi as i64, org)).unwrap();

@@ -262,9 +262,9 @@ fn doubtful_parameters_are_sqlites() {
             "{value:?}"
         );
     }
-    // Too few parameters are no reason to panic.
+    // Too few parameters must not panic.
     assert_eq!(plan.first(&[]), Probe::Fallback);
-    // A function that refuses its argument is SQLite's error to word.
+    // If a function refuses its argument, SQLite reports the error.
     let plan = fixture.plan("select name from nets where lo = ip4_int(:x)", &["x"]);
     assert_eq!(plan.first(&[Value::Int(5)]), Probe::Fallback);
 }

@@ -34,7 +34,7 @@ fn explain(sql: &str) -> Explanation {
     })
 }
 
-/// Whether a statement of addresses in text is SQLite's and has this advice.
+/// Checks that SQLite answers a statement over addresses in text, with this advice.
 #[track_caller]
 fn check_address(sql: &str, help: &str) {
     let explanation = explain(sql);
@@ -234,7 +234,7 @@ fn issue_12_ranges_are_told_whatever_way_the_column_takes() {
     }
 }
 
-/// More ways through the queries than there is time for.
+/// A statement with more paths through its queries than can be searched.
 #[test]
 fn issue_12_queries_that_name_each_other_many_times_are_looked_at_in_time() {
     let mut sql = "with g0 as (select * from words)".to_owned();
@@ -286,7 +286,7 @@ fn issue_12_a_statement_that_cannot_be_analyzed_is_told() {
     }
 }
 
-/// Forms of SQLite's that statements have in practice.
+/// SQLite syntax that statements use in practice.
 #[test]
 fn issue_12_usual_statements_are_analyzed() {
     for sql in [
@@ -331,7 +331,7 @@ fn other_ranges_are_not_warned_of() {
     }
 }
 
-/// What makes such ranges wrong: `10.9.0.1` as text is above `10.255.255.255`.
+/// Why such ranges are wrong: `10.9.0.1` as text is above `10.255.255.255`.
 #[test]
 fn text_does_not_sort_as_addresses_do() {
     let fixture = Fixture::new("sorted", SCHEMA);
@@ -459,7 +459,7 @@ fn reads_of_sqlite_are_told() {
             .map(str::to_owned)
             .collect();
         let mut expected: Vec<String> = expected.split(", ").map(str::to_owned).collect();
-        // The order of joins is SQLite's.
+        // SQLite chooses the order of joins.
         seen.sort();
         expected.sort();
         assert_eq!(seen, expected, "{sql}: {explanation}");

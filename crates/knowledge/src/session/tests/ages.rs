@@ -1,5 +1,5 @@
-//! How old answers are: age counts from the question, in every layer, also when the database took
-//! longer than an answer is kept. The time that a database takes is that of a clock moved by hand.
+//! The age of answers: it counts from the query, in every layer, also if the database took longer
+//! than the lifetime of an answer. The duration of queries is simulated by a manual clock.
 
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ use crate::{AnsweredBy, Extent, Provenance, Statement};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Lets each query take that long.
+/// Makes each query take this long.
 #[derive(Debug)]
 struct SlowQueries {
     clock: Clock,
@@ -52,7 +52,7 @@ fn answer(knowledge: &Knowledge, statement: &Statement, age_max: Option<Duration
     provenance
 }
 
-/// Asks in each way for an answer that takes two seconds and is kept for one.
+/// Queries, by each function, an answer that takes two seconds and is kept for one.
 fn check_late(knowledge: &Knowledge, statement: &Statement, sql: &str, by: AnsweredBy) {
     let mut seen = knowledge.snapshot().counts;
     for age_max in [None, Some(SECOND / 2), Some(Duration::ZERO)] {
@@ -83,7 +83,7 @@ fn a_late_answer_of_sqlite_is_given_out_and_not_kept() {
     let (knowledge, _, _) = slow(&folder);
     let statement = knowledge.prepare(SQLITE).unwrap();
     check_late(&knowledge, &statement, SQLITE, AnsweredBy::Sqlite);
-    // Without a cache, too, it says how old it is.
+    // The age is also known without a cache.
     let folder = folder_with("enabled = false");
     let (knowledge, _, _) = slow(&folder);
     let statement = knowledge.prepare(SQLITE).unwrap();
@@ -111,7 +111,7 @@ fn an_answer_is_as_old_as_its_question() {
     let mut session = knowledge.session();
     assert_eq!(try_local(&mut session), (AnsweredBy::L1, 5 * SECOND / 2));
     assert_eq!(try_local(&mut session), (AnsweredBy::L0, 5 * SECOND / 2));
-    // Who wants a younger one gets one that is asked for anew, and the others find that.
+    // A caller that requires a younger answer makes a new query, and other callers find its answer.
     *queries.duration.lock().unwrap() = SECOND / 4;
     check(Some(2 * SECOND), AnsweredBy::Sqlite, SECOND / 4);
     let mut other = knowledge.session();
@@ -128,7 +128,7 @@ fn provider(more: &str) -> Option<(Postgres, TempDir)> {
             std::env::var_os("CI").is_none(),
             "CI must have one: {error}"
         );
-        // Past the harness, which shows nothing of a test that passes.
+        // Bypasses the harness, which hides the output of passing tests.
         let _ = writeln!(io::stderr(), "SKIP no PostgreSQL 18 to test with: {error}");
         return None;
     }
@@ -147,7 +147,7 @@ fn provider(more: &str) -> Option<(Postgres, TempDir)> {
     Some((postgres, folder))
 }
 
-/// Another answer to each question.
+/// A different answer to each query.
 const NUMBERED: &str = "select nextval('asked') as name from t where id = :id";
 
 #[test]
@@ -160,8 +160,8 @@ fn a_late_answer_of_a_provider_goes_to_those_who_wait_and_is_not_kept() {
     check_late(&knowledge, &statement, NUMBERED, AnsweredBy::Provider);
     let id = [Value::Int(1)];
     let ask = |age_max| Box::pin(knowledge.answer_async(&statement, &id, Extent::First, age_max));
-    // Whoever comes second waits for the first question, unless no answer will do that is older
-    // than the second one.
+    // The second caller waits for the first query, unless it requires an answer that is no older
+    // than its own query.
     for (age_max, is_shared) in [
         (None, true),
         (Some(SECOND / 2), true),
@@ -188,7 +188,7 @@ fn a_late_answer_of_a_provider_goes_to_those_who_wait_and_is_not_kept() {
     }
 }
 
-/// Holds up all questions to the provider until the connection is dropped.
+/// Blocks all queries to the provider until the connection is dropped.
 fn lock_table(postgres: &Postgres) -> Connection {
     let config = Config::parse(&postgres.url(), &Environment::empty()).unwrap();
     let Config::Postgres(config) = config else {
@@ -201,7 +201,7 @@ fn lock_table(postgres: &Postgres) -> Connection {
     connection
 }
 
-/// Polls a future for the first time, which has to wait.
+/// Polls a future for the first time; it must be pending.
 fn begin<F: Future>(asking: &mut Pin<Box<F>>) {
     let mut context = task::Context::from_waker(task::Waker::noop());
     assert!(asking.as_mut().poll(&mut context).is_pending());

@@ -17,7 +17,7 @@ use super::{
     TEN_THOUSAND, lock_table, mysql_database, open, postgres, project, wait_until, write_project,
 };
 
-/// Every query is one of the server's.
+/// Without a cache, every query goes to the server.
 const UNCACHED: &str = "[cache]\nenabled = false";
 
 const BY_ID: &str = "select name from t where id = :id";
@@ -26,12 +26,12 @@ fn name(id: i64) -> Value {
     Value::from(format!("n{id}"))
 }
 
-/// Connections that one caller has for itself.
+/// The number of connections that callers have locked.
 fn locked_count(knowledge: &Knowledge) -> usize {
     knowledge.providers()[0].pool.locked_count
 }
 
-/// Asks until a connection of its own is there.
+/// Queries until a direct connection is available.
 fn ask_until_direct(knowledge: &Knowledge, session: &mut Session, statement: &Statement) {
     wait_until("a connection is opened for the caller", || {
         let row = session.first(statement, &[Value::Int(1)]).unwrap();
@@ -40,7 +40,7 @@ fn ask_until_direct(knowledge: &Knowledge, session: &mut Session, statement: &St
     });
 }
 
-/// What runs in the database beside this.
+/// The number of other active queries in the database that contain this text.
 fn active_count(postgres: &Postgres, text: &str) -> String {
     let sql = format!(
         "select count(*) from pg_stat_activity where datname = current_database() \
@@ -88,7 +88,7 @@ fn issue_14_half_of_the_pool_at_most_is_driven_by_callers() {
                         assert_eq!(row.unwrap(), [name(id)]);
                         let pool = &knowledge.providers()[0].pool;
                         assert!(pool.connection_count <= pool_size, "{pool:?}");
-                        // One that is being locked is not driven yet.
+                        // A connection that is being locked is not driven yet.
                         assert!(pool.locked_count <= direct_count_max, "{pool:?}");
                     }
                 });
@@ -151,7 +151,7 @@ fn issue_14_a_query_that_ends_early_ends_on_the_server_as_well() {
             });
         });
         let error = session.first(&slow, &[Value::Int(1)]).unwrap_err();
-        // Whichever is first; on a machine that is busy enough, the time-out.
+        // Either of them may be first; on a busy machine, it is the timeout.
         assert!(
             matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Unavailable),
             "{error}"
@@ -175,7 +175,7 @@ fn issue_14_a_provider_that_a_reload_drops_keeps_no_connection() {
     write_project(folder.path(), &postgres.url(), "pool_size = 3", UNCACHED);
     knowledge.reload().unwrap();
     session.first(&statement, &[Value::Int(1)]).unwrap();
-    // Those of the old provider are closed, also the loop's.
+    // The connections of the old provider are closed, including those of the loop.
     wait_until("one connection is left", || {
         event_loop.turn(Duration::ZERO);
         let sql = "select count(*) from pg_stat_activity \
@@ -184,7 +184,7 @@ fn issue_14_a_provider_that_a_reload_drops_keeps_no_connection() {
     });
 }
 
-/// An event loop, and what came out of it.
+/// An event loop and its results.
 struct Loop {
     event_loop: EventLoop<i64>,
     woken_count: Arc<AtomicU32>,
@@ -215,7 +215,7 @@ impl Loop {
         assert_eq!(begun, Ok(()), "a provider answers it");
     }
 
-    /// Waits for the descriptor, but not for long, and makes a turn.
+    /// Waits for the descriptor, at most `timeout`, and makes a turn.
     fn turn(&mut self, timeout: Duration) {
         let fd = self.event_loop.as_fd();
         let timeout = Timespec::try_from(match self.event_loop.is_due() {
@@ -255,7 +255,7 @@ impl Loop {
             self.begin(session, statement, 1);
             self.turn_until_answered(1);
             assert_eq!(self.answers[0].1.as_ref().unwrap(), &Some(name(1)));
-            // Another thread that has a part in an answer wakes this one.
+            // If another thread is involved in an answer, it wakes this one.
             locked_count(knowledge) > 0 && self.woken_count.load(Ordering::Relaxed) == woken_count
         });
     }
@@ -276,7 +276,7 @@ fn issue_14_an_event_loop_answers_whatever_happens_to_its_connections() {
     let woken_count = event_loop.woken_count.load(Ordering::Relaxed);
     for round in 0..20 {
         event_loop.answers.clear();
-        // As many as a connection takes, and more.
+        // As many as one connection takes, and more.
         let ids = 0..30 + i64::from(round % 3) * 100;
         for id in ids.clone() {
             event_loop.begin(&mut session, &statement, id);
@@ -295,7 +295,7 @@ fn issue_14_an_event_loop_answers_whatever_happens_to_its_connections() {
             assert_eq!(answer, &expected);
         }
         if round == 0 {
-            // They came over the loop's own connection: no other thread had a part in it.
+            // They were received on the loop's own connection: no other thread was involved.
             assert_eq!(event_loop.woken_count.load(Ordering::Relaxed), woken_count);
         }
     }
@@ -324,7 +324,7 @@ fn issue_14_a_slow_query_on_an_event_loop_holds_up_no_other() {
     event_loop.begin(&mut session, &held, 1);
     event_loop.turn(Duration::ZERO);
     wait_until("it waits", || active_count(&postgres, "from held") == "1");
-    // From now on it is older than a stalled one.
+    // From now on the connection counts as stalled.
     thread::sleep(Duration::from_millis(50));
     for id in 2..=100 {
         event_loop.begin(&mut session, &statement, id);
@@ -403,7 +403,7 @@ fn issue_14_lookups_of_a_mysql_are_answered_on_connections_of_their_callers() {
     }
 }
 
-/// Stops the server's process of a query until this is dropped: it neither answers nor ends.
+/// Stops the server process of a query until this is dropped: it neither answers nor ends.
 struct Stopped(String);
 
 impl Stopped {

@@ -1,4 +1,4 @@
-//! The folder's tables in a PostgreSQL of the test's own.
+//! The folder's tables in an embedded PostgreSQL, started by the test.
 
 use std::fs;
 use std::path::Path;
@@ -92,7 +92,7 @@ fn tables_are_there_with_their_types() {
         (&rows.row(1)[5], &rows.row(1)[6]),
         (&Value::Bool(false), &Value::Null)
     );
-    // Without the name, the same tables are in SQLite, and its native plans answer.
+    // Without the provider's name, the tables are those in SQLite, and native plans answer.
     let plan = knowledge
         .explain("select owner from networks where net = :net")
         .unwrap();

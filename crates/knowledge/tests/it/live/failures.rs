@@ -1,4 +1,4 @@
-//! Servers that are not there, go, and come back.
+//! Servers that are unavailable, stop, and become available again.
 
 use std::fs;
 use std::sync::Barrier;
@@ -12,14 +12,14 @@ use super::{
     TEN_THOUSAND, add_local_table, lock_table, open, postgres, project, wait_until, write_project,
 };
 
-/// A server that is not there is waited for, and a test will not wait for long.
+/// A short timeout, because queries wait for a server that is unavailable.
 const IMPATIENT: &str = "acquire_timeout_ms = 2000";
 
 #[test]
 fn a_server_that_is_not_there_stops_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let tables = add_local_table(folder.path());
-    // Nobody listens on port 1.
+    // No server listens on port 1.
     write_project(
         folder.path(),
         "postgres://u@127.0.0.1:1/d",
@@ -32,7 +32,7 @@ fn a_server_that_is_not_there_stops_nothing_else() {
     let timeouts = || knowledge.providers()[0].pool.wait_timeout_total;
     let before = timeouts();
     let error = knowledge.query_first("select a from u", ()).unwrap_err();
-    // It is waited for once.
+    // Only one query waits for it.
     assert!(timeouts() <= before + 1, "{before} {}", timeouts());
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.is_retryable());
@@ -69,7 +69,7 @@ fn a_server_that_comes_back_answers_again() {
     let ask = |id: i64| knowledge.query_first(&by_id, &params! {"id" => id});
     assert_eq!(ask(1).unwrap().unwrap()[0], Value::from("n1"));
 
-    // A server that loses all connections is asked again on another one.
+    // After a server has closed all connections, it is queried again on another one.
     let end = "select pg_terminate_backend(pid) from pg_stat_activity \
         where datname = current_database() and pid <> pg_backend_pid()";
     for id in 2..10 {
@@ -77,8 +77,8 @@ fn a_server_that_comes_back_answers_again() {
         assert_eq!(ask(id).unwrap().unwrap()[0], Value::from(format!("n{id}")));
     }
 
-    // One that does not answer in time does not hold up those who have other questions, and its
-    // last good answer stands in.
+    // A query without an answer in time does not delay other queries, and gets its last good
+    // answer.
     let locked = lock_table(&postgres, "t");
     let started = Instant::now();
     assert_eq!(ask(1).unwrap().unwrap()[0], Value::from("n1"));
@@ -126,7 +126,7 @@ fn those_who_wait_for_one_key_do_not_wait_for_one_time_out_each() {
             });
         }
     });
-    // All of them began within the first time-out, so nobody waits for more than two.
+    // All of them began within the first timeout, so none waits for more than two.
     let flights = knowledge.snapshot().counts.flights;
     assert!((1..=2).contains(&flights), "{flights}");
 }
@@ -199,7 +199,8 @@ fn a_reload_takes_providers_over_and_reads_new_ones() {
     fs::write(folder.path().join("knowdb.toml"), "version = 3").unwrap();
     assert!(knowledge.reload().is_err());
     assert_eq!(ask().unwrap().unwrap()[0], Value::from("n3"));
-    // The server may be gone when the tables are loaded again: its statements wait for it.
+    // The server may be unavailable when the tables are loaded again; its statements are described
+    // later.
     write_project(
         folder.path(),
         "postgres://u@127.0.0.1:1/d",
@@ -236,7 +237,7 @@ fn who_is_not_let_in_hears_why_and_what_next() {
         text.contains("; create the database, or name another one"),
         "{text}"
     );
-    // Nobody asked for the statement that a probe is.
+    // The probe's own statement is not mentioned.
     assert!(!text.contains("select"), "{text}");
 }
 

@@ -1,4 +1,4 @@
-//! How often a server is asked.
+//! How many queries and flights a server gets.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -35,7 +35,7 @@ fn a_batch_of_misses_is_one_flight() {
     postgres.execute(TEN_THOUSAND).unwrap();
     let folder = project(&postgres.url(), "", "[cache]\ncapacity = 5000");
     let knowledge = open(&folder);
-    // Each twice, and some that are not there.
+    // Each key twice, and some that do not exist.
     let ids = || (0..1000).chain(0..1000);
     let check = |answers: Vec<Option<Value>>| {
         assert_eq!(answers.len(), 2000);
@@ -57,7 +57,7 @@ fn a_batch_of_misses_is_one_flight() {
     assert_eq!((counts.flights, counts.queries), (1, 1000));
     assert_eq!(counts.l1_misses, 1000);
     assert_eq!(counts.l0_hits + counts.l1_hits, 2000);
-    // Only what is missing is asked for.
+    // Only missing keys are queried.
     ask(&knowledge, 900..1100);
     let counts = knowledge.snapshot().counts;
     assert_eq!((counts.flights, counts.queries), (2, 1100));
@@ -77,7 +77,7 @@ fn a_batch_has_its_answers_from_all_layers() {
     ] {
         let knowledge = open(&folder);
         let mut sessions = [knowledge.session(), knowledge.session()];
-        // The last batch mixes what is in L0, in L1 and nowhere, and asks for each key twice.
+        // The last batch mixes keys that are in L0, in L1 and in no cache, each of them twice.
         let mixed: Vec<i64> = (0..200).map(|index| index * 73 % 100 + 1).collect();
         for (session, ids) in [
             (0, (1..=60).collect::<Vec<i64>>()),
@@ -99,7 +99,7 @@ fn a_batch_has_its_answers_from_all_layers() {
         let counts = knowledge.snapshot().counts;
         assert_eq!((counts.flights, counts.queries), (3, 100));
         assert_eq!(counts.l0_hits + counts.l1_hits, 2 * 51 + 31 + 2 * 29);
-        // Three keys of one place in L0 are few.
+        // Three keys in the same set of L0 are rare.
         assert!((80..=2 * 51).contains(&counts.l0_hits), "{counts:?}");
     }
 }
@@ -128,7 +128,7 @@ fn the_server_counts_the_same() {
         return;
     };
     postgres.execute(TEN_THOUSAND).unwrap();
-    // A row that was read is a row that the table counts.
+    // The statistics of the table count each row that was read.
     let folder = project(&postgres.url(), "", "[cache]\ncapacity = 5000");
     let knowledge = open(&folder);
     ask(&knowledge, (1..=1000).chain(1..=1000));
@@ -136,7 +136,7 @@ fn the_server_counts_the_same() {
     drop(knowledge);
     let counted = open(&folder);
     let sql = "select idx_scan from pg_stat_user_tables where relname = 't'";
-    // The server publishes what a connection did at its end, or a while later.
+    // The server publishes the statistics of a connection at its end, or a while later.
     let mut reads = Value::Null;
     wait_until("the server has counted", || {
         let row = counted.query_first_with(sql, (), Policy::Bypass).unwrap();
@@ -220,7 +220,7 @@ fn tasks_wait_without_a_thread() {
     postgres.execute(TEN_THOUSAND).unwrap();
     let folder = project(&postgres.url(), "", "");
     let knowledge = Arc::new(open(&folder));
-    // One thread for all of them: a task that held it up would hold up all, and forever.
+    // One thread for all tasks: a task that blocked it would block all, forever.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -247,7 +247,7 @@ fn tasks_wait_without_a_thread() {
     });
     let snapshot = knowledge.snapshot();
     assert_eq!(snapshot.counts.queries, 25 + 50);
-    // Who waits holds no session, so there never were more than one a core.
+    // A waiting query holds no session, so there was never more than one per core.
     let core_count = thread::available_parallelism().unwrap().get();
     assert!(snapshot.session_count <= core_count, "{snapshot:?}");
 }
@@ -268,7 +268,7 @@ fn a_statement_of_another_engine_is_refused_while_there_are_providers() {
     let refusal = "prepared by another engine";
     let error = ask().unwrap_err().to_string();
     assert!(error.contains(refusal), "{error}");
-    // Nor is one of the same number answered in its place.
+    // Nor is a statement with the same number answered instead.
     ours.prepare("select name from t where id < :id").unwrap();
     let error = ask().unwrap_err().to_string();
     assert!(error.contains(refusal), "{error}");
@@ -286,7 +286,7 @@ fn a_sync_query_within_a_runtime_only_blocks() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        // More than a task may do before tokio wants it to give way.
+        // More than tokio's cooperative budget of a task.
         for number in 0..300 {
             let params = params! {"n" => number};
             let row = knowledge.query_first("select :n::int as n", &params);
@@ -322,7 +322,7 @@ fn a_query_that_is_dropped_passes_its_turn_on() {
         assert_eq!(first.unwrap().unwrap()[0], Value::Int(1));
         assert_eq!(second.unwrap().unwrap()[0], Value::Int(1));
     });
-    // The dropped one counts nothing; of the two others, one asked.
+    // The dropped query is not counted; of the other two, one was sent.
     assert_eq!(knowledge.snapshot().counts.queries, 1);
 }
 

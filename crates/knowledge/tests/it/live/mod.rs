@@ -25,13 +25,13 @@ use lookaside_knowledge::Knowledge;
 use lookaside_testing::Server;
 use tempfile::TempDir;
 
-/// Says what is left out and why, past the harness, which shows nothing of a test that passes.
+/// Prints what is skipped and why, bypassing the harness, which hides the output of passing tests.
 pub(crate) fn skip(why: &str) {
     let _ = writeln!(io::stderr(), "SKIP {why}");
 }
 
-/// An empty database on a PostgreSQL 18; one of its own if the test ends the server. In CI there
-/// must be one.
+/// An empty database on a PostgreSQL 18 server; a separate server if the test stops it. In CI it
+/// must be available.
 pub(crate) fn postgres(is_alone: bool) -> Option<Postgres> {
     let version = "18".parse().unwrap();
     if let Err(error) = Binaries::find(version, &()) {
@@ -48,7 +48,7 @@ pub(crate) fn postgres(is_alone: bool) -> Option<Postgres> {
     Some(builder.start().unwrap())
 }
 
-/// A connection to a database of its own, `knowledge`, of a MariaDB or MySQL, and its URL.
+/// A connection to a new database `knowledge` of a MariaDB or MySQL server, and its URL.
 pub(crate) fn mysql_database(server: &Server) -> (mysql_client::blocking::Connection, String) {
     let connect = |database: &str| {
         let config = Config::parse(&server.url(database), &Environment::empty()).unwrap();
@@ -66,7 +66,7 @@ pub(crate) fn mysql_database(server: &Server) -> (mysql_client::blocking::Connec
     (connect(&name), server.url(&name))
 }
 
-/// A project with one provider, `pg` or `my`; `more` stands in its section, `tables` behind it.
+/// A project with one provider, `pg` or `my`; `more` is part of its section, `tables` follows it.
 pub(crate) fn project(url: &str, more: &str, tables: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_project(folder.path(), url, more, tables);
@@ -85,7 +85,7 @@ pub(crate) fn write_project(folder: &Path, url: &str, more: &str, tables: &str) 
     fs::write(folder.join("knowdb.toml"), text).unwrap();
 }
 
-/// A table of the folder itself, `local_t(id, name)`, of one row.
+/// Adds a table to the folder, `local_t(id, name)`, with one row.
 pub(crate) fn add_local_table(folder: &Path) -> &'static str {
     fs::create_dir(folder.join("local_t")).unwrap();
     fs::write(folder.join("local_t/data.csv"), "id,name\n1,here\n").unwrap();
@@ -97,7 +97,7 @@ pub(crate) const TEN_THOUSAND: &str = "create table t as \
     select id, 'n' || id as name from generate_series(1, 10000) as id; \
     alter table t add primary key (id);";
 
-/// Waits for what happens by itself.
+/// Waits until something has happened in the background.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -114,7 +114,7 @@ pub(crate) fn open(folder: &TempDir) -> Knowledge {
     Knowledge::open(folder.path()).unwrap()
 }
 
-/// Keeps everybody else out of a table for as long as the connection is held.
+/// Locks a table against all other connections for as long as the connection is held.
 pub(crate) fn lock_table(postgres: &Postgres, table: &str) -> Connection {
     let config = Config::parse(&postgres.url(), &Environment::empty()).unwrap();
     let Config::Postgres(config) = config else {

@@ -1,4 +1,4 @@
-//! What is different where the server is a MariaDB or a MySQL.
+//! Behaviour that is specific to MariaDB and MySQL servers.
 
 use lookaside_knowledge::{ErrorKind, Policy, Value, params};
 use lookaside_testing::{Brand, Server};
@@ -6,7 +6,7 @@ use lookaside_value::{Answers, Lookup, ParamBatch, Text};
 
 use super::{mysql_database, open, project, wait_until};
 
-/// The servers that there are.
+/// The available servers.
 fn servers() -> Vec<&'static Server> {
     let brands = [Brand::MariaDb, Brand::MySql];
     brands.into_iter().filter_map(Server::shared).collect()
@@ -34,7 +34,7 @@ fn parameters_are_bound_where_they_occur() {
         };
         let rest = |id: &str| [id, ":no", "it's :no", "é?", "6"].map(str::to_owned);
         assert_eq!(ask(Value::Int(2)), rest("2"));
-        // As it comes from a command line or a URL.
+        // As text, as from a command line or a URL.
         assert_eq!(ask(Value::from("2")), rest("2"));
         assert_eq!(ask(Value::Null), rest("1"));
         assert_eq!(ask(Value::Int(4_294_967_295)), rest("4294967295"));
@@ -138,7 +138,7 @@ fn a_server_that_is_killed_and_started_again_answers_again() {
         return;
     };
     let (mut connection, url) = mysql_database(&server);
-    // A server that is killed keeps only what it has written.
+    // A killed server keeps only what it has flushed.
     let flush = "set global innodb_flush_log_at_trx_commit = 1";
     connection.query(flush, &[]).unwrap();
     connection
@@ -159,7 +159,7 @@ fn a_server_that_is_killed_and_started_again_answers_again() {
     };
     assert_eq!(ask(1).unwrap(), Some(Value::Int(1)));
     server.kill();
-    // What was known stands in; what was not cannot be.
+    // Known answers are returned as stale ones; unknown ones are errors.
     assert_eq!(ask(1).unwrap(), Some(Value::Int(1)));
     assert_eq!(knowledge.snapshot().counts.stale_answers, 1);
     let begun = std::time::Instant::now();
@@ -167,7 +167,7 @@ fn a_server_that_is_killed_and_started_again_answers_again() {
         let error = ask(2).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     }
-    // While it is away, nobody waits for long.
+    // While it is unavailable, no query waits for long.
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
     server.start_again();
     let mut answer = None;

@@ -35,7 +35,7 @@ fn answers_are_right_in_whichever_session() {
     let url = pooler.url(postgres.database());
     let folder = project(&url, "pooler = true\npool_size = 4", "");
     let knowledge = open(&folder);
-    // More callers than the pooler has sessions, alone and in flights.
+    // More callers than the pooler has sessions, with single queries and flights.
     thread::scope(|scope| {
         for first in 0..4 {
             let knowledge = &knowledge;
@@ -45,13 +45,14 @@ fn answers_are_right_in_whichever_session() {
             });
         }
     });
-    // A session of the server is another one's the next moment, so nothing may be left in it.
+    // A session of the server is given to other clients at any time, so no statements may be left
+    // in it.
     let left = "select count(*) as n from pg_prepared_statements";
     for _ in 0..4 {
         let rows = knowledge.query_first_with(left, &params! {}, Policy::Bypass);
         assert_eq!(rows.unwrap().unwrap()[0], Value::Int(0));
     }
-    // What a statement that is kept on the server would not survive.
+    // A prepared statement on the server would not survive this.
     postgres
         .execute(
             "alter table t alter name type varchar(20); update t set name = 'new' where id = 1",

@@ -1,4 +1,4 @@
-//! The same questions to SQLite, to PostgreSQL and to MariaDB.
+//! The same queries to SQLite, PostgreSQL and MariaDB.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,8 @@ use lookaside_testing::{Brand, Server};
 
 use super::{mysql_database, postgres, write_project};
 
-/// What both databases mean alike: whole numbers, text and NULL; `order by` where it decides.
+/// Queries that have the same meaning in all databases: whole numbers, text and NULL; `order by`
+/// where the order matters.
 const QUESTIONS: &[&str] = &[
     "select * from {t} where id = :id",
     "select id, name from {t} where id > :id order by id",
@@ -54,7 +55,7 @@ const NAMES: [&str; 10] = [
     "日本",
 ];
 
-/// Asks the folder and the provider, whose table has the same rows.
+/// Queries the folder and the provider, whose table has the same rows.
 fn check(
     url: &str,
     csv: &str,

@@ -1,4 +1,4 @@
-//! What statements may say, and what is said about wrong ones.
+//! Valid statements, and the errors about invalid ones.
 
 use lookaside_knowledge::{ErrorKind, Knowledge, PlanKind, Policy, Value, params};
 use tempfile::TempDir;
@@ -28,7 +28,7 @@ fn values_are_converted_to_what_the_server_declares() {
         .unwrap();
     let folder = project(&postgres.url(), "", "");
     let knowledge = open(&folder);
-    // As it comes from a command line or a URL.
+    // As text, as from a command line or a URL, and as numbers.
     for id in [Value::from("42"), Value::Int(42), Value::from(42.0)] {
         let sql = "select name from t where id = :id";
         let row = knowledge
@@ -104,7 +104,7 @@ fn mistakes_are_said_by_the_server_and_name_the_provider() {
         text.contains("provider `pg` refuses it: relation \"nowhere\" does not exist"),
         "{text}"
     );
-    // Nothing but its name sent it there.
+    // Only its name selected the provider.
     assert!(
         text.ends_with("; `local` does not have it either; there is `local_t`"),
         "{text}"
@@ -133,13 +133,13 @@ fn mistakes_are_said_by_the_server_and_name_the_provider() {
             "{text}"
         );
     }
-    // What is refused is shown as it was given, with advice for where it is.
+    // A refused statement is shown in its original form, with a hint for its database.
     let text = refusal(&knowledge, "delete from pg.t where id = 1");
     assert!(text.contains("`delete from pg.t where id = 1`"), "{text}");
     assert!(text.ends_with("is changed on its own server"), "{text}");
     let text = refusal(&knowledge, "delete from local_t");
     assert!(text.contains("tables change by their data files"), "{text}");
-    // A name that is not a provider's may be a schema's, so the server is asked.
+    // A name that is not that of a provider may be a schema, so the server is queried.
     let text = refusal(&knowledge, "select a from nosuch.t");
     assert!(
         text.ends_with(
@@ -275,7 +275,7 @@ fn sessions_are_set_as_the_configuration_says() {
     let knowledge = open(&folder);
     let sql = "select current_setting('jit'), current_setting('plan_cache_mode'), \
         current_setting('application_name'), pg_sleep(:s::float8) is null";
-    // Several at once, so that more than one connection is asked.
+    // Several at once, so that more than one connection is used.
     std::thread::scope(|scope| {
         for worker in 0..4 {
             let knowledge = &knowledge;
@@ -306,7 +306,7 @@ fn behind_a_pooler_the_server_keeps_no_statement() {
         return;
     };
     postgres.execute(TEN_THOUSAND).unwrap();
-    // One connection, so that the one that counts is the one that asked.
+    // One connection, so that the statement that counts runs on the one that was used.
     for (more, kept) in [
         ("pool_size = 1", true),
         ("pool_size = 1\npooler = true", false),
