@@ -4,9 +4,9 @@
 //! cargo run --release -p lookaside-stream --example format_rate -- [LINES] [ROUNDS] [FORMAT]
 //! ```
 //!
-//! Lines of one chunk are decoded again and again, then encoded as JSON; the base case only cuts the
-//! lines. A round is short against a time slice, so the best round had its core for itself and its time
-//! is CPU time; the median tells how busy the machine was.
+//! Lines of one chunk are decoded repeatedly, then encoded as JSON; the base case only splits the
+//! lines. A round is short compared with a time slice, so the best round was not preempted and its
+//! time is CPU time; the median shows how busy the machine was.
 #![allow(clippy::print_stdout, reason = "a measurement prints")]
 
 use std::fmt::Write as _;
@@ -65,7 +65,8 @@ fn inputs() -> Vec<(&'static str, FormatOptions, Make)> {
 }
 
 fn measure(format: &str, options: &FormatOptions, text: &str, lines: usize, rounds: usize) {
-    /// Times that a batch is decoded in one round, so that a round is long against reading the clock.
+    /// How often a batch is decoded in one round, so that a round is long compared with reading the
+    /// clock.
     const REPEATS: usize = 5;
 
     let input = InputFormat::new(format, options).expect("options of this file");
@@ -132,7 +133,7 @@ fn measure(format: &str, options: &FormatOptions, text: &str, lines: usize, roun
     }
 }
 
-/// Four fields more, as a lookup and a match add them.
+/// Adds four fields, as a lookup and a match do.
 fn enrich(batch: &mut Batch, [asn, org, class, epoch]: [Name; 4]) {
     for record in batch.records_mut() {
         record.push(asn, 64_500_i64);

@@ -4,10 +4,11 @@
 //! cargo run --release -p lookaside-stream --example run_rate -- [LINES] [ROUNDS] [WORKERS] [KIB]
 //! ```
 //!
-//! A file of access-log lines goes to the `null` sink: `raw` to `raw` is the base case and nearly
-//! nothing but the run itself, `access` to `json` is the real work, both with a transform that does
-//! nothing. Beside them stands the same work on one core without a run: one decoder and one encoder
-//! over the file in memory, in blocks of the same size. CPU is user and system time of the process.
+//! A file of access-log lines is written to the `null` sink: `raw` to `raw` is the base case and
+//! measures almost only the run itself, `access` to `json` is the real work, both with a transform
+//! that does nothing. For comparison, the same work is done on one core without a run: one decoder
+//! and one encoder over the file in memory, in blocks of the same size. CPU is user and system time
+//! of the process.
 #![allow(clippy::print_stdout, reason = "a measurement prints")]
 
 use std::fmt::Write as _;
@@ -75,7 +76,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The work of a run without the run, on this thread.
+/// The work of a run, without a run, on this thread.
 fn alone(
     path: &Path,
     input: &InputFormat,

@@ -1,31 +1,32 @@
-//! Compression of output, chunk by chunk, in the workers.
+//! Compression of output, per chunk, in the workers.
 //!
-//! Each chunk becomes a gzip member or a zstd frame of its own. Both formats say that members one
-//! after the other are one file, so all cores compress, and what a stopped run leaves behind is
-//! whole. Chunks are far larger than gzip's 32 KiB window; the cost is about 20 bytes a chunk.
+//! Each chunk becomes a separate gzip member or zstd frame. Both formats define that concatenated
+//! members are one file, so all cores compress, and the output of a stopped run is a valid file.
+//! Chunks are far larger than gzip's 32 KiB window; the cost is about 20 bytes per chunk.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use flate2::write::GzEncoder;
 
-/// zstd's own default: more costs time out of proportion on text such as logs.
+/// zstd's default: for text such as logs, higher levels cost disproportionately more time.
 const ZSTD_LEVEL: i32 = 3;
 
 /// How a sink's bytes are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// Not compressed.
     #[default]
     Plain,
-    /// gzip, a member for each chunk.
+    /// gzip, with a member for each chunk.
     Gzip,
-    /// zstd, a frame for each chunk.
+    /// zstd, with a frame for each chunk.
     Zstd,
 }
 
 impl Compression {
-    /// What the suffix of a file name asks for: `.gz`, `.zst`, or nothing. Capitals do not matter.
+    /// The compression that the suffix of a file name selects: `.gz`, `.zst`, or none;
+    /// case-insensitive.
     pub fn of_path(path: &Path) -> Self {
         let is = |suffix: &str| {
             let found = path.extension();
@@ -40,7 +41,7 @@ impl Compression {
         }
     }
 
-    /// What compresses chunks so, one for each worker.
+    /// A compressor for chunks; each worker has its own.
     pub(crate) fn compressor(self) -> io::Result<Compressor> {
         let codec = match self {
             Self::Plain => Codec::Plain,
@@ -55,7 +56,7 @@ impl Compression {
 /// Compresses chunks; belongs to one worker.
 pub(crate) struct Compressor {
     codec: Codec,
-    /// Empty; its room takes the next compressed chunk.
+    /// An empty buffer, reused for the next compressed chunk.
     spare: Vec<u8>,
 }
 
@@ -66,7 +67,7 @@ enum Codec {
 }
 
 impl Compressor {
-    /// Replaces bytes by their compressed form; no bytes stay no bytes.
+    /// Replaces bytes by their compressed form; empty input stays empty.
     pub(crate) fn compress(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         if !bytes.is_empty() {
             self.compress_member(bytes)?;
@@ -74,7 +75,7 @@ impl Compressor {
         Ok(())
     }
 
-    /// Replaces bytes, even none, by a whole member: an empty file is not a gzip file.
+    /// Replaces bytes, even if empty, by a complete member: an empty file is not a gzip file.
     pub(crate) fn compress_member(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         match &mut self.codec {
             Codec::Plain => return Ok(()),

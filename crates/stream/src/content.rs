@@ -8,13 +8,13 @@ use flate2::bufread::MultiGzDecoder;
 use crate::Progress;
 use crate::compression::Compression;
 
-/// Compressed bytes are read in blocks of this size, as large as a pipe.
+/// The block size for reading compressed bytes, the size of a pipe.
 pub(crate) const COMPRESSED_BLOCK_SIZE: usize = 64 << 10;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// How bytes that begin so are compressed, if they are.
+/// The compression of bytes that begin with `head`, if they are compressed.
 pub(crate) fn compression_of_head(head: &[u8]) -> Option<Compression> {
     if head.starts_with(&GZIP_MAGIC) {
         Some(Compression::Gzip)
@@ -25,9 +25,9 @@ pub(crate) fn compression_of_head(head: &[u8]) -> Option<Compression> {
     }
 }
 
-/// The content of a regular file from where it stands. What its first bytes say counts more than
-/// its name, which says `by_name`: a rotated log may be called anything, and a `.gz` that is none
-/// fails as gzip.
+/// The content of a regular file from its current position. Its first bytes take precedence over
+/// its name, which suggests `by_name`: a rotated log may have any name. A `.gz` file that is not
+/// gzip fails as gzip.
 pub(crate) fn content(
     mut file: File,
     by_name: Compression,

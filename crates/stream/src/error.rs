@@ -1,4 +1,4 @@
-//! What can end a run, and whose fault it is.
+//! Errors that end a run, by who caused them.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use crate::{Rejects, Summary};
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a stream cannot be set up or cannot go on.
+/// Why a stream cannot be set up or cannot continue.
 ///
 /// A line that does not parse is not an error, see [`Rejects`](crate::Rejects).
 pub struct Error(Box<Inner>);
@@ -21,27 +21,27 @@ struct Inner {
     summary: Option<Summary>,
 }
 
-/// Whose fault an [`Error`] is.
+/// What caused an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller asked for something that does not exist or does not fit together.
+    /// The caller requested something that does not exist or is inconsistent.
     Misuse,
-    /// The input as a whole is not what its format says.
+    /// The input as a whole is not valid in its format.
     Input,
-    /// A file, socket or other part of the environment failed.
+    /// A file, a socket or another part of the environment failed.
     Environment,
     /// A worker panicked: a defect of this program or of the transform.
     Defect,
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// Returns what caused the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// What a run did until it failed; `None` when it had not begun.
+    /// The summary of the run until it failed; `None` if it had not begun.
     pub fn summary(&self) -> Option<&Summary> {
         self.0.summary.as_ref()
     }
@@ -60,7 +60,7 @@ impl Error {
         self
     }
 
-    /// The same error, at the end of a run that did so much.
+    /// Adds the summary of the run that the error ended.
     pub(crate) fn after(mut self, summary: Summary) -> Self {
         self.0.summary = Some(summary);
         self
@@ -127,7 +127,7 @@ impl Error {
         )
     }
 
-    /// The same error, its message led by the source that it concerns.
+    /// Prefixes the message with the source that the error concerns.
     pub(crate) fn in_source(mut self, source: &str) -> Self {
         self.0.message = format!("`{source}`: {}", self.0.message);
         self
@@ -175,28 +175,28 @@ impl Error {
             ),
         };
         let opened = Self::new(kind, message);
-        // That there is no such file says nothing of what is not one.
+        // "No such file" is a misleading message for a name that is not a path.
         match error.kind() == io::ErrorKind::NotFound && has_scheme(name) {
             true => opened,
             false => opened.because(error),
         }
     }
 
-    /// A file that has other content than is read here.
+    /// A file whose content is not supported as input.
     pub(crate) fn unsupported_input(name: &str, unsupported: Unsupported) -> Self {
         let (what, instead) = (unsupported.name, unsupported.read_instead(name));
         let message = format!("input `{name}` is {what}, which is not read; {instead}");
         Self::new(ErrorKind::Misuse, message)
     }
 
-    /// A name that promises what is not written here.
+    /// A name whose suffix stands for a format that is not supported as output.
     pub(crate) fn unsupported_output(name: &str, unsupported: Unsupported) -> Self {
         let (what, instead) = (unsupported.name, unsupported.write_instead());
         let message = format!("output `{name}` would be {what}, which is not written; {instead}");
         Self::new(ErrorKind::Misuse, message)
     }
 
-    /// A file that would be called as a target that is spelt otherwise.
+    /// A file name that is probably a misspelled special target.
     pub(crate) fn ambiguous_output(name: &str, meant: &str) -> Self {
         let message = format!(
             "output `{name}` would be a file of that name; write `{meant}` for {}, or `./{name}` for the file",
@@ -293,7 +293,7 @@ impl Error {
             _ => format!("output `{name}` cannot be opened"),
         };
         let opened = Self::new(ErrorKind::Environment, message);
-        // That there is no such file says nothing of what is not one.
+        // "No such file" is a misleading message for a name that is not a path.
         match error.kind() == io::ErrorKind::NotFound && has_scheme(name) {
             true => opened,
             false => opened.because(error),
@@ -360,10 +360,10 @@ impl Error {
     }
 }
 
-/// What [`Source::open`](crate::Source::open) knows.
+/// The inputs that [`Source::open`](crate::Source::open) supports.
 const INPUT_KINDS: &str = "files, `-` for standard input and tcp://ADDRESS:PORT";
 
-/// What [`Sink::open`](crate::Sink::open) knows.
+/// The outputs that [`Sink::open`](crate::Sink::open) supports.
 const OUTPUT_KINDS: &str = "files, `-` for standard output, `null` and tcp://HOST:PORT";
 
 /// Whether a name looks like `udp://…` rather than like a path.
@@ -380,7 +380,7 @@ fn is_http(name: &str) -> bool {
         .any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-/// The nearest known name if one is near, else all of them.
+/// The most similar known name if one is similar enough, otherwise all of them.
 fn suggestion(name: &str, known: &[&str]) -> String {
     let distance = |candidate: &&&str| strsim::damerau_levenshtein(name, candidate);
     match known.iter().min_by_key(distance) {

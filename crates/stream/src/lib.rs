@@ -1,10 +1,10 @@
-//! Event streams: where the bytes come from, how they become records, and where the records go.
+//! Event streams: sources, formats, and sinks.
 //!
-//! A [`Framing`] cuts bytes into whole records, a [`Decoder`] turns a chunk of them into a batch, an
-//! [`Encoder`] turns a batch into text. What does not decode is a [`Reject`]: counted and shown,
-//! never an end of the run.
+//! A [`Framing`] splits bytes into complete records, a [`Decoder`] turns a chunk of them into a
+//! batch, an [`Encoder`] turns a batch into text. A line that cannot be decoded is a [`Reject`]: it
+//! is counted and shown, and does not end the run.
 //!
-//! Nothing in this crate knows a database or a transform language.
+//! This crate does not depend on databases or a transform language.
 //!
 //! ```
 //! use lookaside_stream::{Chunk, FormatOptions, InputFormat, OutputFormat, Rejects};

@@ -1,16 +1,16 @@
-//! Which file an input or an output is, to notice when two of them are one.
+//! The identity of an input or output file, to detect that two of them are the same.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A regular file, however its path is spelled. Pipes and devices have none: reading and writing
-/// one terminal is in order.
+/// A regular file, independent of the spelling of its path. Pipes and devices have none: reading
+/// and writing the same terminal is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Device and inode.
     Existing(u64, u64),
-    /// Where a file will appear, its folder resolved.
+    /// The path of a file that does not exist yet, with its folder resolved.
     Ahead(PathBuf),
 }
 
@@ -20,7 +20,7 @@ impl Place {
         is_file.then(|| Self::Existing(metadata.dev(), metadata.ino()))
     }
 
-    /// The place of a path, whether or not its file is there yet.
+    /// The place of a path, whether or not its file exists yet.
     pub(crate) fn of_path(path: &Path) -> Option<Self> {
         if let Ok(metadata) = fs::metadata(path) {
             return Self::of_metadata(&metadata);

@@ -1,16 +1,17 @@
-//! How far a run is, for whoever looks at it from outside.
+//! The progress of a run, for observers.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Shows how far a run is while it goes on; clones look at the same run.
+/// The progress of a run; clones refer to the same run.
 ///
-/// The run adds to it once a block, not once an event.
+/// The run updates it once per block, not once per event.
 #[derive(Clone, Debug, Default)]
 pub struct Progress(Arc<Inner>);
 
-/// `Relaxed` throughout: the numbers order nothing and need not agree with each other.
+/// `Relaxed` throughout: the numbers do not order other accesses and need not be consistent with
+/// each other.
 #[derive(Debug, Default)]
 struct Inner {
     file_bytes: AtomicU64,
@@ -24,16 +25,16 @@ struct Inner {
     bytes_unread: AtomicU64,
 }
 
-/// Sums of a run until now, each as the [`Summary`](crate::Summary) will have it.
+/// Sums of a run so far, as they will be in the [`Summary`](crate::Summary).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Records that were read, the rejected ones among them.
+    /// Records that were read, including rejected ones.
     pub events_in: u64,
     /// Records that were written.
     pub events_out: u64,
     /// Lines that are not records, and records that could not be written.
     pub rejects: u64,
-    /// What the transform reported: failed lookups.
+    /// Failures that the transform reported, such as failed lookups.
     pub failures: u64,
     /// Bytes of the records read, after decompression.
     pub bytes_in: u64,
@@ -42,7 +43,7 @@ pub struct Figures {
     /// How often the followed file was truncated, replaced or missing, or rotated files were removed
     /// unread.
     pub truncations: u64,
-    /// Bytes that were cut off before they were read.
+    /// Bytes that were truncated before they were read.
     pub bytes_unread: u64,
 }
 
@@ -56,18 +57,18 @@ pub(crate) struct Counts {
 }
 
 impl Progress {
-    /// Nothing yet.
+    /// Creates a progress of zero.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes that were read of the source's files, before decompression: what to compare with
+    /// Bytes read from the source's files, before decompression, to be compared with
     /// [`Source::size`](crate::Source::size).
     pub fn file_bytes(&self) -> u64 {
         self.0.file_bytes.load(Ordering::Relaxed)
     }
 
-    /// The sums until now.
+    /// The sums so far.
     pub fn figures(&self) -> Figures {
         let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
         Figures {
@@ -82,8 +83,8 @@ impl Progress {
         }
     }
 
-    /// Counts that a followed file was cut back or gone, with so many bytes that are known to be there
-    /// and were never read.
+    /// Counts that a followed file was truncated or is missing, with the number of bytes that are
+    /// known to have existed and were never read.
     pub(crate) fn add_truncation(&self, bytes_unread: u64) {
         self.0.truncations.fetch_add(1, Ordering::Relaxed);
         self.0

@@ -3,29 +3,29 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// How many rejects are kept to be shown; the others are only counted.
+/// The number of rejects that are kept to be shown; the others are only counted.
 const SHOWN_MAX: usize = 5;
 
 /// How many bytes of a rejected line are shown.
 const EXCERPT_SIZE_MAX: usize = 120;
 
-/// How many bytes of a line beyond the limit are kept with the rejected lines.
+/// The number of bytes that are kept of a line beyond the size limit.
 pub(crate) const LONG_LINE_KEPT_SIZE: usize = 1024;
 
 /// One rejected line or record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
-    /// Where the line came from; empty until [`Rejects::append`] says it.
+    /// The source of the line; empty until [`Rejects::append`] sets it.
     pub source: Arc<str>,
     /// The line, counted from 1 in its source; of a record of several lines, the first.
     pub line: u64,
     /// Why, as one lower-case phrase.
     pub reason: Cow<'static, str>,
-    /// The beginning of the line, wrong UTF-8 replaced.
+    /// The beginning of the line, with invalid UTF-8 replaced.
     pub excerpt: String,
 }
 
-/// Counts rejects, keeps the first five to be shown, and all of their bytes if asked to.
+/// Counts rejects, keeps the first five to be shown, and optionally the bytes of all of them.
 ///
 /// A worker fills one for each chunk; the run appends them in the order of the input.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ impl Rejects {
         Self::default()
     }
 
-    /// Keeps also the bytes of every rejected line, each ended by a newline.
+    /// Also keeps the bytes of every rejected line, each ended by a newline.
     pub fn with_raw() -> Self {
         Self {
             raw: Some(Vec::new()),
@@ -66,15 +66,16 @@ impl Rejects {
         }
     }
 
-    /// Adds a line that is longer than `size_max` bytes, given from its beginning, whole or not.
+    /// Adds a line that is longer than `size_max` bytes; `bytes` is the line or its beginning.
     ///
-    /// Only its first 1,024 bytes are kept, so it does not matter who noticed and when.
+    /// Only its first 1,024 bytes are kept, so the result does not depend on where the length was
+    /// noticed.
     pub fn push_too_long(&mut self, line: u64, size_max: usize, bytes: &[u8]) {
         let bytes = &bytes[..bytes.len().min(LONG_LINE_KEPT_SIZE)];
         self.push(line, format!("longer than {size_max} bytes"), bytes);
     }
 
-    /// Moves the rejects of `later` behind these, all from `source`, and leaves `later` empty.
+    /// Appends the rejects of `later`, all from `source`, and leaves `later` empty.
     ///
     /// Raw bytes are moved if both sides keep them.
     pub fn append(&mut self, later: &mut Self, source: &Arc<str>) {
@@ -93,12 +94,12 @@ impl Rejects {
         }
     }
 
-    /// How many there were.
+    /// The number of rejects.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The first of them, at most five.
+    /// The first rejects, at most five.
     pub fn first(&self) -> &[Reject] {
         &self.first
     }
@@ -108,7 +109,7 @@ impl Rejects {
         self.raw.as_deref().unwrap_or_default()
     }
 
-    /// Forgets the kept bytes, once they are written, and nothing else.
+    /// Removes only the kept bytes, after they were written.
     pub fn clear_raw(&mut self) {
         if let Some(raw) = &mut self.raw {
             raw.clear();

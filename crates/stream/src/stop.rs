@@ -1,4 +1,4 @@
-//! Asking a run to end, and waking whoever sleeps in a read to hear it.
+//! A flag that stops a run, and wakes threads that sleep in a read.
 
 use std::fmt;
 use std::io::{self, PipeReader, PipeWriter, Write};
@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Asks a run to end after the batches that it has in hand; clones ask the same run.
+/// Stops a run after its current batches; clones are handles to the same flag.
 ///
 /// A read that waits for input sleeps in `poll`, where a plain flag would not be seen. So the flag
-/// comes with a pipe: raising it writes one byte that nobody ever takes out, and from then on every
-/// `poll` that includes [`Self::wake_fd`] returns at once.
+/// includes a pipe: raising it writes one byte that is never read, and from then on every `poll`
+/// that includes [`Self::wake_fd`] returns at once.
 ///
 /// ```
 /// let stop = lookaside_stream::StopFlag::new()?;
@@ -44,10 +44,11 @@ impl StopFlag {
 
     /// Raises the flag, for good; raising it again does nothing.
     pub fn raise(&self) {
-        // Release pairs with the acquire in `is_raised`: who sees the flag sees what led to it.
+        // Release pairs with the acquire in `is_raised`: a thread that sees the flag sees
+        // everything before it.
         if !self.0.raised.swap(true, Ordering::Release) {
-            // One byte into an empty pipe whose other end this flag holds open: it cannot block,
-            // and an error would only mean that a sleeping read wakes with its next input.
+            // One byte fits in an empty pipe whose other end this flag keeps open, so the write
+            // cannot block; after an error, a sleeping read would only wake with its next input.
             let _ = (&self.0.wake_writer).write(&[1]);
         }
     }

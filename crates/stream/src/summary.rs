@@ -1,4 +1,4 @@
-//! What a run did.
+//! Summaries of runs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,28 +7,29 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Rejects;
 
-/// What a run did, from its first byte to its end.
+/// The summary of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Records that were read, the rejected ones among them.
+    /// Records that were read, including rejected ones.
     pub events_in: u64,
     /// Records that were written.
     pub events_out: u64,
     /// Lines that are not records, and records that could not be written.
     pub rejects: Rejects,
-    /// What the transform reported: failed lookups.
+    /// Failures that the transform reported, such as failed lookups.
     pub failures: Rejects,
-    /// Bytes of the lines read, the rejected ones among them, after decompression; without lines that
-    /// were longer than a line may be.
+    /// Bytes of the lines read, including rejected ones, after decompression; without lines that
+    /// exceeded the size limit.
     pub bytes_in: u64,
     /// Bytes of the records written, before compression; without those of rejected lines.
     pub bytes_out: u64,
-    /// Connections of the sinks that were lost and opened again, and what that led to.
+    /// Connections of the sinks that were lost and reopened, and the consequences.
     pub reconnects: Reconnects,
     /// How often the followed file was truncated, replaced or missing, or rotated files were removed
     /// unread.
     pub truncations: u64,
-    /// Bytes that a followed file was seen to have, and that were cut off before they were read.
+    /// Bytes that a followed file is known to have had, and that were truncated before they were
+    /// read.
     pub bytes_unread: u64,
     /// Wall-clock time.
     pub elapsed: Duration,
@@ -36,7 +37,7 @@ pub struct Summary {
     pub cpu: Duration,
     /// Why the run ended.
     pub end: End,
-    /// Files of a stopped run that hold what it wrote, in place of those that did not appear.
+    /// Files with the partial output of a stopped run, in place of those that did not appear.
     pub parts: Vec<PathBuf>,
 }
 
@@ -46,33 +47,33 @@ pub enum End {
     /// The source was read to its end.
     #[default]
     Whole,
-    /// So many events were read as were asked for.
+    /// The event limit was reached.
     Limit,
-    /// It was asked to stop; an output file that was to appear when whole did not appear, and what
-    /// was written of it is in [`Summary::parts`].
+    /// It was stopped; an output file that appears when complete did not appear, and its partial
+    /// content is in [`Summary::parts`].
     Stopped,
-    /// It failed; the error with this summary says how.
+    /// It failed; the error with this summary has the reason.
     Failed,
-    /// The reader of standard output went away.
+    /// The reader of standard output is gone.
     BrokenPipe,
 }
 
-/// What the losses of a sink's connections led to.
+/// The consequences of lost connections of a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reconnects {
-    /// How often a connection was opened again.
+    /// How often a connection was reopened.
     pub count: u64,
-    /// Whole lines that were sent again, of which the peer may have had some or all.
+    /// Complete lines that were sent again, of which the peer may have received some or all before.
     pub replayed_lines: u64,
-    /// Their bytes.
+    /// The size of these lines in bytes.
     pub replayed_bytes: u64,
-    /// Bytes that were sent and not sent again, and may not have arrived: at most so many. Those
-    /// that the buffers of both ends cannot have held are not among them.
+    /// The maximal number of bytes that were not sent again and may have been lost. Bytes that the
+    /// buffers of both ends cannot have held are not counted.
     pub lost_bytes_max: u64,
 }
 
 impl Reconnects {
-    /// Adds those of another sink.
+    /// Adds the numbers of another sink.
     pub(crate) fn add(&mut self, other: Self) {
         self.count += other.count;
         self.replayed_lines += other.replayed_lines;

@@ -1,7 +1,7 @@
-//! What is not read or written here though its name or its content says so, and the way around it.
+//! Detects formats that are not supported, by name or content, and gives hints for alternatives.
 //!
-//! Without this, `-o events.parquet` would be a file of JSON under that name, and a `.bz2` a file of
-//! rejects. Names decide for outputs, the first bytes for inputs.
+//! Without this, `-o events.parquet` would write JSON under that name, and all of a `.bz2` file
+//! would be rejects. Names decide for outputs, the first bytes for inputs.
 
 use std::fs::File;
 use std::io::Seek;
@@ -10,17 +10,17 @@ use std::path::Path;
 
 use crate::compression::Compression;
 
-/// Something that others read or write.
+/// An unsupported format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unsupported {
-    /// What people call it.
+    /// Its common name.
     pub(crate) name: &'static str,
     kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Packed by a program that also unpacks to standard output when it is called so.
+    /// Compressed; the command decompresses it to standard output.
     Packed(&'static str),
     /// Text in another encoding, of this name for `iconv`.
     Encoded(&'static str),
@@ -28,7 +28,7 @@ enum Kind {
     Format,
 }
 
-/// By the end of a name.
+/// Formats by suffix.
 const BY_SUFFIX: &[(&str, Unsupported)] = &[
     ("bz2", packed("bzip2", "bzip2 -dc")),
     ("xz", packed("xz", "xz -dc")),
@@ -79,30 +79,31 @@ const fn encoded(name: &'static str, encoding: &'static str) -> Unsupported {
     Unsupported { name, kind }
 }
 
-/// How many first bytes tell them apart: two lines of a PDF.
+/// The number of first bytes that identify a format: two lines of a PDF.
 const HEAD_SIZE: usize = 64;
 
-/// The end of a file of Parquet, which is its name, or of ORC, whose name has one byte behind it.
+/// The size of the end of a Parquet file, which is its magic, or of an ORC file, whose magic is
+/// followed by one byte.
 const TAIL_SIZE: u64 = 4;
 
-/// What an output of that name would have to be.
+/// The unsupported format that the name of an output stands for, if any.
 pub(crate) fn of_name(path: &Path) -> Option<Unsupported> {
     let suffix = path.extension()?.to_str()?.to_ascii_lowercase();
     if Compression::of_path(path) != Compression::Plain {
-        // Packed as we do it, but what is inside?
+        // A supported compression; check the name of the content.
         return of_name(path.file_stem()?.as_ref());
     }
     let found = BY_SUFFIX.iter().find(|(known, _)| *known == suffix);
     found.map(|(_, unsupported)| *unsupported)
 }
 
-/// What a file is by its first bytes, or by its name where these say nothing. One that cannot be read
-/// says so when it is its turn.
+/// The unsupported format of a file, by its first bytes, or by its name if these are inconclusive.
+/// A file that cannot be read fails later, when it is read.
 pub(crate) fn of_file(path: &Path, file: &File) -> Option<Unsupported> {
-    // The letters that begin a file of ORC begin lines of text as well.
+    // The magic of ORC is also a valid beginning of a line of text.
     const WITHOUT_MAGIC: [&str; 6] = ["tar", "lzma", "Brotli", "ORC", "MaxMind DB", "PDF"];
     let mut head = [0; HEAD_SIZE];
-    // Of standard input, another process may have read the beginning.
+    // For standard input, another process may have read the beginning.
     let position = (&mut &*file).stream_position().ok()?;
     let size = file.read_at(&mut head, position).ok()?;
     let head = &head[..size];
@@ -110,7 +111,7 @@ pub(crate) fn of_file(path: &Path, file: &File) -> Option<Unsupported> {
     found.or_else(|| of_name(path).filter(|it| WITHOUT_MAGIC.contains(&it.name)))
 }
 
-/// Formats whose files begin with letters and also end with them, as text seldom does.
+/// Formats whose files begin and end with the same letters, which is rare for text.
 fn of_tail(head: &[u8], file: &File) -> Option<Unsupported> {
     let size = file.metadata().ok()?.len();
     let mut tail = [0; TAIL_SIZE as usize];
@@ -118,7 +119,7 @@ fn of_tail(head: &[u8], file: &File) -> Option<Unsupported> {
     file.read_exact_at(&mut tail, start).ok()?;
     match (head, tail) {
         ([b'P', b'A', b'R', b'1', ..], [b'P', b'A', b'R', b'1']) => Some(by_suffix("parquet")),
-        // The last byte is the size of what is before the name.
+        // The last byte is the size of the part before the magic.
         ([b'O', b'R', b'C', ..], [b'O', b'R', b'C', size]) if !matches!(size, b'\n' | b'\r') => {
             Some(by_suffix("orc"))
         }
@@ -126,13 +127,14 @@ fn of_tail(head: &[u8], file: &File) -> Option<Unsupported> {
     }
 }
 
-/// One of those that are there.
+/// The format with this suffix, which must be in the table.
 fn by_suffix(suffix: &str) -> Unsupported {
     let found = BY_SUFFIX.iter().find(|(known, _)| *known == suffix);
     found.expect("it is in the list").1
 }
 
-/// What begins so. All of these begin with bytes that no line of text does, or with more than a word.
+/// The format of content that begins with `head`, if it is unsupported. All of these begin with
+/// bytes that no line of text begins with, or with more than a word.
 pub(crate) fn of_head(head: &[u8]) -> Option<Unsupported> {
     Some(match head {
         [b'B', b'Z', b'h', _, b'1', b'A', b'Y', b'&', b'S', b'Y', ..] => by_suffix("bz2"),
@@ -187,7 +189,7 @@ fn is_pdf(head: &[u8]) -> bool {
 }
 
 impl Unsupported {
-    /// How events in such a file are read all the same.
+    /// A hint how to read events from such a file.
     pub(crate) fn read_instead(self, name: &str) -> String {
         let name = match name {
             "standard input" => "FILE",
@@ -204,7 +206,7 @@ impl Unsupported {
         }
     }
 
-    /// How events get into such a file all the same.
+    /// A hint how to write events to such a file.
     pub(crate) fn write_instead(self) -> &'static str {
         match self.kind {
             Kind::Packed(_) => {
@@ -229,7 +231,7 @@ mod tests {
             ("out.tar.gz", Some("tar")),
             ("out.json.gz", None),
             ("out.csv.zst", None),
-            // A format that is named may write them, such as `csv` with tabs.
+            // A format option can produce them, such as `csv` with tabs.
             ("out.tsv", None),
             ("out.yml", None),
             ("out.db", Some("SQLite")),

@@ -1,4 +1,4 @@
-//! Waiting for input in a way that a stop can interrupt.
+//! Waits for input that a stop can interrupt.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,7 +8,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::StopFlag;
 
-/// What ends a wait early: the caller's stop, and the run's own end (a failed sink, a panic).
+/// The flags that end a wait early: the caller's stop, and the run's own end (a failed sink, a
+/// panic).
 #[derive(Clone, Debug)]
 pub(crate) struct Wake {
     pub(crate) stop: StopFlag,
@@ -18,7 +19,7 @@ pub(crate) struct Wake {
 /// How long a read may wait for its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// As long as it takes.
+    /// Without a limit.
     Forever,
     /// No longer than this.
     AtMost(Duration),
@@ -37,7 +38,7 @@ impl Wake {
         self.stop.is_raised() || self.abort.is_raised()
     }
 
-    /// Waits until `fd` can be read, or, without one, only for the time.
+    /// Waits until `fd` can be read, or, without one, until the time has passed.
     pub(crate) fn wait(&self, fd: Option<BorrowedFd<'_>>, wait: Wait) -> io::Result<Waited> {
         let mut ready = Vec::new();
         self.wait_any(fd.as_slice(), wait, &mut ready)
@@ -66,7 +67,8 @@ impl Wake {
         loop {
             match poll(&mut polled, timeout.as_ref()) {
                 Ok(_) => break,
-                // A signal; if it was meant for this run, its flag is up and ends the next poll.
+                // Interrupted by a signal; if it stops this run, the flag is raised and ends the
+                // next poll.
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -74,7 +76,7 @@ impl Wake {
         if self.is_raised() {
             return Ok(Waited::Stopped);
         }
-        // Not only `IN`: a closed or broken descriptor is told by the read that follows.
+        // Not only `IN`: a closed or broken descriptor is reported by the following read.
         let answered = |polled: &&PollFd<'_>| !polled.revents().is_empty();
         let events = polled[..fds.len()].iter().enumerate();
         ready.extend(

@@ -32,7 +32,7 @@ pub(crate) fn intern(names: &mut NameTable) {
     }
 }
 
-/// Reads a line; a `-` leaves its field out, the second word (identd's) is dropped.
+/// Parses a line; a field with `-` is left out, and the second word (of identd) is dropped.
 pub(crate) struct AccessLine {
     fields: [Name; FIELDS.len()],
 }
@@ -88,17 +88,18 @@ impl ParseLine for AccessLine {
 /// The size of `10/Oct/2000:13:55:36 -0700`.
 const USUAL_SIZE: usize = 26;
 
-/// What follows the time and begins the request.
+/// The characters between the time and the request.
 const CLOSE: &[u8] = b"] \"";
 
-/// The bracket that opens the time, where it is not the first one or the time not the usual one.
+/// The position of the bracket that opens the time, if it is not the first one or the time has an
+/// unusual form.
 #[cold]
 fn last_open(rest: &[u8]) -> Option<usize> {
     let close = memmem::find(rest, CLOSE)?;
     memrchr(b'[', &rest[..close])
 }
 
-/// A time in the usual form, or in any other that a server can be told to write.
+/// Parses a time in the usual form, or in another one that servers can be configured to write.
 #[inline]
 fn parse_time(text: &str) -> Result<Time, TimeError> {
     const DIGITS: [usize; 16] = [0, 1, 7, 8, 9, 10, 12, 13, 15, 16, 18, 19, 22, 23, 24, 25];
@@ -110,7 +111,7 @@ fn parse_time(text: &str) -> Result<Time, TimeError> {
     }
 }
 
-/// Reads the parts of a line from left to right; each part takes the blank behind it along.
+/// Reads the parts of a line from left to right; each part includes the blank after it.
 struct Cursor<'a> {
     line: &'a str,
     at: usize,
@@ -139,10 +140,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The user, and the blank before the time's bracket.
+    /// The user, up to the blank before the bracket of the time.
     ///
-    /// Whoever logs in chooses the name, blanks and brackets included, but servers escape quotes: so
-    /// the first `] "` closes the time, and no name can pretend to be one.
+    /// A client chooses the user name, which may contain blanks and brackets, but servers escape
+    /// quotes: so the first `] "` closes the time, and a name cannot imitate it.
     #[inline]
     fn until_bracket(&mut self) -> Result<&'a str, Reason> {
         let rest = &self.line.as_bytes()[self.at..];
@@ -182,7 +183,7 @@ impl<'a> Cursor<'a> {
         Ok(time)
     }
 
-    /// Text in double quotes; a backslash keeps the byte behind it from ending the text.
+    /// Text in double quotes; a byte after a backslash does not end the text.
     #[inline]
     fn quoted(&mut self, what: &'static str) -> Result<&'a str, Reason> {
         let bytes = self.line.as_bytes();
@@ -222,7 +223,7 @@ impl<'a> Cursor<'a> {
         text
     }
 
-    /// Takes the blank that parts two fields, or stays at the end of the line.
+    /// Skips the blank between two fields, unless at the end of the line.
     #[inline]
     fn blank(&mut self, after: &'static str) -> Result<(), Reason> {
         match self.line.as_bytes().get(self.at) {
@@ -267,7 +268,7 @@ fn push_number(
     }
 }
 
-/// Eighteen digits and fewer cannot overflow, and no status or size has more.
+/// Up to eighteen digits cannot overflow, and no status or size has more.
 #[inline]
 fn number(digits: &[u8]) -> Option<i64> {
     if digits.is_empty() || digits.len() > 18 {
@@ -279,7 +280,7 @@ fn number(digits: &[u8]) -> Option<i64> {
     })
 }
 
-/// An address where the server logged one; a host name stays text.
+/// The host: an address if the server logged one; a host name stays text.
 #[inline]
 fn host_value(host: &str) -> Value {
     match lookaside_value::parse_ipv4(host.as_bytes()) {
@@ -295,7 +296,7 @@ fn other_host(host: &str) -> Value {
     }
 }
 
-/// Decodes `data` as access-log lines: whatever it is, it must not panic.
+/// Decodes `data` as access-log lines; must not panic for any input.
 #[doc(hidden)]
 pub fn fuzz_access(data: &[u8]) {
     super::fuzz("access", &[], data);

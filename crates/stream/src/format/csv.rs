@@ -1,4 +1,4 @@
-//! `csv` in: fields parted by a delimiter, quoted as RFC 4180 says.
+//! `csv` input: fields separated by a delimiter, quoted as in RFC 4180.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use super::lines::{BYTE_ORDER_MARK, Reason, text, without_mark};
 use super::{Chunk, Decoder, Header};
 use crate::{Error, Rejects, Result};
 
-/// How a csv input is written.
+/// The options of a CSV input.
 #[derive(Clone, Debug)]
 pub(crate) struct Csv {
     pub(crate) delimiter: u8,
     /// Whether the first record of each source names the columns (or is skipped, if `columns` do).
     pub(crate) has_header: bool,
-    /// The names of the columns, where they are not taken from the header.
+    /// The names of the columns, if they are not taken from the header.
     pub(crate) columns: Option<Header>,
 }
 
@@ -56,7 +56,8 @@ impl Csv {
 }
 
 impl Csv {
-    /// The likely delimiter, if the header has one column: its display form and its option value.
+    /// The likely delimiter, if the header is a single column: its display form and its option
+    /// value.
     pub(crate) fn likely_delimiter(
         &self,
         record: &[u8],
@@ -78,11 +79,11 @@ impl Csv {
     }
 }
 
-/// Decodes records, all of them as wide as the header.
+/// Decodes records, which must all have as many fields as the header.
 pub(crate) struct CsvDecoder {
     pub(crate) csv: Arc<Csv>,
     pub(crate) line_size_max: usize,
-    /// The columns' names, resolved anew for each batch.
+    /// The columns' names, resolved for each batch.
     pub(crate) columns: Vec<Name>,
 }
 
@@ -178,7 +179,7 @@ fn without_line_end(text: &str) -> &str {
 
 /// The fields of one record.
 struct Fields<'a> {
-    /// What follows the last delimiter; `None` after the last field.
+    /// The rest after the last delimiter; `None` after the last field.
     rest: Option<&'a str>,
     delimiter: u8,
 }
@@ -220,7 +221,7 @@ impl<'a> Fields<'a> {
             return Err("a quoted field has no closing quote".into());
         };
         let text = &rest[1..end];
-        // What stands between the closing quote and the delimiter belongs to the field.
+        // Text between the closing quote and the delimiter belongs to the field.
         let tail = self.plain(&rest[end + 1..]);
         Ok(match (memchr(b'"', text.as_bytes()), tail) {
             (None, "") => Text::from(text),
@@ -230,7 +231,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Decodes `data` as csv with two columns: whatever it is, it must not panic.
+/// Decodes `data` as CSV with two columns; must not panic for any input.
 #[doc(hidden)]
 pub fn fuzz_csv(data: &[u8]) {
     super::fuzz("csv", &[("columns", "a,b")], data);

@@ -1,4 +1,4 @@
-//! `csv` out: the same columns in every record.
+//! `csv` output: the same columns in every record.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,29 +8,29 @@ use super::json_out::write_record;
 use super::{Encoder, FormatOptions, InputFormat};
 use crate::{Error, Rejects, Result};
 
-/// How a csv output is written, shared by all its encoders.
+/// The options of a CSV output, shared by all its encoders.
 #[derive(Debug)]
 pub(crate) struct CsvOut {
     pub(crate) delimiter: u8,
     pub(crate) has_header: bool,
     pub(crate) extra: Extra,
-    /// Named by the option, or by the first record.
+    /// Set by the option, or by the first record.
     pub(crate) columns: OnceLock<Box<[Text]>>,
-    /// What a message writes before an option.
+    /// The prefix of an option in messages.
     pub(crate) advice: &'static str,
 }
 
-/// What becomes of a record with a field that has no column.
+/// How a record with a field without a column is handled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Extra {
-    /// It is a reject: nothing disappears in silence.
+    /// The record is rejected, so that no data is lost silently.
     Reject,
     /// The field is left out.
     Ignore,
 }
 
 impl CsvOut {
-    /// The header if it is wanted and the columns are known.
+    /// The header, if it is enabled and the columns are known.
     pub(crate) fn prologue(&self) -> String {
         let mut out = String::new();
         if let (true, Some(columns)) = (self.has_header, self.columns.get()) {
@@ -39,7 +39,7 @@ impl CsvOut {
         out
     }
 
-    /// The same behind what an output already holds, which begins with `bytes`.
+    /// The options for appending to an output that begins with `bytes`.
     pub(crate) fn continuing(&self, bytes: &[u8], output: &str) -> Result<Self> {
         let columns = self.columns.clone();
         if self.has_header
@@ -60,7 +60,7 @@ impl CsvOut {
         })
     }
 
-    /// The columns that the first record of `bytes` names.
+    /// The columns in the first record of `bytes`.
     fn header_of(&self, bytes: &[u8], output: &str) -> Result<Option<Box<[Text]>>> {
         let delimiter = char::from(self.delimiter).to_string();
         let options = FormatOptions::new().set("delimiter", delimiter);
@@ -84,12 +84,12 @@ impl CsvOut {
     }
 }
 
-/// Writes each field below its column, null and missing ones empty, objects and arrays as JSON.
+/// Writes each field in its column, null and missing fields empty, objects and arrays as JSON.
 pub(crate) struct CsvEncoder {
     csv: Arc<CsvOut>,
-    /// The columns' names in the batch at hand; `None` where the batch has no such field at all.
+    /// The columns' names in the current batch; `None` if the batch has no such field at all.
     names: Vec<Option<Name>>,
-    /// The place of a value whose text must be looked at before it is written.
+    /// A buffer for a value whose text must be checked before it is written.
     value: String,
 }
 
@@ -132,7 +132,7 @@ impl CsvEncoder {
     fn extra(&self, record: &Record) -> Option<Name> {
         let mut fields = record.visible().map(|field| field.name).enumerate();
         let extra = fields.find(|&(index, name)| {
-            // In the usual record the fields stand in the order of the columns.
+            // In most records the fields are in the order of the columns.
             let usual = self.names.get(index) == Some(&Some(name));
             !usual && !self.names.contains(&Some(name))
         });
@@ -184,7 +184,7 @@ impl Encoder for CsvEncoder {
                 }
             }
             if out.len() == start {
-                // An empty line would be no record: readers skip it.
+                // An empty line would be skipped by readers.
                 out.push_str("\"\"");
             }
             out.push('\n');
@@ -194,7 +194,7 @@ impl Encoder for CsvEncoder {
 
 /// Quotes text that holds a delimiter, a quote or a line end.
 fn write_text(text: &str, delimiter: u8, out: &mut String) {
-    // Without an early end the loop looks at many bytes at once.
+    // Without an early exit the loop is vectorised.
     let breaks = text.bytes().fold(false, |breaks, byte| {
         breaks | (byte == delimiter) | (byte == b'"') | (byte == b'\n') | (byte == b'\r')
     });

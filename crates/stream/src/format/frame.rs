@@ -24,16 +24,16 @@ impl Framing for Newline {
     }
 }
 
-/// A newline ends a record unless it stands in double quotes.
+/// A newline ends a record unless it is in double quotes.
 ///
-/// A quote opens only where a field begins, a byte order mark before it or not; anywhere else it
+/// A quote opens only at the beginning of a field, also after a byte order mark; anywhere else it
 /// is text.
 pub(crate) struct Quoted {
     pub(crate) delimiter: u8,
 }
 
 impl Quoted {
-    /// The length of the first record with its newline, if both are there.
+    /// The length of the first record with its newline, if it is complete.
     #[inline]
     pub(crate) fn record_size(&self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
@@ -53,7 +53,8 @@ impl Quoted {
     }
 }
 
-/// Where the quote is that closes text beginning at `from`; two quotes stand for one in the text.
+/// The position of the quote that closes text beginning at `from`; a doubled quote is one in the
+/// text.
 #[inline]
 pub(crate) fn quoted_end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;

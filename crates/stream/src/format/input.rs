@@ -20,8 +20,8 @@ use super::syslog::{self, SyslogLine, YearSource};
 use super::{Decoder, FormatOptions, Framing, Header};
 use crate::{Error, Result};
 
-/// Lines longer than this are rejected unless the option `line_size_max` says otherwise: far above
-/// any event, far below the memory of a small machine.
+/// The default of the option `line_size_max`, above which lines are rejected: far above any event,
+/// far below the memory of a small machine.
 const LINE_SIZE_MAX: usize = 16 << 20;
 
 const LINE_SIZE_OPTION: &str = "line_size_max";
@@ -33,12 +33,12 @@ const LINE_SIZE_OPTION: &str = "line_size_max";
 pub struct InputFormat {
     kind: Kind,
     line_size_max: usize,
-    /// What a message writes before an option that it advises.
+    /// The prefix of an option in hints of messages.
     advice_prefix: &'static str,
     warning_hook: Option<WarningHook>,
 }
 
-/// Called at most once, also across clones, with a likely mistake in the options.
+/// A callback for a likely mistake in the options; called at most once, also across clones.
 #[derive(Clone)]
 struct WarningHook {
     callback: Arc<dyn Fn(&str) + Send + Sync>,
@@ -69,10 +69,10 @@ impl InputFormat {
     /// The names of the formats.
     pub const NAMES: [&'static str; 7] = ["json", "csv", "kv", "access", "syslog", "regex", "raw"];
 
-    /// The format of that name.
+    /// Creates the format with this name.
     ///
     /// # Errors
-    /// When there is no such format, or an option is unknown to it or does not hold what it should.
+    /// When there is no such format, or an option is unknown to it or has an invalid value.
     pub fn new(name: &str, options: &FormatOptions) -> Result<Self> {
         let Some(format) = Self::NAMES.into_iter().find(|&known| known == name) else {
             return Err(Error::unknown_format("input", name, &Self::NAMES));
@@ -108,8 +108,8 @@ impl InputFormat {
         })
     }
 
-    /// Called at most once, also across clones, with a likely mistake in the options: a csv header of
-    /// one column with another delimiter in it, for example.
+    /// Sets a callback for a likely mistake in the options, for example a CSV header of one column
+    /// that contains another delimiter. It is called at most once, also across clones.
     #[must_use]
     pub fn on_warning(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.warning_hook = Some(WarningHook {
@@ -132,12 +132,13 @@ impl InputFormat {
         }
     }
 
-    /// A record longer than this is a reject; whoever fills buffers skips it without holding it.
+    /// The maximal size of a record; a longer one is rejected, and should be skipped without
+    /// buffering it.
     pub fn line_size_max(&self) -> usize {
         self.line_size_max
     }
 
-    /// Whether each source begins with a record that [`Self::header`] wants to see.
+    /// Whether each source begins with a record that must be passed to [`Self::header`].
     pub fn has_header(&self) -> bool {
         matches!(&self.kind, Kind::Csv(csv) if csv.has_header)
     }
@@ -152,7 +153,7 @@ impl InputFormat {
                 let header = csv.header(record)?;
                 if let Some(hook) = &self.warning_hook
                     && let Some((shown, word)) = csv.likely_delimiter(record, &header)
-                    // Relaxed: it decides which of the sources is warned of, and nothing else.
+                    // Relaxed: it only decides for which source the callback is called.
                     && !hook.was_called.swap(true, Ordering::Relaxed)
                 {
                     let prefix = self.advice_prefix;
@@ -185,7 +186,7 @@ impl InputFormat {
         }
     }
 
-    /// How records are cut.
+    /// The framing of records.
     pub fn framing(&self) -> Box<dyn Framing> {
         match &self.kind {
             Kind::Csv(csv) => Box::new(Quoted {
@@ -195,8 +196,8 @@ impl InputFormat {
         }
     }
 
-    /// A decoder for one worker. `names` has seen [`Self::intern`] and is the table that the
-    /// worker's batches start from.
+    /// A decoder for one worker. `names` must have been passed to [`Self::intern`], and is the
+    /// table that the worker's batches start from.
     pub fn decoder(&self, names: &NameTable) -> Box<dyn Decoder> {
         let name = |text: &str| names.name(text).expect("the format's names are interned");
         match &self.kind {

@@ -1,4 +1,4 @@
-//! `json`: one object a line.
+//! `json`: one object per line.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,15 +10,15 @@ use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use super::lines::{ParseLine, Reason};
 use super::seen::Seen;
 
-/// Objects and arrays inside of each other beyond this are a reject: no event needs them, and
-/// freeing them recurses.
+/// The maximal nesting of objects and arrays; a deeper line is rejected: no event needs it, and
+/// freeing it recurses.
 const DEPTH_MAX: u32 = 64;
 
-/// Reads an object straight into a record: the parser calls back for each part, and no tree of
-/// values stands in between.
+/// Parses an object directly into a record: the parser calls back for each part, without an
+/// intermediate tree of values.
 ///
-/// Of two members with one name the later value wins, at the place of the first. Integers beyond 64
-/// bits with sign become decimals, numbers with a point or an exponent floats.
+/// Of two members with the same name, the later value replaces the first. Integers beyond signed 64
+/// bits become decimals, numbers with a point or an exponent floats.
 #[derive(Default)]
 pub(crate) struct JsonLine {
     layout: Layout,
@@ -67,17 +67,17 @@ impl JsonLine {
     }
 }
 
-/// The integers of a line that the parser gives as floats: those that 64 bits do not hold, and `-0`.
+/// The integers of a line that the parser returns as floats: those beyond 64 bits, and `-0`.
 ///
 /// The parser does not tell which of its floats they are. So a line with a float that might be one,
-/// and hardly any has such, is looked through for them, and parsed again with their values at hand.
+/// which is rare, is scanned for them, and parsed again with the scanned values.
 #[derive(Default)]
 struct Integers {
-    /// Floats of the line so far.
+    /// The number of floats in the line so far.
     count: Cell<usize>,
     /// Whether one of them may be an integer.
     is_doubtful: Cell<bool>,
-    /// What the floats are, in their order; empty while that is not known.
+    /// The exact values of the floats, in order; empty while unknown.
     values: Vec<Value>,
 }
 
@@ -88,7 +88,7 @@ impl Integers {
         self.values.clear();
     }
 
-    /// The value of the next number that the parser gives as a float.
+    /// The value of the next number that the parser returns as a float.
     #[inline]
     fn value(&self, float: f64) -> Value {
         let index = self.count.replace(self.count.get() + 1);
@@ -103,8 +103,8 @@ impl Integers {
             .unwrap_or(Value::Float(float))
     }
 
-    /// Finds out what the floats of a line are that was parsed once; says whether one of them is an
-    /// integer.
+    /// Scans a line that was parsed once for the exact values of its floats; returns whether one of
+    /// them is an integer.
     fn read(&mut self, line: &str) -> bool {
         if !self.is_doubtful.get() {
             return false;
@@ -118,11 +118,11 @@ impl Integers {
     }
 }
 
-/// 2^63: from here on a number is none of 64 bits with sign.
+/// 2^63: the first number beyond signed 64 bits.
 const I64_END: f64 = 9_223_372_036_854_775_808.0;
 const NEGATIVE_ZERO_BITS: u64 = 1 << 63;
 
-/// Whether the parser gives a number as a float, which is a matter of how it is written.
+/// Whether the parser returns a number as a float, which depends on how it is written.
 fn comes_as_float(number: &str) -> bool {
     let is_integer = number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok();
     !is_integer || number == "-0"
@@ -139,7 +139,7 @@ fn exact(number: &str) -> Value {
     }
 }
 
-/// The numbers of a JSON text that is known to be right, as they are written.
+/// An iterator over the numbers of a valid JSON text, as written.
 struct Numbers<'a>(&'a str);
 
 impl<'a> Iterator for Numbers<'a> {
@@ -163,15 +163,15 @@ impl<'a> Iterator for Numbers<'a> {
         }
         let is_part = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
         let size = bytes[at..].iter().take_while(is_part).count();
-        // Both cuts are beside ASCII.
+        // Both cuts are next to ASCII characters.
         let (number, rest) = self.0[at..].split_at(size);
         self.0 = rest;
         Some(number)
     }
 }
 
-/// What is wrong with a line. Files that hold an array, or objects over several lines, are common
-/// enough to be named; for the rest the parser's words do.
+/// Why a line is invalid. Files with an array, or with objects over several lines, are frequent
+/// enough for specific messages; otherwise the parser's message is used.
 fn reason(line: &str, error: &serde_json::Error) -> Reason {
     let start = line.trim_ascii_start();
     match start.as_bytes().first() {
@@ -182,7 +182,7 @@ fn reason(line: &str, error: &serde_json::Error) -> Reason {
         Some(b'{') => {}
         _ => return "no object; json is one object a line".into(),
     }
-    // The parser counts lines of its own, of which there is one.
+    // The parser's line number is always 1.
     let text = error.to_string();
     let text = text.replace("expected ident", "no such word, only true, false and null");
     match text.rsplit_once(" at line ") {
@@ -192,25 +192,25 @@ fn reason(line: &str, error: &serde_json::Error) -> Reason {
     }
 }
 
-/// The keys that records had so far, in their order: machines write the same keys in the same order
-/// again and again, and comparing with the expected key is cheaper than hashing.
+/// The keys of previous records, in order: programs usually write the same keys in the same order,
+/// and comparing with the expected key is cheaper than hashing.
 #[derive(Default)]
 struct Layout {
     keys: Vec<(Box<str>, Name)>,
-    /// Where the next key is expected.
+    /// The position of the next expected key.
     at: usize,
     missed_count: usize,
 }
 
-/// Wide records beyond this hash the rest of their keys.
+/// The number of keys of a record that are compared; further keys are hashed.
 const LAYOUT_KEYS_MAX: usize = 64;
 
-/// How many expected keys a record may leave out in a row before its next key is hashed.
+/// The number of consecutive expected keys that a record may omit before its next key is hashed.
 const LAYOUT_GAP_MAX: usize = 4;
 
 impl Layout {
     fn begin_record(&mut self) {
-        // An odd first record must not slow down all others.
+        // An unusual first record must not slow down all others.
         if self.missed_count * 2 > self.keys.len() {
             self.keys.clear();
         }
@@ -308,7 +308,7 @@ impl Visitor<'_> for KeySeed<'_> {
     }
 }
 
-/// Reads one value, `depth` objects or arrays around it.
+/// Reads one value within `depth` objects or arrays.
 #[derive(Clone, Copy)]
 struct ValueSeed<'a> {
     depth: u32,

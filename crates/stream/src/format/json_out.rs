@@ -1,4 +1,4 @@
-//! `json` out: one object a line.
+//! `json` output: one object per line.
 
 use lookaside_value::{Batch, NameTable, Names, Record, write_json_text};
 
@@ -6,7 +6,7 @@ use super::Encoder;
 use super::prefix::Prefixes;
 use crate::Rejects;
 
-/// A guess at the size of a record's text, so that a batch grows its output once.
+/// The estimated size of a record's text, so that the output of a batch is allocated once.
 const RECORD_SIZE_GUESS: usize = 256;
 
 /// Writes the fields in the order of the record. Ignored fields are left out; a name that occurs
@@ -41,7 +41,7 @@ impl Encoder for JsonEncoder {
                 out.push_str("{}\n");
                 continue;
             }
-            // Every prefix begins with a comma; the first one's place is the brace's.
+            // Every prefix begins with a comma; the first comma is replaced by the brace.
             out.replace_range(start..=start, "{");
             out.push_str("}\n");
         }

@@ -10,9 +10,9 @@ use super::prefix::Prefixes;
 use super::seen::Seen;
 use crate::{Error, Rejects};
 
-/// Reads pairs; a value in double quotes may hold separators, and `\"`, `\\`, `\n`, `\r`, `\t`.
+/// Parses pairs; a value in double quotes may contain separators, and `\"`, `\\`, `\n`, `\r`, `\t`.
 pub(crate) struct KvLine {
-    /// What parts pairs; a blank stands for any run of blanks and tabs.
+    /// The separator of pairs; a blank means any run of blanks and tabs.
     pub(crate) pair_separator: u8,
     pub(crate) value_separator: u8,
     seen: Seen,
@@ -27,7 +27,7 @@ impl KvLine {
         }
     }
 
-    /// The end of a plain value or a name without value.
+    /// The end of a plain value, or of a name without a value.
     fn pair_end(&self, text: &str) -> usize {
         let bytes = text.as_bytes();
         let end = if self.pair_separator == b' ' {
@@ -38,13 +38,13 @@ impl KvLine {
         end.unwrap_or(text.len())
     }
 
-    /// The text without the blanks and tabs at its beginning; a tab that parts pairs stays.
+    /// The text without leading blanks and tabs; a tab that separates pairs is kept.
     fn skip_blanks<'a>(&self, text: &'a str) -> &'a str {
         let tab_parts = self.pair_separator == b'\t';
         text.trim_start_matches(|char| char == ' ' || (char == '\t' && !tab_parts))
     }
 
-    /// What follows the separator behind a quoted value.
+    /// The rest after the separator that follows a quoted value.
     fn after_quote<'a>(&self, after: &'a str) -> Result<&'a str, Reason> {
         let rest = self.skip_blanks(after);
         if rest.is_empty() {
@@ -106,7 +106,7 @@ impl ParseLine for KvLine {
     }
 }
 
-/// The text up to the closing quote, and what follows it.
+/// The text up to the closing quote, and the rest after it.
 fn unquote(quoted: &str) -> Result<(Text, &str), Reason> {
     const NO_END: Reason = Reason::Borrowed("a quoted value has no closing quote");
     let plain = memchr2(b'"', b'\\', quoted.as_bytes()).ok_or(NO_END)?;
@@ -128,7 +128,7 @@ fn unquote(quoted: &str) -> Result<(Text, &str), Reason> {
             't' => text.push('\t'),
             plain @ ('"' | '\\') => text.push(plain),
             other => {
-                // No escape of ours: a path of Windows, say.
+                // Not an escape: for example in a Windows path.
                 text.push('\\');
                 text.push(other);
             }
@@ -144,12 +144,13 @@ fn excerpt(text: &str) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// Writes pairs; names and values that would not read back are changed as little as needed.
+/// Writes pairs; names and values that could not be parsed again are changed as little as needed.
 pub(crate) struct KvEncoder {
     prefixes: Prefixes,
     pair_separator: u8,
     value_separator: u8,
-    /// The separator of pairs can stand in a number or an address, so those are quoted too.
+    /// Whether numbers and addresses are quoted too, because they can contain the separator of
+    /// pairs.
     quotes_all: bool,
     /// An object or array as JSON, before it is quoted.
     nested: String,
@@ -188,7 +189,7 @@ impl KvEncoder {
                 nested.clear();
                 self.nested = nested;
             }
-            // The blank between date and time.
+            // A time contains a blank between date and clock.
             Value::Time(_) => write_plain_quoted(value, out),
             Value::Null => {}
             _ => match value.as_str() {
@@ -200,7 +201,7 @@ impl KvEncoder {
     }
 
     fn write_text(&self, text: &str, out: &mut String) {
-        // Without an early end the loop looks at many bytes at once.
+        // Without an early exit the loop is vectorised.
         let breaks = text.bytes().fold(text.is_empty(), |breaks, byte| {
             breaks
                 | (byte <= b' ')
@@ -263,7 +264,8 @@ impl Encoder for KvEncoder {
     }
 }
 
-/// The options of `kv`, in and out: what parts pairs, and what parts a name from its value.
+/// The options of `kv` input and output: the separator of pairs, and the one between a name and its
+/// value.
 pub(crate) fn separators(options: OptionReader<'_>) -> Result<(u8, u8), Error> {
     let pair_separator = options.separator("pair_separator", b' ')?;
     let value_separator = options.separator("value_separator", b'=')?;

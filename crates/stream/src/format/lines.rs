@@ -1,4 +1,4 @@
-//! The loop that all formats of one record a line share.
+//! The loop that all formats with one record per line share.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ pub(crate) type Reason = Cow<'static, str>;
 
 /// Reads one line of a format.
 pub(crate) trait ParseLine: Send {
-    /// Told before each chunk: names that only a batch knew are no longer valid.
+    /// Called before each chunk: names of the previous batch are no longer valid.
     fn begin(&mut self) {}
 
-    /// Appends the fields of a line to a record, which is empty before; the line is neither empty
-    /// nor does it have its line end. What a failed line left in the record is thrown away.
+    /// Appends the fields of a line to an empty record; the line is not empty and has no line end.
+    /// The fields of a failed line are discarded.
     fn parse(&mut self, line: &str, names: &mut Names, record: &mut Record) -> Result<(), Reason>;
 }
 
@@ -32,7 +32,7 @@ impl<P: ParseLine> Decoder for LineDecoder<P> {
         self.parser.begin();
         let bytes = without_mark(chunk);
         let mut line = chunk.first_line;
-        // One check of all bytes is far cheaper than one a line; wrong bytes are rare.
+        // Checking all bytes at once is far cheaper than each line; invalid bytes are rare.
         match simdutf8::basic::from_utf8(bytes) {
             Ok(mut rest) => {
                 while !rest.is_empty() {
@@ -79,7 +79,7 @@ impl<P: ParseLine> LineDecoder<P> {
     }
 }
 
-/// The bytes of a chunk without the byte order mark that some programs put before the first line.
+/// The bytes of a chunk without the byte order mark that some programs write before the first line.
 pub(crate) fn without_mark<'a>(chunk: &Chunk<'a>) -> &'a [u8] {
     match chunk.bytes.strip_prefix(BYTE_ORDER_MARK) {
         Some(bytes) if chunk.first_line == 1 => bytes,
@@ -94,7 +94,7 @@ fn without_return(bytes: &[u8]) -> &[u8] {
     bytes.strip_suffix(b"\r").unwrap_or(bytes)
 }
 
-/// Bytes as text, or which byte is wrong, counted from 1.
+/// Bytes as text, or the number of the first invalid byte, counted from 1.
 pub(crate) fn text(bytes: &[u8]) -> Result<&str, Reason> {
     simdutf8::compat::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();

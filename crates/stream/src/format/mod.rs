@@ -1,4 +1,4 @@
-//! Formats: how bytes are cut into records, how records become values, and values text again.
+//! Formats: splitting bytes into records, decoding records, and encoding them as text.
 
 mod access;
 mod csv;
@@ -30,39 +30,40 @@ use lookaside_value::{Batch, NameTable, Text};
 
 use crate::Rejects;
 
-/// Cuts a byte stream into whole records.
+/// Splits a byte stream into complete records.
 ///
-/// It keeps no state: `bytes` always begins where a record begins, so the result does not depend on
-/// how the bytes arrived.
+/// It has no state: `bytes` always begins with a record, so the result does not depend on how the
+/// bytes were received.
 pub trait Framing: Send + Sync {
-    /// The length of the first record with its line end; `None` as long as it is not whole.
+    /// The length of the first record with its line end; `None` if it is incomplete.
     fn first(&self, bytes: &[u8], eof: bool) -> Option<usize>;
 
-    /// How many leading bytes are whole records; at the end of the input, all of them.
+    /// The number of leading bytes that are complete records; at the end of the input, all of them.
     fn whole(&self, bytes: &[u8], eof: bool) -> usize;
 }
 
 /// Turns chunks into records; each worker has its own.
 pub trait Decoder: Send {
-    /// Appends the records of a chunk to a batch, and the lines that are none to `rejects`.
+    /// Appends the records of a chunk to a batch, and invalid lines to `rejects`.
     fn decode(&mut self, chunk: &Chunk<'_>, batch: &mut Batch, rejects: &mut Rejects);
 }
 
 /// Turns batches into text; each worker has its own.
 pub trait Encoder: Send {
-    /// Appends each record of a batch with its line end, and what cannot be written to `rejects`.
+    /// Appends each record of a batch with its line end, and records that cannot be written to
+    /// `rejects`.
     ///
-    /// While [`OutputFormat::is_ready`] is false, only the batch that is the next in the order of
-    /// the input may be encoded: its first record decides how all others are written.
+    /// While [`OutputFormat::is_ready`] is false, only the next batch in the order of the input may
+    /// be encoded: its first record determines the columns of all others.
     fn encode(&mut self, batch: &Batch, out: &mut String, rejects: &mut Rejects);
 }
 
-/// Whole records, and where they stand in their source.
+/// Complete records, and their position in their source.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk<'a> {
     /// The records with their line ends; the last may lack its own.
     pub bytes: &'a [u8],
-    /// The line, counted from 1, that the first byte belongs to.
+    /// The line of the first byte, counted from 1.
     pub first_line: u64,
     /// The source's header, if the format has one, see [`InputFormat::has_header`].
     pub header: Option<&'a Header>,
@@ -90,8 +91,8 @@ impl Header {
     }
 }
 
-/// Frames and decodes `data`, encodes what comes out in every output format, and checks what must
-/// hold for any input.
+/// Frames and decodes `data`, encodes the result in every output format, and checks the invariants
+/// for any input.
 fn fuzz(format: &str, options: &[(&str, &str)], data: &[u8]) {
     let options = options
         .iter()

@@ -1,11 +1,11 @@
-//! Options of a format, as flags and configuration files give them.
+//! Options of a format, from flags and configuration files.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// Named options of a format; of two with one name the later counts.
+/// Named options of a format; of two with the same name, the later applies.
 ///
 /// ```
 /// use lookaside_stream::{FormatOptions, InputFormat};
@@ -17,12 +17,12 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, Default)]
 pub struct FormatOptions {
     all: Vec<(String, String)>,
-    /// What a message writes before an option that it advises.
+    /// The prefix of an option in hints of messages.
     prefix: &'static str,
 }
 
 impl FormatOptions {
-    /// No option: every default holds.
+    /// No options, so that all defaults apply.
     pub fn new() -> Self {
         Self::default()
     }
@@ -36,14 +36,15 @@ impl FormatOptions {
         self
     }
 
-    /// How whoever reads a message sets an option: `--output-option ` before `NAME=VALUE`, say.
+    /// Sets how messages tell users to set an option: the prefix of `NAME=VALUE`, such as
+    /// `--output-option `.
     #[must_use]
     pub fn advised_as(mut self, prefix: &'static str) -> Self {
         self.prefix = prefix;
         self
     }
 
-    /// These options for the format of that name, which knows the options `known`.
+    /// A reader of these options for the format with this name, which supports the options `known`.
     pub(crate) fn of<'a>(
         &'a self,
         format: &'static str,
@@ -59,7 +60,7 @@ impl FormatOptions {
     }
 }
 
-/// Reads the options of one format; all names in it are known to the format.
+/// Reads the options of one format; all names in it are supported by the format.
 #[derive(Clone, Copy)]
 pub(crate) struct OptionReader<'a> {
     options: &'a FormatOptions,
@@ -91,7 +92,7 @@ impl<'a> OptionReader<'a> {
     }
 
     /// A single ASCII character, or one of the words `tab`, `\t`, `blank`, `comma`, `semicolon`
-    /// and `pipe`, which shells and configuration files carry more easily.
+    /// and `pipe`, which are easier to write in shells and configuration files.
     pub(crate) fn separator(self, name: &str, default: u8) -> Result<u8> {
         let Some(value) = self.text(name) else {
             return Ok(default);
@@ -113,7 +114,7 @@ impl<'a> OptionReader<'a> {
         }
     }
 
-    /// Names parted by commas, blanks around them dropped.
+    /// Names separated by commas, without the blanks around them.
     pub(crate) fn columns(self, name: &str) -> Result<Option<Vec<&'a str>>> {
         let Some(value) = self.text(name) else {
             return Ok(None);

@@ -37,10 +37,10 @@ impl OutputFormat {
     /// The names of the formats.
     pub const NAMES: [&'static str; 4] = ["json", "csv", "kv", "raw"];
 
-    /// The format of that name.
+    /// Creates the format with this name.
     ///
     /// # Errors
-    /// When there is no such format, or an option is unknown to it or does not hold what it should.
+    /// When there is no such format, or an option is unknown to it or has an invalid value.
     pub fn new(name: &str, options: &FormatOptions) -> Result<Self> {
         let Some(format) = Self::NAMES.into_iter().find(|&known| known == name) else {
             return Err(Error::unknown_format("output", name, &Self::NAMES));
@@ -62,7 +62,7 @@ impl OutputFormat {
         Ok(Self { kind, times })
     }
 
-    /// The options of the format of that name.
+    /// The names of the options of the format with this name.
     pub fn option_names(name: &str) -> &'static [&'static str] {
         match name {
             "json" => &["times"],
@@ -97,10 +97,10 @@ impl OutputFormat {
         }
     }
 
-    /// What stands before the first record of an output, if that is known already.
+    /// The text before the first record of an output, if it is already known.
     ///
-    /// Empty when there is nothing, or when the encoder of the first record will write it; so it is
-    /// asked for once, before the first batch is encoded.
+    /// Empty if there is none, or if the encoder of the first record writes it; so call it once,
+    /// before the first batch is encoded.
     pub fn prologue(&self) -> String {
         match &self.kind {
             Kind::Csv(csv) => csv.prologue(),
@@ -108,11 +108,11 @@ impl OutputFormat {
         }
     }
 
-    /// The format of an output that goes on behind what it already holds, which begins with
-    /// `bytes`: a csv header stays the only one, and its columns are the columns.
+    /// The format for appending to an output that begins with `bytes`: a CSV header is not written
+    /// again, and its columns are used.
     ///
     /// # Errors
-    /// When the columns were named and are others.
+    /// When columns were set that differ from those of the header.
     pub(crate) fn continuing(&self, bytes: &[u8], output: &str) -> Result<Self> {
         let kind = match &self.kind {
             Kind::Csv(csv) => Kind::Csv(Arc::new(csv.continuing(bytes, output)?)),
@@ -123,7 +123,7 @@ impl OutputFormat {
     }
 
     /// Whether batches may be encoded in any order; false until the first record of an output has
-    /// decided its columns, where nobody named them. Copies of a format decide together.
+    /// determined its columns, if no option set them. Clones of a format share this state.
     pub fn is_ready(&self) -> bool {
         match &self.kind {
             Kind::Csv(csv) => csv.columns.get().is_some(),
@@ -131,8 +131,8 @@ impl OutputFormat {
         }
     }
 
-    /// An encoder for one worker. `names` has seen [`Self::intern`] and is the table that the
-    /// worker's batches start from.
+    /// An encoder for one worker. `names` must have been passed to [`Self::intern`], and is the
+    /// table that the worker's batches start from.
     pub fn encoder(&self, names: &NameTable) -> Box<dyn Encoder> {
         let encoder: Box<dyn Encoder> = match &self.kind {
             Kind::Json => Box::new(JsonEncoder::new(names)),

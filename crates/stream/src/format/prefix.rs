@@ -1,19 +1,20 @@
-//! Names as an encoder writes them, rendered once.
+//! A cache of names as rendered by an encoder.
 
 use lookaside_value::{Name, Names};
 
-/// Appends a prefix for a name; never nothing.
+/// Appends a prefix for a name; never empty.
 type Render = dyn Fn(&str, &mut String) + Send;
 
-/// What an encoder writes before the value of each name, rendered when the name is first seen.
+/// The text that an encoder writes before the value of each name, rendered when the name is first
+/// seen.
 ///
-/// Names of the run's table stay rendered for good, those that a batch brought are forgotten with it.
+/// Names of the run's shared table stay rendered, those of a single batch are removed with it.
 pub(crate) struct Prefixes {
     render: Box<Render>,
     text: String,
-    /// Where the prefix of a name is in `text`, by the name's index; empty when not yet rendered.
+    /// The range of a name's prefix in `text`, by the name's index; empty if not yet rendered.
     spans: Vec<(usize, usize)>,
-    /// How many names every batch shares.
+    /// The number of names that all batches share.
     shared_count: usize,
 }
 
@@ -31,7 +32,7 @@ impl Prefixes {
         }
     }
 
-    /// To be told before each batch.
+    /// Removes the names of the previous batch; must be called before each batch.
     pub(crate) fn forget_own(&mut self) {
         if self.spans.len() > self.shared_count {
             self.spans.truncate(self.shared_count);

@@ -1,4 +1,4 @@
-//! `raw`: a line is one field. Out: that field, or all values side by side.
+//! `raw`: as input, a line is one field; as output, that field, or all values separated by blanks.
 
 use lookaside_value::{Batch, Name, Names, Record};
 
@@ -6,7 +6,7 @@ use super::Encoder;
 use super::lines::{ParseLine, Reason};
 use crate::Rejects;
 
-/// The name of the field that holds a whole line.
+/// The name of the field that contains a whole line.
 pub(crate) const RAW: &str = "raw";
 
 pub(crate) struct RawLine {
@@ -20,7 +20,8 @@ impl ParseLine for RawLine {
     }
 }
 
-/// Writes the field `raw` if a record has it, else the raw text of all values parted by blanks.
+/// Writes the field `raw` if a record has it, otherwise the raw text of all values, separated by
+/// blanks.
 pub(crate) struct RawEncoder {
     pub(crate) raw: Name,
 }

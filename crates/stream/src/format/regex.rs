@@ -5,10 +5,10 @@ use regex::{CaptureLocations, Regex};
 
 use super::lines::{ParseLine, Reason};
 
-/// Searches each line once; groups that took no part are left out.
+/// Matches each line once; groups that did not participate are left out.
 pub(crate) struct RegexLine {
     pattern: Regex,
-    /// The groups that have names, by their index.
+    /// The named groups, by their index.
     groups: Vec<(usize, Name)>,
     locations: CaptureLocations,
 }
@@ -21,7 +21,7 @@ impl RegexLine {
                 .filter_map(|(index, group)| group.map(|group| (index, name(group))))
                 .collect(),
             locations: pattern.capture_locations(),
-            // A copy has scratch memory of its own, so workers do not wait for each other.
+            // A clone has its own scratch memory, so workers do not contend.
             pattern: pattern.clone(),
         }
     }

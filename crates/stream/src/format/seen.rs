@@ -1,10 +1,11 @@
-//! Which names a record has, when the input may say a name twice.
+//! Tracks the names of a record, for inputs that may repeat a name.
 
 use lookaside_value::{Name, Record, Value};
 
-/// Makes the last of several fields with one name win, in time that does not grow with the record.
+/// Makes the last of several fields with the same name win, in time that does not grow with the
+/// record.
 ///
-/// A mark for each name holds the number of the record that used the name last.
+/// For each name, the number of the record that used the name last.
 #[derive(Default)]
 pub(crate) struct Seen {
     marks: Vec<u32>,
@@ -17,13 +18,13 @@ impl Seen {
     pub(crate) fn begin(&mut self) {
         self.record = self.record.wrapping_add(1);
         if self.record == 0 {
-            // Once in four billion records: old marks would look new.
+            // On overflow, once in four billion records: old marks would match again.
             self.marks.clear();
             self.record = 1;
         }
     }
 
-    /// Appends a field, or gives the field of that name its newer value.
+    /// Appends a field, or replaces the value of the field with this name.
     #[inline]
     pub(crate) fn push(&mut self, record: &mut Record, name: Name, value: Value) {
         if name.index() >= self.marks.len() {

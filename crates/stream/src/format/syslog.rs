@@ -1,4 +1,4 @@
-//! `syslog`: RFC 5424, RFC 3164 and the files that syslog daemons write, told apart line by line.
+//! `syslog`: RFC 5424, RFC 3164 and the files that syslog daemons write, detected for each line.
 //!
 //! ```text
 //! <34>1 2003-10-11T22:14:15.003Z host su 111 ID47 [a b="c"] text       RFC 5424
@@ -17,7 +17,7 @@ const FIELDS: [&str; 10] = [
     "priority", "facility", "severity", "time", "host", "app", "pid", "msgid", "data", "msg",
 ];
 
-/// RFC 5424, 6.2.1, tables 1 and 2, by the names that `syslog.h` gives them.
+/// RFC 5424, 6.2.1, tables 1 and 2, with the names from `syslog.h`.
 const FACILITIES: [&str; 24] = [
     "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv",
     "ftp", "ntp", "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4",
@@ -33,7 +33,7 @@ pub(crate) fn intern(names: &mut NameTable) {
     }
 }
 
-/// Where the year of a time without one comes from.
+/// The source of the year for a time without one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum YearSource {
     /// Each time is in this year.
@@ -42,11 +42,11 @@ pub(crate) enum YearSource {
     Clock,
 }
 
-/// Reads a line; a part that is `-` (RFC 5424's nil) or missing leaves its field out.
+/// Parses a line; the field of a part that is `-` (RFC 5424's nil) or missing is left out.
 pub(crate) struct SyslogLine {
     fields: [Name; FIELDS.len()],
     year: YearSource,
-    /// The clock's date, read once a chunk.
+    /// The current date, read once per chunk.
     today: Date,
 }
 
@@ -87,17 +87,17 @@ impl ParseLine for SyslogLine {
 #[derive(Clone, Copy, PartialEq)]
 enum Header {
     Needed,
-    /// RFC 3164, 4.3.3: behind a priority anything may stand, and then all of it is the message.
+    /// RFC 3164, 4.3.3: anything may follow a priority, and is then the message.
     Optional,
 }
 
 impl SyslogLine {
-    /// RFC 5424 behind the version.
+    /// Parses RFC 5424 after the version.
     fn ietf(&self, rest: &str, record: &mut Record) -> Result<(), Reason> {
         let [_, _, _, time_name, host, app, pid, msgid, data, msg] = self.fields;
         let (time, rest) = word(rest, "time")?;
         if time != "-" {
-            // RFC 5424, 6.2.3: only RFC 3339 with its `T`, which other forms of a time do not have.
+            // RFC 5424, 6.2.3: only RFC 3339 with a `T`, which other forms of a time do not have.
             let parsed = time.parse::<Time>().ok().filter(|_| time.contains('T'));
             let parsed = parsed.filter(|time| time.offset_minutes().is_some());
             let parsed = parsed.ok_or_else(|| format!("not an RFC 3339 time: `{time}`"))?;
@@ -128,8 +128,8 @@ impl SyslogLine {
         Ok(())
     }
 
-    /// `TIME HOST APP[PID]: MSG`, as RFC 3164 describes what was seen, each part but the time
-    /// optional.
+    /// Parses `TIME HOST APP[PID]: MSG`, the observed practice that RFC 3164 describes; each part
+    /// except the time is optional.
     fn bsd(&self, line: &str, record: &mut Record, header: Header) -> Result<(), Reason> {
         let [
             _,
@@ -147,7 +147,7 @@ impl SyslogLine {
         if let Some((time, rest)) = self.time(line) {
             record.push(time_name, time);
             text = rest;
-            // A word that ends like a tag is none: local programs write no host.
+            // A word that ends like a tag is not a host: local programs write no host.
             let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
             if !word.is_empty() && tag(text).is_none_or(|tag| tag.size > word.len()) {
                 record.push(host_name, word);
@@ -170,7 +170,7 @@ impl SyslogLine {
         Ok(())
     }
 
-    /// The time at the beginning of a line, and what follows the blank behind it.
+    /// The time at the beginning of a line, and the rest after the following blank.
     fn time<'a>(&self, line: &'a str) -> Option<(Time, &'a str)> {
         /// The size of `Oct 11 22:14:15`.
         const NAMED_SIZE: usize = 15;
@@ -193,18 +193,18 @@ impl SyslogLine {
             YearSource::Fixed(year) => Time::parse_with_year(text, year).ok()?,
             YearSource::Clock => latest(text, self.today)?,
         };
-        // Routers put a colon behind the time.
+        // Routers write a colon after the time.
         let colon = usize::from(bytes.get(NAMED_SIZE) == Some(&b':'));
         Some((time, behind(NAMED_SIZE + colon)?))
     }
 }
 
-/// A time without a year, in the latest year that does not put it more than a day after `today`.
+/// Parses a time without a year, in the latest year in which it is at most a day after `today`.
 ///
-/// So a log of December that is read in January is of last year, and a sender whose clock or zone is
-/// ahead is not taken back a year. The 29th of February finds the last leap year.
+/// So a log of December that is read in January gets the previous year, and a time from a sender
+/// whose clock or zone is ahead does not. The 29th of February gets the last leap year.
 fn latest(text: &str, today: Date) -> Option<Time> {
-    /// Between two leap years lie at most eight years (1896 and 1904).
+    /// Two leap years are at most eight years apart (1896 and 1904).
     const YEARS_BACK_MAX: i16 = 8;
     let limit = today.tomorrow().unwrap_or(today);
     (0..=YEARS_BACK_MAX).find_map(|years| {
@@ -213,7 +213,7 @@ fn latest(text: &str, today: Date) -> Option<Time> {
     })
 }
 
-/// `<0>` to `<191>` and what follows; `None` when a line has no priority at all.
+/// The priority, `<0>` to `<191>`, and the rest; `None` if a line has no priority at all.
 fn priority(line: &str) -> Result<Option<(u8, &str)>, Reason> {
     let Some(rest) = line.strip_prefix('<') else {
         return Ok(None);
@@ -230,7 +230,7 @@ fn priority(line: &str) -> Result<Option<(u8, &str)>, Reason> {
     }
 }
 
-/// A part of an RFC 5424 header, which is never empty, and what follows its blank.
+/// A part of an RFC 5424 header, which is never empty, and the rest after its blank.
 fn word<'a>(rest: &'a str, what: &str) -> Result<(&'a str, &'a str), Reason> {
     match rest.split_once(' ') {
         Some((word, rest)) if !word.is_empty() => Ok((word, rest)),
@@ -254,7 +254,7 @@ fn tag(text: &str) -> Option<Tag<'_>> {
         return None;
     }
     match text.as_bytes()[end] {
-        // A colon inside of a word ends no tag: `::1` and `12:30` are none.
+        // A colon within a word does not end a tag: `::1` and `12:30` are not tags.
         b':' if matches!(text.as_bytes().get(end + 1), None | Some(b' ')) => Some(Tag {
             app,
             pid: None,
@@ -276,7 +276,7 @@ fn tag(text: &str) -> Option<Tag<'_>> {
     }
 }
 
-/// Decodes `data` as syslog lines: whatever it is, it must not panic.
+/// Decodes `data` as syslog lines; must not panic for any input.
 #[doc(hidden)]
 pub fn fuzz_syslog(data: &[u8]) {
     super::fuzz("syslog", &[], data);

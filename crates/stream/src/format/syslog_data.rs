@@ -8,9 +8,9 @@ use super::lines::Reason;
 /// RFC 5424, 6.3.2: the longest name of an element or a parameter.
 const NAME_SIZE_MAX: usize = 32;
 
-/// Reads `-` or elements: an object of objects, and what follows.
+/// Parses `-` or elements to an object of objects, and returns the rest.
 ///
-/// A parameter may occur several times in its element (6.3.3) and becomes an array then; an element
+/// A parameter may occur several times in its element (6.3.3) and then becomes an array; an element
 /// may not (6.3.2).
 pub(crate) fn structured_data(text: &str) -> Result<(Object, &str), Reason> {
     let mut elements = Object::new();
@@ -55,8 +55,8 @@ fn name(text: &str) -> Result<(&str, &str), Reason> {
     }
 }
 
-/// The value up to its closing quote; `\"`, `\\` and `\]` stand for what is escaped, any other
-/// backslash for itself (6.3.3).
+/// The value up to its closing quote; `\"`, `\\` and `\]` are escapes, any other backslash is
+/// literal (6.3.3).
 fn param_value(text: &str) -> Result<(Text, &str), Reason> {
     let bytes = text.as_bytes();
     let mut value = String::new();

@@ -1,4 +1,4 @@
-//! The output option `times`: whether a time shows the offset that it was written with.
+//! The output option `times`: whether times are written with their offset.
 
 use lookaside_value::{Batch, Object, Value};
 
@@ -9,9 +9,9 @@ use crate::{Rejects, Result};
 /// How times are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Times {
-    /// `2026-03-01 10:15:02`, as the clock showed it; an instant as `2026-03-01T09:15:02Z`.
+    /// `2026-03-01 10:15:02`, the wall-clock time; an instant as `2026-03-01T09:15:02Z`.
     Civil,
-    /// `2026-03-01T10:15:02+01:00`; a time of unknown offset stays as the clock showed it.
+    /// `2026-03-01T10:15:02+01:00`; a time of unknown offset is written as wall-clock time.
     Rfc3339,
 }
 
@@ -25,8 +25,8 @@ impl Times {
     }
 }
 
-/// Lets another encoder write a batch whose times are texts already. The copy of the batch is the
-/// price of an option that few ask for: the formats themselves stay free of it.
+/// Converts times to text in a copy of the batch, which another encoder then writes. The copy is
+/// the cost of a rarely used option, which the formats themselves need not support.
 pub(crate) struct Rfc3339Encoder(pub(crate) Box<dyn Encoder>);
 
 impl Encoder for Rfc3339Encoder {
@@ -41,8 +41,8 @@ impl Encoder for Rfc3339Encoder {
     }
 }
 
-/// Replaces times by their text. It recurses no deeper than values are nested, which whoever makes
-/// them limits.
+/// Replaces times by their text. The recursion is as deep as the nesting of values, which their
+/// producers limit.
 fn spell_times(value: &mut Value) {
     match value {
         Value::Time(time) => {

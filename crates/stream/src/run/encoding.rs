@@ -1,4 +1,4 @@
-//! Bytes of records.
+//! Encoding of records.
 
 use std::mem;
 
@@ -9,7 +9,7 @@ use crate::compression::Compressor;
 use crate::format::Encoder;
 use crate::{Error, Result};
 
-/// What makes bytes of records.
+/// The encoder and compressors of a worker.
 pub(super) struct Encoding {
     pub(super) encoder: Box<dyn Encoder>,
     pub(super) compressor: Compressor,
@@ -17,7 +17,7 @@ pub(super) struct Encoding {
 }
 
 impl Encoding {
-    /// Makes the bytes of an output: those of its records, and those of its rejects.
+    /// Produces the bytes of an output: those of its records, and those of its rejects.
     pub(super) fn encode(&mut self, batch: &Batch, output: &mut Output) -> Result<()> {
         let rejects_before = output.rejects.count();
         let mut text = String::from_utf8(mem::take(&mut output.bytes))

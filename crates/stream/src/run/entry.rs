@@ -1,4 +1,4 @@
-//! The way in: blocks are read one after the other, by whichever thread has nothing else to do.
+//! The entry of the ring: blocks are read one at a time, by any thread that has nothing else to do.
 
 use std::mem;
 
@@ -8,16 +8,16 @@ use super::job::{Job, Spares};
 use crate::Error;
 use crate::source::{Block, BlockRead, Reader};
 
-/// What the thread holds that reads. The lock around it is the turn to read, and is held while the
-/// source is read: nobody else has anything to do with the source in the meantime, and the order of
-/// the turns is the order of the input.
+/// The state of the reading thread. The lock around it is held while the source is read: no other
+/// thread needs the source meanwhile, and the lock order is the order of the input.
 pub(super) struct Entry {
     pub(super) reader: Reader,
     pub(super) producer: Producer<Job>,
     /// The number of the next block.
     pub(super) number: u64,
     pub(super) state: EntryState,
-    /// Why the source could not be read to its end. It is told when all before it has left.
+    /// Why the source could not be read to its end. It is reported after everything before it was
+    /// written.
     pub(super) error: Option<Error>,
 }
 
@@ -30,8 +30,8 @@ pub(super) enum EntryState {
 }
 
 impl Entry {
-    /// Reads a block, using the memory of `block`, and puts it into the ring, where it waits for a
-    /// slot if need be; `false` when there are no more, or the run is over.
+    /// Reads a block, using the memory of `block`, and pushes it into the ring, waiting for a slot
+    /// if needed; `false` if there are no more blocks, or the run is over.
     pub(super) fn read(&mut self, block: &mut Block, spares: &Spares) -> bool {
         if self.state != EntryState::Open {
             return false;
@@ -55,7 +55,7 @@ impl Entry {
             output: spares.take(),
         };
         self.number += 1;
-        // It comes back from a run that is over, which has no use for it.
+        // A job that is returned is dropped, because the run is over.
         self.producer.push(job).is_ok()
     }
 }

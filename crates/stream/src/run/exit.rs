@@ -1,4 +1,4 @@
-//! The way out: what the ring has finished leaves in the order of the input.
+//! The exit of the ring: finished blocks are written in the order of the input.
 
 use std::path::PathBuf;
 
@@ -8,21 +8,21 @@ use super::job::{Job, Output};
 use crate::progress::Counts;
 use crate::{Checkpoint, End, Rejects, Result, Sink};
 
-/// What the thread holds that writes: the last stage of the ring, which is one, and the sinks.
+/// The state of the writing thread: the single worker of the ring's last stage, and the sinks.
 pub(super) struct Exit {
     pub(super) hand: LastWorker<Job>,
     pub(super) sinks: Sinks,
     pub(super) totals: Totals,
 }
 
-/// Where a run writes to.
+/// The sinks of a run.
 pub(super) struct Sinks {
     pub(super) output: Sink,
     pub(super) rejects: Option<Sink>,
     pub(super) checkpoint: Option<Checkpoint>,
 }
 
-/// Everything that left in order.
+/// The totals of everything that was written.
 #[derive(Default)]
 pub(super) struct Totals {
     pub(super) counts: Counts,
@@ -36,15 +36,16 @@ impl Sinks {
         if let Some(rejects) = &mut self.rejects {
             rejects.write(&output.reject_bytes)?;
         }
-        // What is written after the reader closed the output does not count as written.
+        // Output that is written after the reader has closed it is not counted.
         match (&mut self.checkpoint, output.mark) {
             (Some(checkpoint), Some(mark)) if !self.output.is_closed() => checkpoint.store(mark),
             _ => Ok(()),
         }
     }
 
-    /// Makes final what may appear at that end. A stopped run is not whole: what it wrote of a file
-    /// that appears when whole is kept beside it, under the names that come back.
+    /// Makes the outputs final that may appear for this `end`. A stopped run is incomplete: the
+    /// partial content of a file that appears when complete is kept next to it, under the returned
+    /// names.
     pub(super) fn finish(self, end: End) -> Result<Vec<PathBuf>> {
         let mut parts = Vec::new();
         for sink in [Some(self.output), self.rejects].into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! What is in a slot of the ring, and where its memory waits to be used again.
+//! The content of a slot of the ring, and the reuse of its memory.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,42 +9,42 @@ use crate::progress::Counts;
 use crate::source::{Block, Mark};
 use crate::{Error, Rejects};
 
-/// Room beyond this is given back, so that one huge batch does not hold memory for good.
+/// Larger buffers are freed, so that one huge batch does not keep memory permanently.
 const KEPT_SIZE_MAX: usize = 8 << 20;
 
-/// A block on its way through the ring.
+/// A block in the ring.
 pub(super) struct Job {
     /// Blocks are numbered from 0 without gaps.
     pub(super) number: u64,
-    /// Empty behind the transform, which keeps the memory for the next block that it reads.
+    /// Empty after the transform, which keeps the memory for the next block that it reads.
     pub(super) block: Block,
     pub(super) output: Output,
 }
 
-/// What is made of one block.
+/// The output of one block.
 #[derive(Default)]
 pub(super) struct Output {
-    /// Whole lines, compressed as the sink wants them.
+    /// Complete lines, compressed as the sink requires.
     pub(super) bytes: Vec<u8>,
-    /// Rejected lines, compressed as their sink wants them.
+    /// Rejected lines, compressed as their sink requires.
     pub(super) reject_bytes: Vec<u8>,
     pub(super) source: Arc<str>,
     pub(super) rejects: Rejects,
     pub(super) report: Report,
     pub(super) counts: Counts,
-    /// Records that could not be encoded before those of all blocks in front of them.
+    /// Records that can only be encoded after those of all previous blocks.
     pub(super) batch: Option<Batch>,
     /// Why the run ends with this block.
     pub(super) error: Option<Error>,
-    /// Where the source goes on when this has been written.
+    /// The position at which the source continues after this output.
     pub(super) mark: Option<Mark>,
 }
 
-/// Outputs that wait to be used again. A slot has one, so there are never more than slots and the
-/// one that is on its way into a slot.
+/// Outputs for reuse. Each slot has one, so there are at most as many as slots plus the one that is
+/// being pushed.
 pub(super) struct Spares {
     outputs: Mutex<Vec<Output>>,
-    /// Whether the bytes of rejected lines go anywhere.
+    /// Whether the bytes of rejected lines are written anywhere.
     rejects_kept: bool,
 }
 
@@ -65,7 +65,7 @@ impl Spares {
         })
     }
 
-    /// Takes an output back whose rejects and failures were moved out.
+    /// Returns an output whose rejects and failures were moved out.
     pub(super) fn give(&self, mut output: Output) {
         output.bytes.clear();
         output.bytes.shrink_to(KEPT_SIZE_MAX);
@@ -77,7 +77,7 @@ impl Spares {
         outputs.push(output);
     }
 
-    /// What the rejects of a block begin with.
+    /// Empty rejects for a block.
     pub(super) fn no_rejects(&self) -> Rejects {
         match self.rejects_kept {
             true => Rejects::with_raw(),

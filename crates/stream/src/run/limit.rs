@@ -1,15 +1,15 @@
-//! Where the events of a run are counted that ends after so many: block after block, in order.
+//! The event limit of a run, which counts the events of each block in order.
 
 use std::num::NonZero;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Admits events to the transform. What a block may still admit is known once all blocks before it
-/// are decoded, so decoding threads wait for each other here, and only here.
+/// Admits events to the transform. How many events of a block are admitted is known once all
+/// previous blocks are decoded, so decoding threads wait for each other here, and only here.
 ///
-/// The ring gives blocks out in order: who waits here waits for threads that are at work.
+/// The ring hands out blocks in order, so a thread only waits for threads that are working.
 pub(super) struct Limit {
     state: Mutex<State>,
-    /// The next block may come, or none will.
+    /// Signals that the next block may be admitted, or that the run is over.
     moved: Condvar,
 }
 
@@ -32,8 +32,8 @@ impl Limit {
         }
     }
 
-    /// How many of the `count` events of block `number` are admitted; `None` when nothing of it
-    /// counts any more.
+    /// The number of admitted events, of the `count` events of block `number`; `None` if the limit
+    /// is reached or the run is over.
     pub(super) fn admit(&self, number: u64, count: u64) -> Option<u64> {
         let mut state = self.lock();
         while state.next < number && state.events_left > 0 && !state.is_over {
@@ -52,12 +52,12 @@ impl Limit {
         Some(admitted)
     }
 
-    /// Whether nothing is admitted any more, as the limit is reached.
+    /// Whether the limit is reached, so that nothing is admitted any more.
     pub(super) fn is_reached(&self) -> bool {
         self.lock().events_left == 0
     }
 
-    /// The run is over: nobody waits any longer.
+    /// Ends the run, which wakes all waiting threads.
     pub(super) fn end(&self) {
         self.lock().is_over = true;
         self.moved.notify_all();

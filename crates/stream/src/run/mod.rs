@@ -1,23 +1,24 @@
-//! The run: from a source through a transform to a sink, in order, on all cores.
+//! Runs: from a source through a transform to a sink, in order, on all cores.
 //!
-//! Blocks travel in the ring of `lookaside_pipeline`: whoever reads puts them in, the first stage
-//! decodes, transforms and encodes on all cores, the last one writes in the order of the input. The
-//! stages have places and no threads of their own. A worker is a thread with a place in the first
-//! stage that does the whole way of a block: it takes its turn to read, takes a block to the
-//! transform, and writes whatever is next if nobody else is about to.
+//! Blocks pass through the ring of `lookaside_pipeline`: the reading thread pushes them, the first
+//! stage decodes, transforms and encodes on all cores, and the last stage writes in the order of
+//! the input. The stages have workers of the pipeline but no separate threads. A worker of a run is
+//! a thread that owns a pipeline worker of the first stage and does all the work for a block: it
+//! reads when it is its turn, transforms a block, and writes the blocks that are next unless
+//! another thread is doing so.
 //!
-//! So no block changes hands between a reader, workers and a writer: it stays in the cache of the core
-//! that read it, no thread is woken for each block, and a single event passes a quiet run in one go.
-//! With a thread of its own for the reader and one for the writer an event costs more CPU time, most
-//! where the transform does least.
+//! So a block is not handed over between a reader, workers and a writer: it stays in the cache of
+//! the core that read it, no thread is woken for each block, and in an idle run a single event is
+//! processed by one thread without a wake-up. With separate threads for reading and writing, an
+//! event costs more CPU time, in particular with a cheap transform.
 //!
 //! Memory: each worker holds one block (`block_size`, or one record of at most `line_size_max`) and
 //! its records. A slot of the ring holds the output of one block; there are two slots for each worker,
-//! rounded up to a power of two and no fewer than four. Until the first record has decided the columns
-//! of a csv output, a slot may hold records too. All of it is used again.
+//! rounded up to a power of two and no fewer than four. Until the first record has determined the
+//! columns of a CSV output, a slot may hold records too. All of this memory is reused.
 //!
-//! Whoever waits for something is woken when a run ends early: a reader by the flag that its `poll`
-//! hears, who waits for a slot by the ring, and who waits at the limit by that.
+//! All waiting threads are woken when a run ends early: a reader by the stop flag in its `poll`, a
+//! thread that waits for a slot by the ring, and one that waits at the limit by the limit.
 
 mod encoding;
 mod entry;
@@ -57,22 +58,22 @@ use crate::{
     StopFlag, Summary,
 };
 
-/// Large enough that turns, locks and system calls cost nothing per event, small enough that a
+/// Large enough that locks and system calls cost almost nothing per event, small enough that a
 /// block, its records and its output stay in a core's second-level cache. From 64 to 512 KiB the
-/// difference drowns in noise (`examples/run_rate.rs`); from there on it gets slower.
+/// difference is within noise (`examples/run_rate.rs`); larger blocks are slower.
 const BLOCK_SIZE: usize = 128 << 10;
 
-/// Blocks under way for each worker, at least. One is being worked on; the others even out blocks of
-/// unequal cost and cover a write that takes a moment.
+/// The minimal number of blocks in flight per worker. One is being processed; the others balance
+/// blocks of unequal cost and cover a slow write.
 const SLOTS_PER_WORKER: usize = 2;
 
-/// What a ring of two stages needs.
+/// The minimal size of a ring with two stages.
 const SLOT_COUNT_MIN: usize = 4;
 
 /// The name of the first stage.
 const TRANSFORM: &str = "transform";
 
-/// What happens to the bytes between source and sink.
+/// The processing between source and sink: input format, transform and output format.
 ///
 /// ```
 /// use lookaside_stream::{
@@ -99,43 +100,44 @@ pub struct Flow {
     output: OutputFormat,
 }
 
-/// How a run behaves.
+/// Options of a run.
 #[derive(Debug, Default)]
 pub struct RunOptions {
-    /// Bytes that are read at once; by default 128 KiB.
+    /// The number of bytes that are read at once; by default 128 KiB.
     pub block_size: Option<NonZero<usize>>,
     /// Whether rejects and failures end the run.
     pub strictness: Strictness,
-    /// Where the bytes of rejected lines go; by default nowhere.
+    /// The sink for the bytes of rejected lines; by default they are dropped.
     pub rejects: Option<Sink>,
-    /// What asks the run to end early.
+    /// A flag that ends the run early.
     pub stop: Option<StopFlag>,
-    /// Ends the run after the first so many events of the input, rejected lines among them.
+    /// Ends the run after this many events of the input, including rejected lines.
     pub event_limit: Option<NonZero<u64>>,
-    /// What shows others how far the run is.
+    /// The progress, which observers can read.
     pub progress: Progress,
-    /// What is told how far a followed file was read and written, behind each batch.
+    /// A checkpoint, which is updated after each batch with how far a followed file was read and
+    /// written.
     pub checkpoint: Option<Checkpoint>,
 }
 
 /// Whether a line that is not a record, or a failure that a transform reports, ends the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strictness {
-    /// It is counted, and the run goes on.
+    /// It is counted, and the run continues.
     #[default]
     Lenient,
-    /// It is an error; no output file that was to appear when whole appears.
+    /// It is an error; output files that appear when complete do not appear.
     Strict,
 }
 
-/// How many workers use all cores: the length that the transforms given to [`Flow::run`] should
-/// have where nobody asked for another.
+/// The number of workers that use all cores: the default for the number of transforms passed to
+/// [`Flow::run`].
 pub fn worker_count() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 impl Flow {
-    /// A flow from one format to another, with only the names that the formats know.
+    /// A flow from one format to another, with only the names of the formats.
     pub fn new(input: InputFormat, output: OutputFormat) -> Self {
         Self::with_names(NameTable::new(), input, output)
     }
@@ -156,18 +158,18 @@ impl Flow {
         &self.names
     }
 
-    /// Runs until the source ends, the limit is reached, the stop flag is raised or standard output
-    /// has no reader any more, with one worker for each transform.
+    /// Runs until the source ends, the limit is reached, the stop flag is raised or the reader of
+    /// standard output is gone, with one worker for each transform.
     ///
-    /// A csv output that continues a file with a header writes no second one: the file's columns
-    /// are the columns.
+    /// A CSV output that appends to a file with a header does not write a second one and uses the
+    /// file's columns.
     ///
     /// # Errors
     /// When the source cannot be read, the sink cannot be written, an output is also an input or
-    /// another output, a header is none, a worker panics, or, in a strict run, at the first reject
-    /// or failure. What was read before it could not be read any further is still written, but a
-    /// sink that makes its file appear when it is whole leaves no file. [`Error::summary`] says what
-    /// was done until then.
+    /// another output, a header is invalid, a worker panics, or, in a strict run, at the first
+    /// reject or failure. Events that were read before a read error are still written, but a sink
+    /// whose file appears when complete leaves no file. [`Error::summary`] has what was done until
+    /// then.
     ///
     /// # Panics
     /// When there is no transform.
@@ -180,7 +182,7 @@ impl Flow {
     ) -> Result<Summary> {
         assert!(!transforms.is_empty(), "a run has a worker");
         check_places(&source, &sink, options.rejects.as_ref())?;
-        // From here on, a rename is not a loss, whatever ends this run.
+        // From here on, a rename does not lose events, whatever ends this run.
         if let (Some(checkpoint), Some(mark)) = (&mut options.checkpoint, source.first_mark())
             && checkpoint.mark().is_none()
         {
@@ -252,7 +254,7 @@ impl Flow {
             progress: options.progress,
         };
         work(&mut workers, &shared);
-        // Not before all are through: a place in the ring that is given up fails the others.
+        // Not before all are done: dropping a pipeline worker early fails the others.
         drop(workers);
 
         let Outcome {
@@ -270,7 +272,7 @@ impl Flow {
                 (false, false, true) => End::Stopped,
                 (false, false, false) => End::Whole,
             };
-            // A read that failed behind the last event that anybody wanted does not matter.
+            // A read error after the last event of the limit does not matter.
             if let (End::Whole, Some(error)) = (may_end, read_error) {
                 return Err(error);
             }
@@ -331,9 +333,9 @@ impl Flow {
     }
 }
 
-/// The ring of a run and its stages: the transform with a place for each worker, and the way out with
-/// one. Blocks are taken one by one, so that they spread over the workers and each slot is free as soon
-/// as it is written.
+/// The ring of a run and its stages: the transform with one pipeline worker for each worker, and
+/// the exit with one. Blocks are taken one by one, so that they are spread over the workers and
+/// each slot is free as soon as it is written.
 fn start_pipeline(worker_count: usize) -> Result<Pipeline<Job>> {
     let one_by_one = StageOptions {
         batch_max: NonZero::<u32>::MIN,
@@ -353,7 +355,7 @@ fn start_pipeline(worker_count: usize) -> Result<Pipeline<Job>> {
         .map_err(Error::no_pipeline)
 }
 
-/// Refuses to write over what is read, or over what is written: the loss would be silent.
+/// Refuses outputs that would overwrite an input or another output, as data would be lost silently.
 fn check_places(source: &Source, output: &Sink, rejects: Option<&Sink>) -> Result<()> {
     for sink in [Some(output), rejects].into_iter().flatten() {
         if let Some(input) = sink.place().and_then(|place| source.input_at(place)) {
@@ -368,7 +370,7 @@ fn check_places(source: &Source, output: &Sink, rejects: Option<&Sink>) -> Resul
     }
 }
 
-/// Writes what stands before the first record, and says how much that was.
+/// Writes the text before the first record, and returns its size.
 fn write_prologue(format: &OutputFormat, sink: &mut Sink) -> Result<u64> {
     let prologue = format.prologue();
     if !prologue.is_empty() {
@@ -384,14 +386,14 @@ fn write_prologue(format: &OutputFormat, sink: &mut Sink) -> Result<u64> {
     Ok(size)
 }
 
-/// Runs the workers to their end: the first in this thread, the others each in one of its own.
+/// Runs the workers to their end: the first on this thread, each of the others on a new thread.
 fn work<T: Transform>(workers: &mut [Worker<T>], shared: &Shared) {
     let (first, others) = workers.split_first_mut().expect("a run has a worker");
     thread::scope(|scope| {
         for (index, worker) in (1..).zip(others) {
             let thread = thread::Builder::new().name(format!("stream-{index}"));
             if let Err(error) = thread.spawn_scoped(scope, || worker.work(shared)) {
-                // Those that run already see it and stop; the scope waits for them.
+                // Threads that already run see it and stop; the scope waits for them.
                 shared.end(Some(Error::no_thread(error)));
                 return;
             }

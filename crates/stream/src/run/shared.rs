@@ -1,4 +1,4 @@
-//! What all threads of a run share.
+//! The state that all threads of a run share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -16,16 +16,17 @@ use crate::{Error, InputFormat, OutputFormat, Progress, Result, StopFlag};
 pub(super) struct Shared {
     pub(super) entry: Mutex<Entry>,
     pub(super) exit: Mutex<Exit>,
-    /// Blocks that passed the transform since whoever writes last looked; zero while nobody does.
+    /// The number of blocks that passed the transform since the writing thread last checked; zero
+    /// while no thread writes.
     pub(super) passed: AtomicU64,
     pub(super) pipeline: Pipeline<Job>,
     pub(super) spares: Spares,
     pub(super) limit: Option<Limit>,
-    /// Filled when the run ends before its input does; with an error if it failed.
+    /// Set when the run ends before its input does; with an error if it failed.
     pub(super) over: OnceLock<Option<Error>>,
-    /// A transform gave its batch up.
+    /// Whether a transform abandoned its batch.
     pub(super) is_abandoned: AtomicBool,
-    /// Raised when the run is over before its input is, to wake whoever reads.
+    /// Raised when the run ends before its input, to wake the reading thread.
     pub(super) abort: StopFlag,
     pub(super) input_format: InputFormat,
     pub(super) output_format: OutputFormat,
@@ -33,65 +34,66 @@ pub(super) struct Shared {
     pub(super) progress: Progress,
 }
 
-/// How a run went, seen from its end.
+/// The outcome of a run.
 pub(super) struct Outcome {
     pub(super) totals: Totals,
     pub(super) limit_reached: bool,
-    /// It was asked to end while it read, or gave a batch up.
+    /// Whether it was stopped while reading, or abandoned a batch.
     pub(super) stopped: bool,
     pub(super) read_error: Option<Error>,
     pub(super) sinks: Result<Sinks>,
 }
 
 impl Shared {
-    /// Takes a turn to read; `false` when there are no more blocks, or the run is over.
+    /// Reads a block when it is this thread's turn; `false` if there are no more blocks, or the run
+    /// is over.
     pub(super) fn read(&self, block: &mut Block) -> bool {
         match self.entry.lock() {
             Ok(mut entry) => entry.read(block, &self.spares),
-            // Whoever panicked in the reader ends the run.
+            // The thread that panicked in the reader ends the run.
             Err(_) => false,
         }
     }
 
-    /// How many of the `count` events of block `number` are within the limit; `None` when nothing of
-    /// it counts any more.
+    /// The number of events within the limit, of the `count` events of block `number`; `None` if
+    /// the limit is reached or the run is over.
     pub(super) fn admit(&self, number: u64, count: u64) -> Option<u64> {
         let Some(limit) = &self.limit else {
             return Some(count);
         };
         let admitted = limit.admit(number, count);
         if limit.is_reached() {
-            // Whoever waits for input waits in vain; what was admitted still leaves.
+            // Further input is not needed; admitted events are still written.
             self.abort.raise();
         }
         admitted
     }
 
-    /// Ends the run, with an error if it failed; the first end counts.
+    /// Ends the run, with an error if it failed; only the first call counts.
     pub(super) fn end(&self, error: Option<Error>) {
         if self.over.set(error).is_ok() {
-            // Whoever waits for input, for a slot, or for blocks before its own.
+            // Wakes threads that wait for input, for a slot, or for previous blocks.
             self.abort.raise();
             self.pipeline.close();
             self.limit.iter().for_each(Limit::end);
         }
     }
 
-    /// Ends the run before a batch that was given up.
+    /// Ends the run before an abandoned batch.
     pub(super) fn abandon(&self) {
-        // Relaxed: it is read when the threads of the run have ended.
+        // Relaxed: it is read after the threads of the run have ended.
         self.is_abandoned.store(true, Ordering::Relaxed);
         self.end(None);
     }
 
-    /// Whether nothing leaves any more.
+    /// Whether the run is over, so that nothing is written any more.
     pub(super) fn is_over(&self) -> bool {
         self.over.get().is_some()
     }
 
-    /// What left, and where it went, once all workers are gone.
+    /// The outcome and the sinks, after all workers have ended.
     pub(super) fn into_outcome(self) -> Outcome {
-        // A panic is the error that the run is over with.
+        // A panic was already recorded as the error of the run.
         let entry = self.entry.into_inner();
         let entry = entry.unwrap_or_else(PoisonError::into_inner);
         let exit = self.exit.into_inner();

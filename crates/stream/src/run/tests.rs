@@ -1,4 +1,4 @@
-//! What threads of a run do to each other: pauses, full rings, failures at every step.
+//! Interaction of the threads of a run: pauses, full rings, failures at every step.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +49,7 @@ fn flow() -> Flow {
     )
 }
 
-/// Pieces from a channel, with the pauses of whoever sends them.
+/// A source of pieces from a channel, with the pauses of their sender.
 struct Pieces(mpsc::Receiver<Vec<u8>>);
 
 impl LiveRead for Pieces {
@@ -72,7 +72,7 @@ impl LiveRead for Pieces {
     }
 }
 
-/// What is written, on a channel.
+/// A target that sends the written bytes to a channel.
 struct Written(mpsc::Sender<Vec<u8>>);
 
 impl io::Write for Written {
@@ -152,13 +152,13 @@ fn a_file_appears_only_when_every_step_went_well() {
     }
 }
 
-/// What a sink does that could not write before.
+/// What a blocked sink does next.
 enum Verdict {
     Fail,
     Panic,
 }
 
-/// A sink that blocks until it is told what to do, or nobody is left to tell it.
+/// A sink that blocks until it receives a verdict, or the sender is dropped.
 struct Blocked(mpsc::Receiver<Verdict>);
 
 impl Target for Blocked {
@@ -185,7 +185,7 @@ impl Transform for Counted {
     }
 }
 
-/// A run whose ring is full, as its sink takes nothing yet.
+/// A run whose ring is full, because its sink is blocked.
 struct Full {
     thread: thread::JoinHandle<Result<Summary>>,
     begun: Counted,
@@ -194,7 +194,7 @@ struct Full {
 
 const WORKERS: usize = 3;
 
-/// Each block has a slot, the one that is being written too.
+/// Each block has a slot, including the one that is being written.
 const SLOT_COUNT: usize = (SLOTS_PER_WORKER * WORKERS).next_power_of_two();
 
 const LINE: &str = "line\n";
@@ -242,7 +242,7 @@ impl Full {
     }
 }
 
-/// So many lines, each of which is a block.
+/// A source of `line_count` lines, each of which is a block.
 fn source_of(line_count: usize) -> Source {
     Source::new().with_reader("in", io::Cursor::new(LINE.repeat(line_count)))
 }
@@ -291,7 +291,7 @@ fn a_stop_is_heard_while_the_ring_is_full() {
     );
 }
 
-/// What a source does behind its last line.
+/// What a source does after its last line.
 #[derive(Clone, Copy, Debug)]
 enum Misfortune {
     Error,
@@ -307,7 +307,7 @@ impl io::Read for Misfortune {
     }
 }
 
-/// So many lines and what follows.
+/// A source of `line_count` lines, followed by `misfortune`.
 fn source_with(line_count: usize, misfortune: Misfortune) -> Source {
     let lines = io::Cursor::new(LINE.repeat(line_count));
     Source::new().with_reader("in", io::Read::chain(lines, misfortune))
@@ -341,7 +341,7 @@ fn a_source_that_panics_ends_the_run() {
     }
 }
 
-/// Holds the first block back until those behind it are through the transform.
+/// Delays the first block until later ones have passed the transform.
 #[derive(Clone, Default)]
 struct FirstIsLast(Counted);
 
@@ -360,7 +360,7 @@ impl Transform for FirstIsLast {
 fn the_first_record_decides_the_columns_however_late_it_comes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.csv.gz");
-    // A block each, all of one size.
+    // One block per line, all of the same size.
     let lines = (0..30).map(|line| match line {
         0 => "{\"first\":  0}\n".to_owned(),
         _ => format!("{{\"line\": {line:3}}}\n"),
@@ -388,7 +388,7 @@ fn the_first_record_decides_the_columns_however_late_it_comes() {
     assert_eq!(out, format!("first\n0\n{}", "\"\"\n".repeat(29)));
 }
 
-/// Says which thread it runs in.
+/// Reports the thread that it runs on.
 struct Where(mpsc::Sender<thread::ThreadId>);
 
 impl Transform for Where {
@@ -411,7 +411,7 @@ fn a_single_worker_is_the_caller() {
     assert!(threads.iter().all(|thread| thread == here));
 }
 
-/// Gives up the batch that holds the line.
+/// Abandons the batch that contains the line.
 #[derive(Clone)]
 struct GivesUp(u64);
 
@@ -431,7 +431,7 @@ fn nothing_is_written_from_a_batch_on_that_was_given_up() {
         let sink = Sink::writer("out", Written(written), |_| Ok(()));
         let lines: String = (1..=40).map(|line| format!("{line:03}\n")).collect();
         let options = RunOptions {
-            // A line each.
+            // One line per block.
             block_size: NonZero::new(4),
             strictness: Strictness::Strict,
             ..RunOptions::default()

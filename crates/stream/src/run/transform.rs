@@ -1,4 +1,4 @@
-//! What happens to the records between input and output.
+//! Transforms of records between input and output.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,11 @@ use crate::Rejects;
 
 /// Changes batches of records; each worker has its own.
 pub trait Transform: Send {
-    /// Changes the records of a batch, drops some or adds others, and reports what failed.
+    /// Changes the records of a batch, drops or adds records, and reports failures.
     fn transform(&mut self, batch: &mut Batch, report: &mut Report);
 }
 
-/// Leaves records as they are.
+/// Leaves records unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Identity;
 
@@ -20,7 +20,7 @@ impl Transform for Identity {
     fn transform(&mut self, _: &mut Batch, _: &mut Report) {}
 }
 
-/// Failures that concern a record and leave the run alone, such as a lookup without an answer.
+/// Failures that concern a record and do not end the run, such as a failed lookup.
 #[derive(Debug, Default)]
 pub struct Report {
     pub(crate) failures: Rejects,
@@ -33,14 +33,13 @@ impl Report {
         Self::default()
     }
 
-    /// Counts a failure for the record of that line; the first five of a run are shown.
+    /// Counts a failure for the record of this line; the first five of a run are shown.
     pub fn fail(&mut self, line: u64, reason: impl Into<Cow<'static, str>>) {
         self.failures.push(line, reason, b"");
     }
 
-    /// Gives the batch up: neither its events nor those behind it are written, and the run ends as
-    /// one that was stopped. For a transform that is told to end and could only write events that
-    /// lack something.
+    /// Abandons the batch: neither its events nor later ones are written, and the run ends as if it
+    /// was stopped. For a transform that is told to end and could only produce incomplete events.
     pub fn abandon(&mut self) {
         self.is_abandoned = true;
     }

@@ -1,4 +1,4 @@
-//! A thread of a run: reads a block, takes one to the transform, writes what is next.
+//! A worker thread of a run: reads a block, transforms one, and writes the next ones.
 
 use std::any::Any;
 use std::mem;
@@ -18,20 +18,20 @@ use crate::progress::Counts;
 use crate::source::{Block, Skip, Skipped};
 use crate::{Chunk, Error};
 
-/// A thread's place in the transform, and its parts; all of its memory is used again for each block.
+/// A thread's pipeline worker and its state; all of its memory is reused for each block.
 pub(super) struct Worker<T> {
     pub(super) hand: Hand<Job>,
-    /// What it reads into next.
+    /// The block that it reads into next.
     pub(super) block: Block,
     pub(super) maker: Maker<T>,
     pub(super) encoding: Encoding,
 }
 
-/// What makes records of a block and does to them what the run is for.
+/// Decodes the records of a block and transforms them.
 pub(super) struct Maker<T> {
     pub(super) decoder: Box<dyn Decoder>,
     pub(super) transform: T,
-    /// What each batch starts from.
+    /// The names that each batch starts from.
     pub(super) names: Arc<NameTable>,
     pub(super) batch: Batch,
 }
@@ -39,7 +39,7 @@ pub(super) struct Maker<T> {
 impl<T: Transform> Worker<T> {
     /// Works until the run is over. An error or a panic ends the run for all threads.
     pub(super) fn work(&mut self, shared: &Shared) {
-        // After a panic nobody uses this worker, nor goes on with what it shares.
+        // After a panic, this worker is not used again, nor is the shared state.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work_blocks(shared))) {
             shared.end(Some(Error::panicked(panic_message(&*panic))));
         }
@@ -52,8 +52,8 @@ impl<T: Transform> Worker<T> {
             maker,
             encoding,
         } = self;
-        // Each block that is read is followed by one that is taken, by the same thread and mostly the
-        // same block. So a thread never looks for a block in vain, and none is left when all are gone.
+        // After reading a block, the same thread takes one, usually the same block. So a thread
+        // always finds a block, and none is left when all threads have ended.
         while shared.read(block) {
             hand.step(|jobs| {
                 for job in jobs {
@@ -67,7 +67,7 @@ impl<T: Transform> Worker<T> {
 }
 
 impl<T: Transform> Maker<T> {
-    /// Makes the output of a block.
+    /// Produces the output of a block.
     fn make(&mut self, job: &mut Job, encoding: &mut Encoding, shared: &Shared) {
         let Job {
             number,
@@ -109,7 +109,7 @@ impl<T: Transform> Maker<T> {
         }
     }
 
-    /// Empties the batch and takes note of what the reader skipped before the block.
+    /// Clears the batch and records what the reader skipped before the block.
     fn begin(&mut self, block: &Block, output: &mut Output, shared: &Shared) {
         self.batch.clear();
         let Some(skipped) = &block.skipped else {
@@ -128,8 +128,8 @@ impl<T: Transform> Maker<T> {
         }
     }
 
-    /// Decodes the block again up to its first `count` events: where a run's limit lies within it.
-    /// Record by record, because only decoding tells which of them are events.
+    /// Decodes the block again up to its first `count` events, when the limit of the run is within
+    /// the block. Record by record, because only decoding shows which of them are events.
     fn decode_first(&mut self, count: u64, block: &Block, output: &mut Output, shared: &Shared) {
         output.rejects = shared.spares.no_rejects();
         self.begin(block, output, shared);

@@ -1,4 +1,4 @@
-//! Writing what reaches the front of the ring.
+//! Writing of the blocks at the front of the ring.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -13,17 +13,17 @@ use super::shared::Shared;
 use crate::{Error, OutputFormat, Result};
 
 impl Shared {
-    /// Says that a block passed the transform, and writes what that brought to the front, unless
-    /// somebody else does.
+    /// Records that a block passed the transform, and writes the blocks that are now at the front,
+    /// unless another thread does.
     ///
-    /// No thread waits for its turn to write: the one that raises the number from zero writes, and goes on
+    /// No thread waits to write: the one that increments the number from zero writes, and continues
     /// until no block passed meanwhile.
     pub(super) fn write(&self, encoding: &mut Encoding) {
-        // AcqRel, here and below: the thread that writes sees the blocks of those that it counts.
+        // AcqRel, here and below: the writing thread sees the blocks of the threads that it counts.
         if self.passed.fetch_add(1, Ordering::AcqRel) > 0 {
             return;
         }
-        // At most until the one before has let go.
+        // Waits at most until the previous thread has released the lock.
         let mut exit = self.exit.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seen = 1;
         while seen > 0 {
@@ -34,7 +34,8 @@ impl Shared {
 }
 
 impl Exit {
-    /// Writes what has reached the front of the ring, until that is missing or the run is over.
+    /// Writes finished blocks from the front of the ring, until the next is not finished or the run
+    /// is over.
     fn write_front(&mut self, encoding: &mut Encoding, shared: &Shared) {
         let Self {
             hand,
@@ -54,7 +55,8 @@ impl Exit {
     }
 }
 
-/// Writes an output and adds it up. One that cannot be written, or was given up, ends the run.
+/// Writes an output and adds it to the totals. If it cannot be written, or was abandoned, the run
+/// ends.
 fn deliver(
     mut output: Output,
     sinks: &mut Sinks,
@@ -85,7 +87,7 @@ fn deliver(
     }
 }
 
-/// Encodes what had to wait for its turn.
+/// Encodes records that had to be encoded in order.
 fn encode_late(
     output: &mut Output,
     encoding: &mut Encoding,
@@ -97,7 +99,7 @@ fn encode_late(
         (None, Some(batch)) => {
             let was_ready = format.is_ready();
             encoding.encode(&batch, output)?;
-            // Its first record decided the columns.
+            // Its first record determined the columns.
             if !was_ready && format.is_ready() {
                 sinks.output.set_header(&format.prologue());
             }
@@ -107,7 +109,7 @@ fn encode_late(
     }
 }
 
-/// Fails where a strict run does not go on.
+/// Fails if a strict run must end.
 fn check(output: &Output, strictness: Strictness) -> Result<()> {
     let Output {
         source,

@@ -1,4 +1,4 @@
-//! Files as sinks: renamed into place when whole, or grown batch by batch.
+//! Files as sinks: renamed into place when complete, or extended by each batch.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -12,18 +12,19 @@ use super::Target;
 use crate::content::content;
 use crate::{Compression, Extent, Progress};
 
-/// Read and write for everyone that the umask does not take out, as `creat` does it.
+/// Read and write for all, restricted by the umask, as is usual for new files.
 const FILE_MODE: u32 = 0o666;
 
-/// Ends the name of a file that is not whole.
+/// The suffix of an incomplete file.
 const PART_SUFFIX: &str = ".part";
 
-/// How much is read of a file that is continued: its first record tells the columns.
+/// The number of bytes that are read from a file that is appended to, for the columns in its first
+/// record.
 const FIRST_SIZE_MAX: u64 = 64 << 10;
 
-/// Opens the target that fits the path and the extent of the stream.
+/// Opens the target for the path and the extent of the stream.
 pub(super) fn open(path: &Path, extent: Extent) -> io::Result<Box<dyn Target>> {
-    // A link stays a link: what it points at is replaced.
+    // A symbolic link is kept, and its target is replaced.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let file_type = fs::metadata(path).map(|metadata| metadata.file_type()).ok();
     let device = file_type.is_some_and(|kind| kind.is_char_device() || kind.is_fifo());
@@ -37,10 +38,10 @@ pub(super) fn open(path: &Path, extent: Extent) -> io::Result<Box<dyn Target>> {
     })
 }
 
-/// A file that appears under its name only when every byte of it was written.
+/// A file that appears under its name only when it is complete.
 ///
-/// Until then it is a hidden sibling, so that the rename stays within one file system; dropped
-/// without [`Target::finish`] it vanishes.
+/// Until then it is a hidden file in the same folder, so that the rename is within one file system;
+/// if it is dropped without [`Target::finish`], it is removed.
 struct WholeFile {
     file: NamedTempFile,
     path: PathBuf,
@@ -91,14 +92,14 @@ impl Target for WholeFile {
     }
 }
 
-/// A file that grows by whole batches; a batch that could not be written leaves nothing behind.
+/// A file that grows by complete batches; a partially written batch is truncated away.
 struct GrowingFile {
     file: File,
     path: PathBuf,
-    /// What was there before.
+    /// The size before the run.
     size_before: u64,
     size: u64,
-    /// What was there ends in the middle of a line; ours must not be glued to it.
+    /// Whether the previous content ends within a line, so that a line end must be written first.
     owes_line_end: bool,
 }
 
@@ -131,7 +132,7 @@ impl GrowingFile {
 impl Target for GrowingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.owes_line_end {
-            // Not earlier: a run that is refused leaves the file as it was.
+            // Not earlier, so that a refused run does not change the file.
             self.file.write_all(b"\n")?;
             self.size += 1;
             self.owes_line_end = false;
@@ -142,8 +143,8 @@ impl Target for GrowingFile {
                 Ok(())
             }
             Err(error) => {
-                // The first error is the one to tell; if the file cannot be cut back either, the
-                // disk has more to say than we have.
+                // Only the first error is reported; if the file cannot be truncated either, that
+                // error is ignored.
                 let _ = self.file.set_len(self.size);
                 Err(error)
             }
@@ -154,7 +155,7 @@ impl Target for GrowingFile {
         if self.size_before == 0 {
             return Ok(None);
         }
-        // Opened again: the descriptor at hand stands at the end, where it appends.
+        // Opened again, because the current descriptor is at the end and appends.
         let content = content(
             File::open(&self.path)?,
             Compression::of_path(&self.path),
@@ -170,7 +171,7 @@ impl Target for GrowingFile {
     }
 }
 
-/// A pipe or device under a path: there is nothing to rename.
+/// A pipe or device with a path, which is not renamed.
 struct Device(File);
 
 impl Target for Device {

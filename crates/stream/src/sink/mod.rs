@@ -1,4 +1,4 @@
-//! Sinks: where the bytes of a run go.
+//! Sinks: the outputs of a run.
 
 mod file;
 mod replay;
@@ -17,7 +17,7 @@ use crate::place::Place;
 use crate::wake::Wake;
 use crate::{Compression, Error, Extent, Reconnects, Result, unsupported};
 
-/// A place to write to, opened.
+/// An open output.
 ///
 /// ```
 /// use lookaside_stream::{Extent, Sink};
@@ -30,9 +30,9 @@ pub struct Sink {
     name: String,
     compression: Compression,
     target: Box<dyn Target>,
-    /// Bytes that the target has taken.
+    /// The number of bytes that the target has accepted.
     size: u64,
-    /// Nobody reads any more, and that is in order.
+    /// Whether the reader is gone and this counts as a normal end.
     closed: bool,
     broken_pipe: BrokenPipe,
     /// The file that is written, if it is one.
@@ -40,52 +40,54 @@ pub struct Sink {
     reconnects: Arc<Mutex<Reconnects>>,
 }
 
-/// What a reader that went away means.
+/// The meaning of a reader that is gone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BrokenPipe {
-    /// It has seen enough: `lookaside … | head`.
+    /// It has read enough: `lookaside … | head`.
     End,
-    /// Events are lost.
+    /// Events are lost, so it is an error.
     Fail,
 }
 
-/// What takes the bytes of a sink.
+/// The target that a sink writes to.
 pub(crate) trait Target: Send {
-    /// Writes all of them: whole lines, and of a compressed sink whole members.
+    /// Writes all bytes, which are complete lines, or complete members for a compressed sink.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Names the line of column names with which the first write begins, in a format that has one.
+    /// Sets the line of column names with which the first write begins, if the format has one.
     fn set_header(&mut self, _: &[u8]) {}
 
-    /// Gives the target what a wait of its own is to hear.
+    /// Sets what interrupts the target's own waits.
     fn attach(&mut self, _: &Wake) {}
 
-    /// Whether the output appears only by [`Self::finish`].
+    /// Whether the output appears only with [`Self::finish`].
     fn appears_whole(&self) -> bool {
         false
     }
 
-    /// The output so far under another name, if it only appears by [`Self::finish`].
+    /// Keeps the output so far under another name, if it only appears with [`Self::finish`].
     fn keep_part(self: Box<Self>) -> io::Result<Option<PathBuf>> {
         Ok(None)
     }
 
-    /// The beginning of what was there before and is continued.
+    /// The beginning of the existing content that is appended to.
     fn first_bytes(&self) -> io::Result<Option<Vec<u8>>> {
         Ok(None)
     }
 
-    /// The run ended well: makes the output final. Without it, a drop withdraws what can be.
+    /// Makes the output final after a successful run. Without it, dropping the target removes what
+    /// can be removed.
     fn finish(self: Box<Self>) -> io::Result<()>;
 }
 
 impl Sink {
-    /// Opens what `text` names: `-` is standard output, `null` nothing, `tcp://HOST:PORT` a
-    /// connection, all else a file, compressed if its name ends in `.gz` or `.zst`. A name that
-    /// promises something else, such as `.parquet` or `.bz2`, is refused.
+    /// Opens the output that `text` names: `-` is standard output, `null` discards everything,
+    /// `tcp://HOST:PORT` is a connection, anything else a file, compressed if its name ends in
+    /// `.gz` or `.zst`. A suffix of an unsupported format, such as `.parquet` or `.bz2`, is
+    /// refused.
     ///
-    /// A file of a [`Extent::Finite`] stream replaces what was there when the run has ended well; a
-    /// file of an [`Extent::Endless`] stream is appended to.
+    /// The file of an [`Extent::Finite`] stream replaces an existing one when the run has
+    /// succeeded; the file of an [`Extent::Endless`] stream is appended to.
     ///
     /// # Errors
     /// When it cannot be written to.
@@ -93,7 +95,7 @@ impl Sink {
         Self::open_with(text, extent, TcpOptions::default())
     }
 
-    /// [`Self::open`], with options for the case that it is a connection.
+    /// [`Self::open`], with options for a connection.
     ///
     /// # Errors
     /// When it cannot be written to.
@@ -111,11 +113,12 @@ impl Sink {
         }
     }
 
-    /// Refuses what [`Self::open`] refuses by the text alone, before anything is opened: a name that
-    /// promises what is not written, or that is nearly `-` or `null`.
+    /// Checks only the text, as [`Self::open`] does, before anything is opened: refuses the suffix
+    /// of an unsupported format, and a name that is similar to `-` or `null`.
     ///
     /// # Errors
-    /// Of [`ErrorKind::Misuse`](crate::ErrorKind::Misuse), with what to write instead.
+    /// An error of kind [`ErrorKind::Misuse`](crate::ErrorKind::Misuse), with a hint what to write
+    /// instead.
     pub fn check_name(text: &str) -> Result<()> {
         if matches!(text, "-" | "null") || text.starts_with("tcp://") {
             return Ok(());
@@ -136,13 +139,13 @@ impl Sink {
         }
     }
 
-    /// Standard output; a reader that goes away is a normal end.
+    /// Standard output; if its reader is gone, the run ends normally.
     ///
     /// # Errors
     /// When standard output is closed.
     pub fn stdout() -> Result<Self> {
         let name = "standard output";
-        // Past the standard library's buffer, which would flush at each line of a batch.
+        // Bypasses the standard library's buffer, which would flush at each line of a batch.
         let fd = io::stdout()
             .as_fd()
             .try_clone_to_owned()
@@ -155,18 +158,18 @@ impl Sink {
         Ok(sink)
     }
 
-    /// A sink that counts bytes and keeps none.
+    /// A sink that counts bytes and discards them.
     pub fn null() -> Self {
         Self::new("null", Box::new(Null))
     }
 
-    /// A file, whatever its path looks like; see [`Self::open`].
+    /// A file, whatever its path looks like (`-` is a file here); see [`Self::open`].
     ///
     /// # Errors
-    /// When the file, or its temporary sibling, cannot be made.
+    /// When the file, or the temporary file next to it, cannot be created.
     pub fn file(path: &Path, extent: Extent) -> Result<Self> {
         let name = path.display().to_string();
-        // A path drops the slash that says that a folder was meant.
+        // `Path` ignores a trailing slash, which means a folder.
         let target = match name.ends_with('/') {
             true => Err(io::ErrorKind::IsADirectory.into()),
             false => file::open(path, extent),
@@ -178,12 +181,12 @@ impl Sink {
         Ok(sink)
     }
 
-    /// A connection to `HOST:PORT`. When it is lost, it is opened again and the last lines are sent
-    /// again, as the options say; [`Summary::reconnects`](crate::Summary) counts them. Each
-    /// connection begins with the CSV column names, if there are some.
+    /// A connection to `HOST:PORT`. If it is lost, it is opened again and the last lines are sent
+    /// again, according to the options; [`Summary::reconnects`](crate::Summary) counts this. Each
+    /// connection begins with the CSV column names, if there are any.
     ///
     /// # Errors
-    /// When the connection is refused at the start.
+    /// When the first connection fails.
     pub fn tcp(address: &str, options: TcpOptions) -> Result<Self> {
         let name = format!("tcp://{address}");
         let reconnects = Arc::default();
@@ -194,8 +197,8 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Whatever takes bytes; `finish` gets it back when the run has ended well. Without that, as
-    /// when a run fails, it is dropped.
+    /// Any writer; `finish` gets it back after a successful run. Otherwise, for example when a run
+    /// fails, it is dropped.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -237,7 +240,7 @@ impl Sink {
         }
     }
 
-    /// The same sink around its target.
+    /// The same sink with its target wrapped.
     #[cfg(test)]
     pub(crate) fn wrapped(self, wrap: impl FnOnce(Box<dyn Target>) -> Box<dyn Target>) -> Self {
         Self {
@@ -256,17 +259,17 @@ impl Sink {
         self.compression
     }
 
-    /// Names the line of column names with which the first write begins.
+    /// Sets the line of column names with which the first write begins.
     pub(crate) fn set_header(&mut self, header: &str) {
         self.target.set_header(header.as_bytes());
     }
 
-    /// Gives the sink what ends its waits.
+    /// Sets what interrupts the sink's waits.
     pub(crate) fn attach(&mut self, wake: &Wake) {
         self.target.attach(wake);
     }
 
-    /// What the sink's losses of a connection led to, also once it is gone.
+    /// A function that returns the sink's reconnects, also after the sink is dropped.
     pub(crate) fn reconnects(&self) -> impl Fn() -> Reconnects + use<> {
         let reconnects = Arc::clone(&self.reconnects);
         move || *reconnects.lock().unwrap_or_else(PoisonError::into_inner)
@@ -277,24 +280,24 @@ impl Sink {
         self.place.as_ref()
     }
 
-    /// Whether both would write to one file over each other. Standard output twice does not: it is
-    /// one descriptor with one position.
+    /// Whether both sinks would overwrite each other in one file. Standard output twice does not:
+    /// it is one descriptor with one position.
     pub(crate) fn clashes_with(&self, other: &Self) -> bool {
         let are_stdout = [self, other].map(|sink| sink.broken_pipe == BrokenPipe::End);
         self.place.is_some() && self.place == other.place && are_stdout != [true; 2]
     }
 
-    /// Whether the output appears only by [`Self::finish`].
+    /// Whether the output appears only with [`Self::finish`].
     pub(crate) fn appears_whole(&self) -> bool {
         self.target.appears_whole()
     }
 
-    /// Whether the reader of standard output has gone away.
+    /// Whether the reader of standard output is gone.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Writes whole lines, compressed as [`Self::compression`] says.
+    /// Writes complete lines, compressed as [`Self::compression`] requires.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() || self.closed {
             return Ok(());
@@ -315,13 +318,15 @@ impl Sink {
         }
     }
 
-    /// The beginning of what is continued, decompressed; `None` for an output of its own.
+    /// The beginning of the existing content that is appended to, decompressed; `None` for a new
+    /// output.
     pub(crate) fn first_bytes(&self) -> Result<Option<Vec<u8>>> {
         let bytes = self.target.first_bytes();
         bytes.map_err(|error| Error::open_output(&self.name, error))
     }
 
-    /// Keeps what was written of an output that does not become final; says where, if there is any.
+    /// Keeps the partial content of an output that does not become final; returns its path, if
+    /// there is any.
     pub(crate) fn keep_part(self) -> Result<Option<PathBuf>> {
         if self.size == 0 {
             return Ok(None);

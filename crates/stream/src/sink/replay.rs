@@ -1,8 +1,8 @@
-//! The last lines that a connection was sent, to be sent again over its successor.
+//! The last lines sent over a connection, to be sent again over the next one.
 
 use memchr::memchr;
 
-/// The end of what was sent, in whole lines and at most so many bytes of them.
+/// The last complete lines that were sent, at most `size_max` bytes.
 pub(super) struct Replay {
     bytes: Vec<u8>,
     size_max: usize,
@@ -16,14 +16,14 @@ impl Replay {
         }
     }
 
-    /// Takes note of lines that were sent.
+    /// Records lines that were sent.
     pub(super) fn push(&mut self, lines: &[u8]) {
         let kept = last_lines(lines, self.size_max);
         if kept.len() < lines.len() {
             self.bytes.clear();
         }
         self.bytes.extend_from_slice(kept);
-        // Not each time: what moves to the front is as much as what is dropped before it.
+        // Not each time, so that the moved bytes are no more than the dropped ones.
         if self.bytes.len() > self.size_max.saturating_mul(2) {
             let size = self.lines().len();
             self.bytes.drain(..self.bytes.len() - size);
@@ -36,12 +36,12 @@ impl Replay {
     }
 }
 
-/// The whole lines at the end that are together no larger than `size_max`.
+/// The last complete lines that are together no larger than `size_max`.
 fn last_lines(lines: &[u8], size_max: usize) -> &[u8] {
     let Some(start) = lines.len().checked_sub(size_max).filter(|start| *start > 0) else {
         return lines;
     };
-    // The byte before tells whether a line begins here.
+    // The previous byte shows whether a line begins here.
     match memchr(b'\n', &lines[start - 1..]) {
         Some(at) => &lines[start + at..],
         None => &[],
@@ -64,7 +64,7 @@ mod tests {
             (&["aa\nbb\ncc\n"], 7, "bb\ncc\n"),
             (&["aa\nbb\ncc\n"], 6, "bb\ncc\n"),
             (&["aa\nbb\ncc\n"], 5, "cc\n"),
-            // A line that is too long takes those before it along.
+            // A line that is too long also removes the lines before it.
             (&["a\n", "a long line\n", "b\n"], 5, "b\n"),
         ] {
             let mut replay = Replay::new(size_max);

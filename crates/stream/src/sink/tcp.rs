@@ -1,8 +1,8 @@
-//! A TCP connection as sink, opened again when it is lost.
+//! A TCP connection as sink, reopened when it is lost.
 //!
-//! TCP does not tell a sender what its peer has read. So after a loss the last lines are sent again
-//! over the next connection: the peer may get lines twice, and lines older than those are lost if
-//! they were still in the buffers between the two programs. Both are counted.
+//! TCP does not tell a sender what its peer has read. So after a loss, the last lines are sent
+//! again over the next connection: the peer may get lines twice, and older lines are lost if they
+//! were still in the buffers between the two programs. Both are counted.
 
 use std::io::{self, Read, Write};
 use std::mem;
@@ -19,13 +19,14 @@ use super::replay::Replay;
 use crate::Reconnects;
 use crate::wake::{Wait, Waited, Wake};
 
-/// How a sink deals with the loss of its connection.
+/// How a sink handles the loss of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpOptions {
-    /// So many bytes of whole lines are sent again over the next connection. 1 MiB by default: more
-    /// than the buffers of both ends usually hold, and nothing that a process would notice.
+    /// The size of the complete lines that are sent again over the next connection, in bytes. 1 MiB
+    /// by default: more than the buffers of both ends usually hold, and negligible for a process.
     pub replay_bytes: usize,
-    /// How long the peer may be away. One minute by default, as a restart takes; then the run fails.
+    /// How long the peer may be unavailable until the run fails. One minute by default, enough for
+    /// a restart.
     pub reconnect_timeout: Duration,
 }
 
@@ -38,25 +39,25 @@ impl Default for TcpOptions {
     }
 }
 
-/// The first pause between two attempts; each is twice as long as the one before.
+/// The first pause between two attempts; each is twice as long as the previous one.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// As good as no end, and no overflow of the clock.
+/// Practically unlimited, without overflow of the clock.
 const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 /// How long one attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the buffers between two programs hold at most: the greatest that Linux gives a sender (4 MiB)
-/// and a receiver (6 MiB) unless it is told otherwise.
+/// The maximal size of the buffers between two programs: Linux's default limits for a sender (4
+/// MiB) and a receiver (6 MiB).
 const BUFFERED_SIZE_MAX: u64 = 10 << 20;
 
-/// How long the peer has to close its side after it was told that nothing follows. A peer that does
-/// so has read everything; of one that does not, nothing can be known.
+/// How long the peer may take to close its side after the end was signalled. A peer that does so
+/// has read everything; of one that does not, nothing is known.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A connection, and what is needed to go on without it.
+/// A connection, and the state for reconnecting.
 pub(super) struct Connection {
     address: String,
     options: TcpOptions,
@@ -64,18 +65,19 @@ pub(super) struct Connection {
     opened: Instant,
     /// How long to wait before the next attempt to open another.
     pause: Duration,
-    /// Bytes that this connection took.
+    /// The number of bytes written to this connection.
     sent: u64,
-    /// Those of them that are of the write under way.
+    /// The part of `sent` that belongs to the current write.
     partial: usize,
     /// The column names, with which each connection begins.
     header: Vec<u8>,
     /// Whether the header still has to be sent on this connection.
     is_header_pending: bool,
-    /// The next write begins with them.
+    /// Whether the next write begins with the header.
     begins_with_header: bool,
     replay: Replay,
-    /// The peer sends nothing any more. It may still read: `ncat` without input does.
+    /// Whether the peer has closed its sending side. It may still read, as `ncat` without input
+    /// does.
     half_closed: bool,
     wake: Option<Wake>,
     reconnects: Arc<Mutex<Reconnects>>,
@@ -105,7 +107,7 @@ impl Connection {
         })
     }
 
-    /// Writes to the connection as it is, and the header before if that is its beginning.
+    /// Writes to the current connection, with the header first if it is pending.
     fn try_write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.partial = 0;
         self.listen()?;
@@ -113,7 +115,7 @@ impl Connection {
             let header = mem::take(&mut self.header);
             let sent = self.send(&header);
             self.header = header;
-            // It is not counted: what is lost of it comes again with the next connection.
+            // The header is not counted: if it is lost, the next connection begins with it again.
             (self.sent, self.partial) = (0, 0);
             sent?;
             self.is_header_pending = false;
@@ -137,8 +139,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what the peer sent, without waiting, to notice a closed connection before more is sent.
-    /// What was read is dropped.
+    /// Reads what the peer sent, without waiting, to detect a closed connection before more is
+    /// sent. The data is discarded.
     fn listen(&mut self) -> io::Result<()> {
         let mut scratch = [0; 1024];
         while !self.half_closed {
@@ -153,8 +155,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Does something over this connection or over those that take its place. The first attempt behind
-    /// the deadline is the last one, as is one after a stop.
+    /// Repeats `attempt` over this connection and its successors until it succeeds. The first
+    /// attempt after the deadline is the last one, as is one after a stop.
     fn persist(&mut self, mut attempt: impl FnMut(&mut Self) -> io::Result<()>) -> io::Result<()> {
         let Err(mut loss) = attempt(self) else {
             return Ok(());
@@ -170,8 +172,8 @@ impl Connection {
         }
     }
 
-    /// Opens the next connection, after pauses that grow, and sends the last lines over it; whether it
-    /// was the last attempt.
+    /// Opens the next connection, after increasing pauses, and sends the last lines over it;
+    /// returns whether it was the last attempt.
     fn reconnect(&mut self, loss: io::Error, deadline: Instant) -> io::Result<bool> {
         let first = loss.to_string();
         if self.opened.elapsed() > PAUSE_MAX * 2 {
@@ -198,10 +200,10 @@ impl Connection {
         }
     }
 
-    /// Takes the next connection and counts what is sent again, and what may be lost.
+    /// Switches to the next connection and counts what is sent again and what may be lost.
     fn succeed(&mut self, stream: TcpStream) {
         let lines = self.replay.lines();
-        // What was under way is sent again too, from its beginning.
+        // The current write is sent again too, from its beginning.
         let again = (lines.len() + self.partial) as u64;
         let lost = self.sent.saturating_sub(again).min(BUFFERED_SIZE_MAX);
         let line_count = memchr_iter(b'\n', lines).count();
@@ -221,7 +223,8 @@ impl Connection {
         self.half_closed = false;
     }
 
-    /// Waits before an attempt, so that a peer that accepts and closes is not asked in a loop.
+    /// Waits before an attempt, so that a peer that accepts and closes is not contacted in a busy
+    /// loop.
     fn wait(&self) -> io::Result<Waited> {
         match &self.wake {
             Some(wake) => wake.wait(None, Wait::AtMost(self.pause)),
@@ -238,11 +241,12 @@ impl Connection {
         deadline.unwrap_or(now + TIMEOUT_MAX)
     }
 
-    /// Tells the peer that nothing follows, and waits until it has read all of it or is lost.
+    /// Closes the sending side, and waits until the peer has read everything or the connection is
+    /// lost.
     fn try_finish(&mut self) -> io::Result<()> {
         self.listen()?;
         match self.stream.shutdown(Shutdown::Write) {
-            // Lost since; what follows says so where it can.
+            // The connection is lost; the following read reports it if possible.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
             done => done?,
         }
@@ -267,7 +271,7 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
-        // A peer that closed earlier answers what came later with a reset, a round trip from now.
+        // A peer that closed earlier answers later data with a reset, after a round trip.
         while begun.elapsed() < CLOSE_TIMEOUT / 2 {
             if let Some(error) = self.stream.take_error()? {
                 return Err(error);

@@ -1,4 +1,4 @@
-//! Blocks: whole records on their way to a worker, and the lanes that they are cut from.
+//! Blocks of complete records for workers, and the lanes that they are cut from.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::Mark;
 use crate::reject::LONG_LINE_KEPT_SIZE;
 use crate::{Chunk, Error, Framing, Header, InputFormat, Result};
 
-/// Bytes that were read, with room for more; the room is initialised once and used again.
+/// Bytes that were read, with room for more; the memory is initialised once and reused.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
@@ -24,7 +24,7 @@ impl Buffer {
         self.size
     }
 
-    /// The room between what is filled and `size_max`.
+    /// The free room up to `size_max`.
     pub(crate) fn room(&mut self, size_max: usize) -> &mut [u8] {
         if self.bytes.len() < size_max {
             self.bytes.resize(size_max, 0);
@@ -43,7 +43,8 @@ impl Buffer {
         self.size -= size;
     }
 
-    /// Forgets the content, and the room beyond `size_max`, which one long record may have needed.
+    /// Removes the content, and frees the memory beyond `size_max` that a long record may have
+    /// needed.
     fn reset(&mut self, size_max: usize) {
         self.size = 0;
         if self.bytes.len() > size_max {
@@ -60,26 +61,26 @@ pub(crate) enum BlockRead {
     Filled,
     /// There are no more.
     End,
-    /// The run was asked to end; what was not whole yet stays behind.
+    /// The run was stopped; an incomplete record stays in its lane.
     Stopped,
 }
 
-/// A worker's input: whole records of one source. It is filled again and again.
+/// A worker's input: complete records of one source. It is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     buffer: Buffer,
-    /// How many bytes of the buffer are whole records.
+    /// The number of bytes of the buffer that are complete records.
     whole: usize,
-    /// Some newline may end a record that was not cut yet.
+    /// Whether a newline may end a record that was not cut yet.
     line_end_seen: bool,
     first_line: u64,
     header: Option<Arc<Header>>,
     pub(crate) source: Arc<str>,
-    /// A record before these that could not be held.
+    /// A record before these that was skipped.
     pub(crate) skipped: Option<Skipped>,
-    /// Where the source goes on behind the records, if it can be continued.
+    /// The position of the source after the records, if it can be resumed.
     pub(crate) mark: Option<Mark>,
-    /// End of these records in their own file; mark may already point into the next file.
+    /// The end of these records in their own file; `mark` may already be in the next file.
     pub(crate) end: Option<Mark>,
 }
 
@@ -96,12 +97,12 @@ pub(crate) struct Skipped {
 pub(crate) enum Skip {
     /// It is longer than a record may be.
     TooLong,
-    /// The connections of a listener together hold more than they may.
+    /// The connections of a listener together buffer more than the limit.
     Crowded,
 }
 
 impl Block {
-    /// The whole records.
+    /// The complete records.
     pub(crate) fn chunk(&self) -> Chunk<'_> {
         Chunk {
             bytes: &self.buffer.filled()[..self.whole],
@@ -115,12 +116,13 @@ impl Block {
     }
 }
 
-/// How records are cut and how much is held for it.
+/// How records are cut, and the limits of buffering.
 pub(crate) struct Cutter {
     framing: Box<dyn Framing>,
     format: InputFormat,
     pub(crate) block_size: usize,
-    /// So many bytes without a whole record are too many: the longest record and its line end.
+    /// The size of the longest record and its line end; this many bytes without a complete record
+    /// are too long.
     pub(crate) record_size_max: usize,
 }
 
@@ -135,30 +137,30 @@ impl Cutter {
     }
 }
 
-/// One stream of bytes, whose records follow each other: a file, a pipe, a connection.
+/// One stream of bytes with consecutive records: a file, a pipe, a connection.
 #[derive(Debug)]
 pub(crate) struct Lane {
     source: Arc<str>,
-    /// The beginning of a record whose end was not read yet.
+    /// The beginning of a record whose end has not been read yet.
     carry: Vec<u8>,
-    /// The line that the carry begins with, counted from 1.
+    /// The first line of the carry, counted from 1.
     line: u64,
-    /// In the middle of a record that is too long.
+    /// Whether the lane is within a record that is too long.
     skipping: bool,
     header: Option<Arc<Header>>,
 }
 
-/// Whether more bytes of a stream can come.
+/// Whether a stream can have more bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Eof {
     Ahead,
     Reached,
 }
 
-/// What more bytes did to a block.
+/// The state of a block after adding bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// It has no record yet.
+    /// It has no complete record yet.
     Partial,
     /// It may have records, and it has room.
     Open,
@@ -181,10 +183,10 @@ impl Lane {
         &self.source
     }
 
-    /// Begins at a later line of a stream of which `start` is the beginning.
+    /// Resumes at a later line of a stream that begins with `start`.
     ///
     /// # Errors
-    /// When the beginning should be a header and is none.
+    /// When the beginning should be a header and is invalid.
     pub(crate) fn resume(&mut self, line: u64, start: &[u8], cutter: &Cutter) -> Result<()> {
         self.line = line;
         if cutter.format.has_header() {
@@ -197,13 +199,13 @@ impl Lane {
         Ok(())
     }
 
-    /// How far before the place that was read the next record begins, and its line; nothing within a
-    /// record that is skipped, which could not be continued.
+    /// How far before the read position the next record begins, and its line; `None` within a
+    /// skipped record, which could not be resumed.
     pub(crate) fn rest(&self) -> Option<(usize, u64)> {
         (!self.skipping).then_some((self.carry.len(), self.line))
     }
 
-    /// Starts a block with what the last one left over.
+    /// Starts a block with the incomplete record that the last one left.
     pub(crate) fn begin(&mut self, block: &mut Block, cutter: &Cutter) -> Result<Cut> {
         block.buffer.reset(cutter.block_size);
         block.whole = 0;
@@ -220,18 +222,19 @@ impl Lane {
         self.look(0, block, cutter)
     }
 
-    /// Where the next bytes go; never empty.
+    /// The room for the next bytes; never empty.
     pub(crate) fn room<'b>(&self, block: &'b mut Block, cutter: &Cutter) -> &'b mut [u8] {
         let size = block.buffer.size();
         let size_max = match size < cutter.block_size {
             true => cutter.block_size,
-            // Doubling, so that looking again for the end of a long record stays linear.
+            // The size doubles, so that repeated searches for the end of a long record take linear
+            // time in total.
             false => (size * 2).min(cutter.record_size_max.max(size + 1)),
         };
         block.buffer.room(size_max)
     }
 
-    /// Takes note of `size` bytes that were read into the room.
+    /// Processes `size` bytes that were read into the room.
     pub(crate) fn filled(
         &mut self,
         size: usize,
@@ -251,13 +254,13 @@ impl Lane {
         self.look(before, block, cutter)
     }
 
-    /// Looks at the bytes of a block from `from` on, which are new.
+    /// Processes the new bytes of a block, which begin at `from`.
     fn look(&mut self, from: usize, block: &mut Block, cutter: &Cutter) -> Result<Cut> {
         let new = block.buffer.filled().get(from..).unwrap_or_default();
         block.line_end_seen |= memchr(b'\n', new).is_some();
         let size = block.buffer.size();
         if !block.line_end_seen && size < cutter.record_size_max {
-            // Every record ends with a newline, so bytes without one need no closer look.
+            // Every record ends with a newline, so bytes without one complete no record.
             return Ok(Cut::Partial);
         }
         if block.line_end_seen && size < cutter.block_size {
@@ -277,9 +280,9 @@ impl Lane {
         self.skipping = false;
     }
 
-    /// Ends a block that is not full: cuts it behind its last whole record, at the end of the
-    /// stream behind everything. Says whether there is something to work on; if not, the block can
-    /// take more.
+    /// Ends a block that is not full: cuts it after its last complete record, or after everything
+    /// at the end of the stream. Returns whether it has records; if not, the block can take more
+    /// bytes.
     pub(crate) fn end(&mut self, block: &mut Block, cutter: &Cutter, eof: Eof) -> Result<bool> {
         self.cut(block, cutter, eof)?;
         block.line_end_seen = false;
@@ -296,19 +299,19 @@ impl Lane {
         }
     }
 
-    /// How many bytes wait for the rest of their record.
+    /// The number of bytes of the incomplete record.
     pub(crate) fn carry_size(&self) -> usize {
         self.carry.len()
     }
 
-    /// Gives up the record that the lane waits for, so that it holds nothing.
+    /// Skips the incomplete record of the lane, which frees its memory.
     pub(crate) fn give_up(&mut self, block: &mut Block) {
         let carry = std::mem::take(&mut self.carry);
         block.whole = 0;
         block.skipped = Some(self.skip(&carry, Skip::Crowded));
     }
 
-    /// Takes back what a block without a whole record holds.
+    /// Moves the content of a block without a complete record back into the lane.
     pub(crate) fn suspend(&mut self, block: &Block) {
         assert!(block.is_empty(), "a block with records goes to a worker");
         self.carry.extend_from_slice(block.buffer.filled());
@@ -329,8 +332,8 @@ impl Lane {
             self.carry.extend_from_slice(rest);
         } else if bytes.len() >= cutter.record_size_max {
             block.skipped = Some(self.skip(bytes, Skip::TooLong));
-            // A record of several lines goes on at its next newline: where the record would have
-            // ended is unknown without holding it.
+            // Skipping ends at the next newline, even for a record of several lines, because its
+            // real end is unknown without buffering it.
             if let Some(at) = memchr(b'\n', bytes) {
                 self.carry.extend_from_slice(&bytes[at + 1..]);
                 self.line += 1;

@@ -1,16 +1,17 @@
-//! How far a followed file was read and written, for the next run.
+//! Checkpoints: how far a followed file was read and written, for the next run.
 //!
 //! ```text
 //! lookaside checkpoint 2: device 2049 inode 1442 born 1769846400000000000 seen 1769846461000000000
 //!     offset 51200 line 403 read 51222 head 3632233996 tail 4187224165 file "app.log"
 //! ```
 //!
-//! `born` and `seen` are times in nanoseconds since 1970, when the file was made and when the followed
-//! path last led to it. `read` bytes of the file were read, which may end in a part of a record; `head`
-//! and `tail` are the CRC-32 of the first and of the last 4 KiB of them.
+//! `born` and `seen` are times in nanoseconds since 1970: when the file was created, and when the
+//! followed path last referred to it. `read` bytes of the file were read, which may end within a
+//! record; `head` and `tail` are the CRC-32 of the first and of the last 4 KiB of them.
 //!
-//! It is one line of a fixed size, written in place by one system call behind each batch that was written:
-//! a process that is killed leaves the old line or the new one. (A power cut may leave neither.)
+//! It is one line of a fixed size, written in place by one system call after each batch that was
+//! written: a killed process leaves the old line or the new one. (A power failure may leave
+//! neither.)
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -22,18 +23,18 @@ use super::fingerprint::{Fingerprint, History};
 use super::rotation::{Identity, identity, nanoseconds};
 use crate::{Error, Result};
 
-/// Up to where a followed file was read and written.
+/// The position up to which a followed file was read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The file.
     pub(super) identity: Identity,
-    /// When the followed path last led to it, as far as that is known.
+    /// When the followed path last referred to it, as far as known.
     pub(super) seen: SystemTime,
-    /// The byte that comes next.
+    /// The offset of the next byte.
     pub(super) offset: u64,
-    /// The line that it begins, counted from 1.
+    /// The line that begins there, counted from 1.
     pub(super) line: u64,
-    /// What was read of the file: up to the offset, and maybe more.
+    /// The fingerprint of what was read of the file: up to the offset, and maybe more.
     pub(super) read: Fingerprint,
 }
 
@@ -49,7 +50,7 @@ impl Mark {
         })
     }
 
-    /// The place that is `size` bytes earlier, where that line begins.
+    /// The position `size` bytes earlier, where `line` begins.
     pub(crate) fn before(self, size: usize, line: u64) -> Self {
         Self {
             offset: self.offset - size as u64,
@@ -59,7 +60,7 @@ impl Mark {
     }
 }
 
-/// A file that keeps the [`Mark`] of a followed file.
+/// A file that stores the [`Mark`] of a followed file.
 ///
 /// ```
 /// use lookaside_stream::Checkpoint;
@@ -79,8 +80,8 @@ pub struct Checkpoint {
     mark: Option<Mark>,
 }
 
-/// Seven numbers of 20 digits, two of 10 and the words between them fit; the name of the file is added
-/// to it.
+/// The fixed size without the name of the file: fits seven numbers of 20 digits, two of 10 and the
+/// words between them.
 const SIZE: usize = 256;
 
 /// The longest line: file names have up to 255 bytes, and an escaped one has up to four times as many.
@@ -93,12 +94,12 @@ const HEAD: &str = "lookaside checkpoint 2:";
 const FILE: &str = " file ";
 
 impl Checkpoint {
-    /// Opens or makes the file for the mark of the file that is followed under that path, and keeps
-    /// other runs from it.
+    /// Opens or creates the checkpoint for the file that is followed under the path `followed`, and
+    /// locks it against other runs.
     ///
     /// # Errors
     /// When it cannot be written, another run uses it, it is the checkpoint of a file with another
-    /// name, or it holds something else.
+    /// name, or it is not a checkpoint.
     pub fn open(path: &Path, followed: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let followed = format!("{:?}", followed.file_name().unwrap_or_default());
@@ -109,7 +110,7 @@ impl Checkpoint {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Error::checkpoint_in_use(&name)),
-            // A file system without locks.
+            // The file system does not support locks.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(cannot(error)),
         }
@@ -134,7 +135,7 @@ impl Checkpoint {
         })
     }
 
-    /// Up to where the run before this one came.
+    /// The mark of the previous run.
     pub fn mark(&self) -> Option<Mark> {
         self.mark
     }
@@ -171,12 +172,12 @@ fn format(mark: Mark, followed: &str) -> String {
     }
     text.push_str(FILE);
     text.push_str(followed);
-    // It counts characters.
+    // The format width counts characters.
     let width = SIZE + followed.chars().count() - 1;
     format!("{text:width$}\n")
 }
 
-/// The mark, and the name of the file that it is of.
+/// The mark, and the name of its file.
 fn parse(bytes: &[u8]) -> Option<(Mark, &str)> {
     let text = str::from_utf8(bytes).ok()?;
     let (place, followed) = text.strip_prefix(HEAD)?.split_once(FILE)?;
@@ -206,7 +207,7 @@ fn parse(bytes: &[u8]) -> Option<(Mark, &str)> {
             tail: tail.try_into().ok()?,
         },
     };
-    // A line has a byte, so these are the numbers of some file.
+    // Each line has at least one byte, so a valid mark satisfies this.
     let is_place = offset <= size && line.checked_sub(1)? <= offset;
     (words.next().is_none() && is_place).then_some((mark, followed))
 }

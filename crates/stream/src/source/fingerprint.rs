@@ -1,4 +1,4 @@
-//! What tells the content of a growing file that was read from any other content.
+//! Fingerprints of what was read of a growing file, to detect other content.
 
 use std::fs::File;
 use std::io;
@@ -6,13 +6,14 @@ use std::os::unix::fs::FileExt;
 
 use flate2::Crc;
 
-/// So many bytes at the beginning and at the end of what was read are compared. A line of a log and
-/// its time fit many times.
+/// The number of bytes that are compared at the beginning and at the end of what was read: many log
+/// lines with their times.
 const WINDOW_SIZE: usize = 4 << 10;
 
-/// The size of what was read of a file, and the CRC-32 of its first and of its last bytes.
+/// The size of what was read of a file, and the CRC-32 of its first and last bytes.
 ///
-/// Detects accidental changes, not deliberate ones. CRC-32 comes with flate2, a dependency already.
+/// It detects accidental changes, not deliberate ones. CRC-32 is part of flate2, which is already a
+/// dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     pub(super) size: u64,
@@ -24,14 +25,14 @@ pub(super) struct Fingerprint {
 #[derive(Debug, Default)]
 pub(super) struct History {
     size: u64,
-    /// Of the first bytes.
+    /// The CRC-32 of the first bytes.
     head: Crc,
     /// The last bytes.
     tail: Vec<u8>,
 }
 
 impl History {
-    /// Of the first `size` bytes of a file; `None` if it has fewer.
+    /// The history of the first `size` bytes of a file; `None` if it has fewer.
     pub(super) fn of(file: &File, size: u64) -> io::Result<Option<Self>> {
         if file.metadata()?.len() < size {
             return Ok(None);
@@ -51,12 +52,12 @@ impl History {
         Ok(is_there.then_some(history))
     }
 
-    /// How much was read.
+    /// The number of bytes that were read.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Takes note of bytes that were read behind those before.
+    /// Adds bytes that were read after the previous ones.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let missing = (WINDOW_SIZE as u64).saturating_sub(self.size);
         let missing = usize::try_from(missing).unwrap_or(WINDOW_SIZE);
@@ -78,7 +79,7 @@ impl History {
         }
     }
 
-    /// Whether the file has, before the end of what was read, what was read there.
+    /// Whether the file still has, at the end of what was read, the same bytes.
     pub(super) fn ends_in(&self, file: &File) -> io::Result<bool> {
         let mut found = [0; WINDOW_SIZE];
         let found = &mut found[..self.tail.len()];
@@ -87,7 +88,7 @@ impl History {
     }
 }
 
-/// Reads all of `bytes`; `false` when the file ends before.
+/// Fills `bytes`; `false` if the file ends earlier.
 fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<bool> {
     match file.read_exact_at(bytes, offset) {
         Ok(()) => Ok(true),

@@ -1,8 +1,8 @@
-//! A growing file that is rotated from time to time.
+//! Following a growing file that is rotated from time to time.
 //!
-//! It is polled. A notification would have to be checked against the file all the same (they are
-//! dropped under load, absent on network file systems, and tell nothing of a truncation), and at
-//! one `read` and two `stat` each 100 ms there is nothing to save.
+//! The file is polled. Notifications would have to be checked against the file anyway (they are
+//! dropped under load, missing on network file systems, and do not report truncation), and one
+//! `read` and two `stat` calls every 100 ms cost almost nothing.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -18,63 +18,66 @@ use super::{Got, Input};
 use crate::Progress;
 use crate::wake::{Wait, Waited, Wake};
 
-/// How often a file that has not grown is looked at again, and the size and the name of one that has.
+/// How often a file that has not grown is read again, and how often the size and path of one that
+/// has are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a renamed file must be quiet before its successor is read: a daemon goes on writing to
-/// the old file until it is told to open the new one.
+/// How long a renamed file must be unchanged before its successor is read: a daemon continues to
+/// write to the old file until it is told to open the new one.
 const ROTATION_QUIET: Duration = Duration::from_secs(1);
 
-/// How long a successor that cannot be opened is tried again when its turn has come: a rotation may
-/// create it for another user and change its owner then.
+/// How long opening a successor is retried when it is next: a rotation may create it for another
+/// user and change its owner later.
 const OPEN_RETRY: Duration = Duration::from_secs(10);
 
-/// So many successors are open at once; each takes a descriptor.
+/// The most successors that are open at once; each takes a descriptor.
 const SUCCESSOR_COUNT_MAX: usize = 64;
 
-/// Files that were read are not read again under a later name; so many are remembered, more than a
-/// rotation keeps.
+/// The number of files that were read and are remembered, so that they are not read again under a
+/// later name; more than a rotation keeps.
 const KNOWN_COUNT_MAX: usize = 256;
 
-/// A file that is read to its end, and on.
+/// A file that is read to its end and then followed.
 ///
-/// Renamed and recreated: the old file is finished first, then those that had its name in between. They
-/// are opened when they are seen, so that they are read also if they are removed.
-/// Truncated: reading starts over.
+/// If it is renamed and recreated, the old file is finished first, then the files that had its name
+/// in between. They are opened when they are seen, so that they are read even if they are removed.
+/// If it is truncated, reading starts over.
 pub(super) struct Follow {
     path: PathBuf,
     current: Followed,
-    /// What was read of it: a file that was cut and has grown beyond that does not have it.
+    /// The history of what was read, to detect a file that was truncated and has grown beyond that
+    /// size.
     history: History,
-    /// When the file was written last, if it was compared with that since.
+    /// The last modification time for which the file was compared with the history.
     compared: Option<SystemTime>,
-    /// The files that come behind it.
+    /// The files that follow it.
     successors: VecDeque<Followed>,
-    /// Why the next one after them could not be opened when they were last looked at.
+    /// Why the file after the successors could not be opened at the last check.
     failure: Option<io::Error>,
-    /// Since when it is the turn of the one that cannot be opened.
+    /// Since when the file that cannot be opened is the next one.
     blocked: Option<Instant>,
-    /// The search for them was put off by one read, so that what was read before it is not held back.
+    /// Whether the search for successors was postponed by one read, so that bytes that were read
+    /// before are not delayed.
     is_search_due: bool,
-    /// When they were last looked at.
+    /// When the path was last checked.
     looked: Instant,
-    /// The last read found nothing more.
+    /// Whether the last read found no more bytes.
     at_end: bool,
-    /// Files that were read.
+    /// Files that were read to their end.
     known: Vec<Known>,
-    /// The end of the file before.
+    /// The end of the previous file.
     left: Option<Mark>,
     wake: Wake,
     progress: Progress,
 }
 
-/// How a look at the path ended.
+/// The result of checking the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Done,
-    /// Before the search for successors, which may take a second; the next look makes it.
+    /// The search for successors, which may take a second, was postponed to the next check.
     Postponed,
-    /// The run was asked to end.
+    /// The run was stopped.
     Stopped,
 }
 
@@ -82,11 +85,11 @@ enum Look {
 struct Followed {
     file: File,
     identity: Identity,
-    /// When the path led to it, or to one before it.
+    /// When the path referred to it, or to a previous file.
     seen: SystemTime,
-    /// Since when it is known that the path leads to another file.
+    /// Since when the path is known to refer to another file.
     renamed: Option<Instant>,
-    /// The size that it was seen to have, and since when.
+    /// The last known size, and since when.
     size: u64,
     changed: Instant,
 }
@@ -115,7 +118,7 @@ impl Followed {
         }
     }
 
-    /// Whether it was renamed, and nothing was written to it for a while.
+    /// Whether it was renamed and has not been written to for a while.
     fn is_quiet(&self) -> bool {
         let is_long_ago = |time: Instant| time.elapsed() >= ROTATION_QUIET;
         self.renamed.is_some_and(is_long_ago) && is_long_ago(self.changed)
@@ -123,7 +126,7 @@ impl Followed {
 }
 
 impl Follow {
-    /// `None` when the run was asked to end.
+    /// `None` if the run was stopped.
     pub(super) fn new(
         path: PathBuf,
         file: File,
@@ -154,7 +157,7 @@ impl Follow {
         Ok(is_ready.then_some(follow))
     }
 
-    /// Goes to the place of a mark, in the file that it is of; `false` when the run was asked to end.
+    /// Moves to the position of a mark, in the mark's file; `false` if the run was stopped.
     fn resume(&mut self, mark: Mark) -> io::Result<bool> {
         if mark.identity == self.current.identity {
             self.current.seen = mark.seen;
@@ -170,7 +173,7 @@ impl Follow {
         let is_same = read.is_some_and(|read| read.fingerprint() == mark.read);
         match History::of(file, mark.offset)? {
             Some(history) if is_same => self.history = history,
-            // Cut, maybe grown again, or another file.
+            // Truncated, maybe grown again, or another file.
             _ => {
                 self.progress.add_truncation(0);
                 return Ok(true);
@@ -180,7 +183,8 @@ impl Follow {
         Ok(true)
     }
 
-    /// Begins behind a file that was removed or compressed: what it had behind the mark is out of reach.
+    /// Begins after a file that was removed or compressed: its content after the mark cannot be
+    /// read.
     fn resume_without(&mut self, mark: Mark) -> io::Result<bool> {
         self.progress.add_truncation(0);
         self.known.push(Known {
@@ -202,14 +206,14 @@ impl Follow {
         self.append(found.files, mark.seen)?;
         match (self.successors.pop_front(), found.failure) {
             (Some(first), _) => self.current = first,
-            // The one at the path comes after it.
+            // The file at the path follows it.
             (None, Some(error)) => return Err(error),
             (None, None) => {}
         }
         Ok(true)
     }
 
-    /// The beginning of the file, if reading begins behind it.
+    /// The beginning of the file, if reading starts later.
     pub(super) fn skipped_start(&self, size_max: usize) -> io::Result<Option<Vec<u8>>> {
         if self.history.size() == 0 {
             return Ok(None);
@@ -220,8 +224,8 @@ impl Follow {
         Ok(Some(bytes))
     }
 
-    /// Looks at the path, and opens what it leads to and what it led to meanwhile. What
-    /// cannot be opened now is tried again at the next look.
+    /// Checks the path, and opens the file that it refers to and those that it referred to
+    /// meanwhile. A file that cannot be opened is tried again at the next check.
     fn look(&mut self, wait: Wait) -> io::Result<Look> {
         for successor in &mut self.successors {
             successor.resize(successor.file.metadata()?.len());
@@ -235,7 +239,7 @@ impl Follow {
                 self.failure = Some(rotation::cannot_open(&self.path, &error));
                 return Ok(Look::Done);
             }
-            // Renamed, and its successor is not there yet.
+            // Renamed, and its successor does not exist yet.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Look::Done),
             Err(error) => {
                 self.failure = Some(rotation::cannot_open(&self.path, &error));
@@ -262,7 +266,7 @@ impl Follow {
         if room == 0 {
             return Ok(Look::Done);
         }
-        // Records may be held that were read before.
+        // Complete records may still be buffered.
         self.is_search_due = matches!(wait, Wait::AtMost(_)) && !self.is_search_due;
         if self.is_search_due {
             return Ok(Look::Postponed);
@@ -307,7 +311,7 @@ impl Follow {
         Ok(())
     }
 
-    /// Goes on with the next file from its beginning, if this one is finished.
+    /// Switches to the beginning of the next file, if this one is finished.
     fn turn(&mut self) -> io::Result<bool> {
         if !self.current.is_quiet() || self.successors.is_empty() {
             return Ok(false);
@@ -332,7 +336,7 @@ impl Follow {
         Ok(true)
     }
 
-    /// Fails when it is the turn of a file that cannot be opened, and has been for a while.
+    /// Fails if the next file could not be opened for a while.
     fn check_failure(&mut self) -> io::Result<()> {
         let is_quiet = self.current.changed.elapsed() >= ROTATION_QUIET;
         let is_turn = self.successors.is_empty() && is_quiet;
@@ -346,9 +350,9 @@ impl Follow {
         Ok(())
     }
 
-    /// Whether the file was cut back since it was looked at; if so, reading starts over. A file that
-    /// was written to may have been cut and have grown again: then it does not have what was read
-    /// before this place.
+    /// Whether the file was truncated since the last check; if so, reading starts over. A file that
+    /// was written to may have been truncated and have grown again: then it lacks what was read
+    /// before the current position.
     fn is_cut(&mut self) -> io::Result<bool> {
         let metadata = self.current.file.metadata()?;
         let size = metadata.len();
@@ -356,7 +360,7 @@ impl Follow {
         let read = self.history.size();
         let is_changed = size > read || self.compared != Some(written);
         let is_cut = size < read || (is_changed && !self.history.ends_in(&self.current.file)?);
-        // A later write may have the same time, by a clock with steps.
+        // A later write may have the same timestamp, because the clock has a limited resolution.
         let is_past = written.elapsed().is_ok_and(|elapsed| elapsed >= REST);
         self.compared = is_past.then_some(written);
         if is_cut {
@@ -401,7 +405,7 @@ impl Input for Follow {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
-            // Behind the end: the size was not looked at since, so it is now.
+            // The size was not checked since the read position passed it, so it is checked now.
             if !self.at_end {
                 self.at_end = true;
                 continue;
@@ -447,7 +451,8 @@ mod tests {
     use super::*;
     use crate::StopFlag;
 
-    /// What was seen and cut off before it was read is counted, also when the file has grown again.
+    /// Bytes that were seen and truncated before they were read are counted, also if the file has
+    /// grown again.
     #[test]
     fn a_truncation_counts_what_was_not_read() {
         for after in ["", "x\n", &"y\n".repeat(2000)] {
@@ -510,17 +515,17 @@ mod tests {
             }
         }
 
-        /// Keeps three files, and removes the one before them.
+        /// Keeps three rotated files and removes the oldest.
         fn rotate(&self, text: &str) {
             let name = |name: &str| self.folder.path().join(name);
             for (from, to) in [("log.2", "log.3"), ("log.1", "log.2"), ("log", "log.1")] {
-                // The first ones are not there.
+                // The first ones do not exist.
                 let _ = fs::rename(name(from), name(to));
             }
             fs::write(name("log"), text).unwrap();
         }
 
-        /// Reads until it waits: a search for successors is put off by one read.
+        /// Reads until it would wait: a search for successors is postponed by one read.
         fn read(&mut self) {
             let mut room = [0; 100];
             let mut idle_count = 0;
@@ -551,7 +556,7 @@ mod tests {
     fn files_are_read_although_a_rotation_removes_them() {
         let mut rotated = Rotated::new("0\n");
         let mut expected = "0\n".to_owned();
-        // Between two looks go no more rotations than there are files kept.
+        // Between two checks, there are no more rotations than files that are kept.
         for number in 1..=30 {
             rotated.rotate(&format!("{number}\n"));
             expected += &format!("{number}\n");
@@ -563,7 +568,7 @@ mod tests {
         assert_eq!(rotated.progress.figures().truncations, 0);
     }
 
-    /// A search takes a while in a folder that does not come to rest.
+    /// A search takes a while in a folder that keeps changing.
     #[test]
     fn records_are_not_held_back_by_a_search() {
         let mut rotated = Rotated::new("0\n");
@@ -597,7 +602,7 @@ mod tests {
         assert_eq!(rotated.progress.figures().truncations, 0);
     }
 
-    /// A file that has the size of what was read may have another content.
+    /// A file that has the size of what was read may have other content.
     #[test]
     fn a_file_that_is_cut_and_has_its_size_again_is_read_again() {
         let mut rotated = Rotated::new("one\n");
@@ -606,14 +611,14 @@ mod tests {
             fs::write(&rotated.follow.path, text).unwrap();
             rotated.expect(expected);
         }
-        // Written again as it was.
+        // Written again with the same content.
         fs::write(&rotated.follow.path, "six\n").unwrap();
         rotated.read();
         rotated.expect("one\ntwo\nsix\n");
         assert_eq!(rotated.progress.figures().truncations, 2);
     }
 
-    /// Each file is compressed at once, so that none but the one at the path is seen.
+    /// Each file is compressed at once, so that only the one at the path is seen.
     #[test]
     fn files_that_were_compressed_unseen_are_reported() {
         let mut rotated = Rotated::new("0\n");
@@ -638,7 +643,7 @@ mod tests {
         assert_eq!(compress(3, "0\nnew\nnew\n"), 1);
     }
 
-    /// Puts something at the path that cannot be opened; `false` if it can.
+    /// Puts something at the path that cannot be opened; `false` if it can be opened after all.
     type Obstacle = fn(&Path) -> bool;
 
     const OBSTACLES: [Obstacle; 3] = [
@@ -657,7 +662,8 @@ mod tests {
         },
     ];
 
-    /// Rotates a file of two lines, the first of which is read; `None` if the obstacle is none.
+    /// Rotates a file of two lines, the first of which is read; `None` if the obstacle has no
+    /// effect.
     fn blocked(obstacle: Obstacle) -> Option<Rotated> {
         let mut rotated = Rotated::new("0\n");
         rotated.read();
@@ -673,7 +679,7 @@ mod tests {
         Some(rotated)
     }
 
-    /// A rotation may create a file for another user, and change its owner then.
+    /// A rotation may create a file for another user and change its owner later.
     #[test]
     fn a_successor_that_cannot_be_opened_is_tried_again() {
         for obstacle in OBSTACLES {
@@ -717,8 +723,8 @@ mod tests {
         }
     }
 
-    /// Those that were removed between two looks, and those that were removed while as many as possible
-    /// were open.
+    /// Files that were removed between two checks, and files that were removed while the maximum
+    /// was open.
     #[test]
     fn files_that_a_rotation_removed_unseen_are_reported() {
         let mut rotated = Rotated::new("0\n");

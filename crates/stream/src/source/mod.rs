@@ -1,7 +1,7 @@
-//! Sources: where the bytes of a run come from.
+//! Sources: the inputs of a run.
 //!
-//! A source is a list of inputs that are read one after the other. Whoever reads gets blocks: whole
-//! records of one input, cut so that a worker can decode them on its own.
+//! A source is a list of inputs that are read one after the other. It is read in blocks: complete
+//! records of one input, which a worker can decode independently.
 
 mod block;
 mod checkpoint;
@@ -32,12 +32,12 @@ use crate::place::Place;
 use crate::wake::Wait;
 use crate::{Error, Extent, Result, unsupported};
 
-/// How long a block that has whole records waits for more when its input falls silent. Short enough
-/// for a person at a terminal; long enough that a fast writer of short lines fills blocks with
-/// thousands of them.
+/// How long a block that has complete records waits for more when its input pauses. Short enough
+/// for interactive use; long enough that a fast writer of short lines fills blocks with thousands
+/// of them.
 const LINGER: Duration = Duration::from_millis(1);
 
-/// Where the bytes of a run come from: files, standard input, a TCP listener.
+/// The inputs of a run: files, standard input, TCP listeners.
 ///
 /// ```no_run
 /// use lookaside_stream::{Extent, Source};
@@ -54,8 +54,8 @@ pub struct Source {
 /// One input, checked and ready to be read.
 enum Opened {
     File(PathBuf),
-    /// A pipe or device under a path. It stays open from the check on: closing a pipe in between
-    /// would tell its writer that nobody reads.
+    /// A pipe or device with a path. It stays open after the check: closing a pipe in between would
+    /// signal to its writer that the reader is gone.
     Pipe(PathBuf, File),
     Follow(PathBuf, File, Option<Mark>),
     Stdin(File, Extent),
@@ -64,15 +64,15 @@ enum Opened {
     Live(String, Box<dyn LiveRead>),
 }
 
-/// Bytes that come as somebody sends them, with pauses.
+/// A source of bytes that are received with pauses.
 ///
-/// A run does not let the events that are whole wait through a pause.
+/// A run processes complete events during a pause, without waiting for more.
 pub trait LiveRead: Send {
-    /// Reads some bytes, or 0 at the end. `None` if none came within `patience`; without one it waits
-    /// as long as it takes.
+    /// Reads some bytes; returns 0 at the end, and `None` if none were received within `patience`.
+    /// Without `patience`, it waits indefinitely.
     ///
     /// # Errors
-    /// When there is no way on.
+    /// When reading cannot continue.
     fn read_within(
         &mut self,
         room: &mut [u8],
@@ -86,8 +86,8 @@ impl Source {
         Self::default()
     }
 
-    /// Opens what each text names: `-` is standard input, `tcp://ADDRESS:PORT` a listener, all else
-    /// a file, decompressed if it is gzip or zstd.
+    /// Opens the inputs that the texts name: `-` is standard input, `tcp://ADDRESS:PORT` a
+    /// listener, anything else a file, decompressed if it is gzip or zstd.
     ///
     /// # Errors
     /// When one of them cannot be read.
@@ -104,7 +104,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Adds a file, decompressed if it is gzip or zstd: regular, a named pipe or a device.
+    /// Adds a regular file, a named pipe or a device, decompressed if it is gzip or zstd.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -114,7 +114,7 @@ impl Source {
         let file = open_file(&path).map_err(|error| Error::open_input(&name, error))?;
         refuse_unsupported(path.as_ref(), &file)?;
         self.inputs.push(match is_regular(&file) {
-            // Its turn comes later, and there may be more files than descriptors.
+            // It is opened again later, as there may be more files than descriptors.
             true => Opened::File(path),
             false => Opened::Pipe(path, file),
         });
@@ -122,7 +122,7 @@ impl Source {
     }
 
     /// Adds a file that is read to its end and then followed as it grows and is rotated; inputs
-    /// after it are never reached.
+    /// after it are never read.
     ///
     /// # Errors
     /// When it cannot be read, is not a regular file, or is compressed by its name.
@@ -130,9 +130,9 @@ impl Source {
         self.with_followed_from(path, None)
     }
 
-    /// [`Self::with_followed`], from where an earlier run left off: in the file that it read, also if
-    /// that was renamed within its folder since. Until another file has its name, `path` need not
-    /// exist.
+    /// [`Self::with_followed`], from the position of an earlier run: in the file that it read, even
+    /// if that was renamed within its folder since. Until there is a new file with its name, `path`
+    /// need not exist.
     ///
     /// # Errors
     /// As [`Self::with_followed`].
@@ -144,7 +144,7 @@ impl Source {
         let path = path.as_ref();
         let name = path.display().to_string();
         let file = match (open_file(path), mark) {
-            // Renamed, and its successor is not there yet.
+            // Renamed, and its successor does not exist yet.
             (Err(error), Some(mark)) if error.kind() == io::ErrorKind::NotFound => {
                 match rotation::find(path, mark.identity, None) {
                     Ok(Search::Found(file)) => Ok(file),
@@ -170,7 +170,7 @@ impl Source {
     /// Adds standard input, decompressed if it is gzip or zstd.
     ///
     /// # Errors
-    /// When it is closed, or a file that is not read.
+    /// When it is closed, or a file of an unsupported format.
     pub fn with_stdin(mut self) -> Result<Self> {
         let (file, extent) = stdin().map_err(|error| Error::open_input("standard input", error))?;
         refuse_unsupported(Path::new("standard input"), &file)?;
@@ -181,7 +181,7 @@ impl Source {
     /// Adds a TCP listener on `ADDRESS:PORT`; it never ends by itself.
     ///
     /// # Errors
-    /// When the address cannot be listened on.
+    /// When listening on the address fails.
     pub fn with_listener(mut self, address: &str) -> Result<Self> {
         let name = format!("tcp://{address}");
         let listener =
@@ -190,7 +190,7 @@ impl Source {
         Ok(self)
     }
 
-    /// Adds anything that can be read; a read that waits does not hear a stop.
+    /// Adds any reader; a blocking read is not interrupted by a stop.
     #[must_use]
     pub fn with_reader(mut self, name: &str, reader: impl Read + Send + 'static) -> Self {
         let reader = Box::new(reader);
@@ -198,7 +198,8 @@ impl Source {
         self
     }
 
-    /// Adds what comes with pauses; a read that waits does not hear a stop.
+    /// Adds a reader whose bytes are received with pauses; a blocking read is not interrupted by a
+    /// stop.
     #[must_use]
     pub fn with_live(mut self, name: &str, reader: impl LiveRead + 'static) -> Self {
         let reader = Box::new(reader);
@@ -206,7 +207,7 @@ impl Source {
         self
     }
 
-    /// The address of the first listener, for those who asked for port 0.
+    /// The address of the first listener, for example if its port was given as 0.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.inputs.iter().find_map(|input| match input {
             Opened::Listener(listener, _) => listener.local_addr().ok(),
@@ -214,13 +215,13 @@ impl Source {
         })
     }
 
-    /// How many bytes its files have, before decompression; `None` when something else is among
-    /// them, or a file that cannot be looked at.
+    /// The total size of its files in bytes, before decompression; `None` if there are other
+    /// inputs, or a file whose metadata cannot be read.
     pub fn size(&self) -> Option<u64> {
         let sizes = self.inputs.iter().map(|input| match input {
             Opened::File(path) => Some(fs::metadata(path).ok()?.len()),
             Opened::Stdin(file, Extent::Finite) => {
-                // Whoever gave it may have read its beginning.
+                // Another process may have read its beginning.
                 let position = (&mut &*file).stream_position().ok()?;
                 Some(file.metadata().ok()?.len().saturating_sub(position))
             }
@@ -229,7 +230,7 @@ impl Source {
         sizes.sum()
     }
 
-    /// Where a followed file begins that no run has followed yet.
+    /// The initial mark of a followed file that no run has followed yet.
     pub(crate) fn first_mark(&self) -> Option<Mark> {
         let [Opened::Follow(_, file, None)] = &self.inputs[..] else {
             return None;
@@ -237,7 +238,7 @@ impl Source {
         Mark::at_start(&file.metadata().ok()?)
     }
 
-    /// The name of the first input that is the file of that place.
+    /// The name of the first input that is the file at this place.
     pub(crate) fn input_at(&self, place: &Place) -> Option<String> {
         let is_there = |input: &&Opened| input.place().as_ref() == Some(place);
         self.inputs.iter().find(is_there).map(Opened::name)
@@ -291,35 +292,35 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// Bytes of one input, one stream of them after the other.
+/// One input: one or several consecutive streams of bytes.
 trait Input: Send {
-    /// Reads some bytes; waits for the first of them no longer than asked to.
+    /// Reads some bytes; waits for the first of them as long as `wait` allows.
     fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<Got>;
 
-    /// Where in which file the next byte stands, if that can be found again; which line that is, the
-    /// input does not know.
+    /// The file and offset of the next byte, if a later run can find it; the input does not track
+    /// the line.
     fn mark(&self) -> Option<Mark> {
         None
     }
 
-    /// The same for the end of the stream before, after [`Got::Next`].
+    /// As [`Self::mark`], for the end of the previous stream, after [`Got::Next`].
     fn left(&self) -> Option<Mark> {
         None
     }
 }
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Got {
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Bytes(usize),
-    /// Nothing in the time given.
+    /// No bytes within the given time.
     Idle,
-    /// The end of this stream; another follows, with lines of its own.
+    /// The end of this stream; another one follows, whose lines are counted from 1.
     Next,
-    /// The end.
+    /// The end of the input.
     End,
-    /// Nothing, because the run was asked to end.
+    /// No bytes, because the run was stopped.
     Stopped,
 }
 
@@ -337,7 +338,7 @@ fn open_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Refuses a file that is nothing that is read here; a pipe shows its content when it is read.
+/// Refuses a file of an unsupported format; a pipe is checked when it is read.
 fn refuse_unsupported(path: &Path, file: &File) -> Result<()> {
     let unsupported = match is_regular(file) {
         true => unsupported::of_file(path, file),
@@ -356,7 +357,7 @@ fn is_regular(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.is_file())
 }
 
-/// Standard input past the standard library's buffer.
+/// Standard input, bypassing the standard library's buffer.
 fn stdin() -> io::Result<(File, Extent)> {
     let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let extent = match is_regular(&file) {

@@ -13,23 +13,23 @@ use crate::content::{COMPRESSED_BLOCK_SIZE, compression_of_head};
 use crate::wake::{Wait, Waited, Wake};
 use crate::{Error, Result, unsupported};
 
-/// A descriptor that is polled before each read, so that a stop is heard while it is silent. Its
-/// first read decides whether it is decompressed.
+/// A descriptor that is polled before each read, so that a stop can interrupt the wait. The first
+/// read determines whether it is decompressed.
 pub(super) enum Pipe {
     Plain(Polled),
     // A decoder may hold up to 32 KiB of output when it fills the room of a block exactly and its
-    // input is used up; these bytes come with the next read that has input.
+    // input is used up; these bytes are returned by the next read that has input.
     Gzip(Box<MultiGzDecoder<BufReader<Polled>>>),
     Zstd(zstd::Decoder<'static, BufReader<Polled>>),
 }
 
 impl Pipe {
-    /// Waits for the first bytes and looks at what they are; `None` when the run was asked to end.
+    /// Waits for the first bytes and detects their format; `None` if the run was stopped.
     ///
-    /// One read decides: to wait for more bytes than it brings would keep an event that is whole.
+    /// Only one read is used: waiting for more bytes could delay a complete event.
     ///
     /// # Errors
-    /// When it cannot be read, or holds what is not read here.
+    /// When it cannot be read, or has an unsupported format.
     pub(super) fn begin(name: &str, file: File, wake: Wake) -> Result<Option<Self>> {
         let failed = |error| Error::read_input(name, error);
         let mut polled = Polled {
@@ -52,7 +52,7 @@ impl Pipe {
         }
         let compression = compression_of_head(&head).unwrap_or_default();
         polled.head = Cursor::new(head);
-        // A decoder that looks at its input at once does not wait for it.
+        // A decoder that reads its input on creation must not wait for it.
         polled.until = Some(Instant::now());
         let buffered = |polled| BufReader::with_capacity(COMPRESSED_BLOCK_SIZE, polled);
         Ok(Some(match compression {
@@ -77,7 +77,7 @@ impl Input for Pipe {
     fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<Got> {
         self.polled().until = match wait {
             Wait::Forever => None,
-            // A moment that no clock shows never comes.
+            // A time beyond the clock's range means no limit.
             Wait::AtMost(time) => Instant::now().checked_add(time),
         };
         let read = match self {
@@ -95,17 +95,17 @@ impl Input for Pipe {
     }
 }
 
-/// The bytes of a descriptor as they come. A read that brings none in time, or because the run was
-/// asked to end, fails as one of a non-blocking descriptor does, after which decoders go on.
+/// The bytes of a descriptor as they are received. A read without bytes in time, or after a stop,
+/// fails with `WouldBlock`, as for a non-blocking descriptor, after which decoders can continue.
 pub(super) struct Polled {
     file: File,
     wake: Wake,
-    /// What was read to see what it is.
+    /// The bytes that were read to detect the format.
     head: Cursor<Vec<u8>>,
-    /// How long reads wait for their first byte; `None` as long as it takes.
+    /// Until when reads wait for their first byte; `None` for no limit.
     until: Option<Instant>,
     is_stopped: bool,
-    /// A terminal that was told to end would be read on.
+    /// Set at the end, because a terminal could be read further after it.
     is_ended: bool,
 }
 

@@ -1,11 +1,11 @@
-//! Files as sources.
+//! Readers without pauses as sources.
 
 use std::io::{self, Read};
 
 use super::{Got, Input};
 use crate::wake::Wait;
 
-/// Anything that is read to its end and never keeps one waiting for long.
+/// Any reader that is read to its end and never blocks for long.
 pub(super) struct Readable(pub(super) Box<dyn Read + Send>);
 
 impl Input for Readable {

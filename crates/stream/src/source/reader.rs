@@ -22,7 +22,7 @@ pub(crate) struct Reader {
     cutter: Cutter,
     wake: Wake,
     progress: Progress,
-    /// Why reading ends behind the block that was filled last.
+    /// Why reading ends after the last filled block.
     error: Option<Error>,
 }
 
@@ -50,7 +50,7 @@ impl Reader {
         }
     }
 
-    /// Fills a block with the records that come next.
+    /// Fills a block with the next records.
     pub(crate) fn read(&mut self, block: &mut Block) -> Result<BlockRead> {
         loop {
             if let Some(error) = self.error.take() {
@@ -85,7 +85,7 @@ impl Reader {
                 }
             };
             match read {
-                // Of this input; there may be others.
+                // The end of this input; there may be others.
                 BlockRead::End => {}
                 BlockRead::Filled | BlockRead::Stopped => return Ok(read),
             }
@@ -93,13 +93,13 @@ impl Reader {
     }
 }
 
-/// Where an input goes on behind the block that was filled.
+/// The position of an input after the filled block.
 fn mark(input: &dyn Input, lane: &Lane) -> Option<Mark> {
     let (rest, line) = lane.rest()?;
     Some(input.mark()?.before(rest, line))
 }
 
-/// Begins to read an input; `None` when the run was asked to end.
+/// Begins to read an input; `None` if the run was stopped.
 fn start(
     opened: Opened,
     wake: &Wake,
@@ -147,7 +147,7 @@ fn start(
     Ok(Some(Current::One { input, lane }))
 }
 
-/// What comes with pauses.
+/// A live reader as input.
 struct Live(Box<dyn LiveRead>);
 
 impl Input for Live {
@@ -164,14 +164,14 @@ impl Input for Live {
     }
 }
 
-/// What an input has behind a block.
+/// What an input has after a block.
 enum Rest {
     Ahead,
     None,
     Unreadable(Error),
 }
 
-/// Fills a block from one lane; says also what its input still has.
+/// Fills a block from one lane; also returns what its input still has.
 fn read_lane(
     input: &mut dyn Input,
     lane: &mut Lane,
@@ -194,7 +194,7 @@ fn read_lane(
             Ok(got) => got,
             Err(error) => {
                 let error = Error::read_input(lane.source(), error);
-                // What is whole came before the error.
+                // Complete records were read before the error.
                 return match lane.end(block, cutter, Eof::Ahead)? {
                     true => Ok((BlockRead::Filled, Rest::Unreadable(error))),
                     false => Err(error),
@@ -222,7 +222,7 @@ fn read_lane(
                     false => (BlockRead::End, Rest::None),
                 });
             }
-            // What is whole was taken from the input, and belongs to the batch in hand.
+            // Complete records were already read, and belong to the current batch.
             Got::Stopped => {
                 return Ok(match lane.end(block, cutter, Eof::Ahead)? {
                     true => (BlockRead::Filled, Rest::Ahead),

@@ -1,4 +1,4 @@
-//! The files that a followed file was renamed to.
+//! Finding the files that a followed path was renamed to.
 
 use crate::wake::{Wait, Waited, Wake};
 use std::fs::{self, File, Metadata};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// What tells a file from all others, whatever they are called.
+/// The identity of a file, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) device: u64,
     pub(super) inode: u64,
-    /// When it was made, in nanoseconds since 1970, or 0 where the file system does not say so: there,
-    /// a file is taken for a removed one that had its inode.
+    /// When it was created, in nanoseconds since 1970, or 0 if the file system does not store it:
+    /// then a file with the inode of a removed one is taken for that.
     pub(super) born: u64,
 }
 
@@ -34,25 +34,25 @@ pub(super) fn nanoseconds(time: SystemTime) -> u64 {
     })
 }
 
-/// A folder is listed again while files in it are renamed, up to so often.
+/// How often a folder is listed again at most while files in it are renamed.
 const LISTING_COUNT_MAX: usize = 50;
 
-/// A folder is at rest when nothing in it was renamed for so long: longer than the step of the clock
-/// that file systems take their times from, 10 ms at most.
+/// A folder is at rest if nothing in it was renamed for this long: longer than the resolution of
+/// the clock of file systems, which is at most 10 ms.
 pub(super) const REST: Duration = Duration::from_millis(20);
 
-/// How the names of files end that a rotation has compressed.
+/// The suffixes of files that a rotation has compressed.
 const ARCHIVE_SUFFIXES: [&str; 4] = ["gz", "zst", "bz2", "xz"];
 
-/// What a search for a file led to.
+/// The result of a search for a file.
 pub(super) enum Search {
     Found(File),
     Absent,
-    /// It was given up, as the run was asked to end.
+    /// The search was interrupted, as the run was stopped.
     Stopped,
 }
 
-/// A file that was read to its end, as it was then.
+/// A file that was read to its end, with its state at that time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub(super) identity: Identity,
@@ -64,9 +64,9 @@ pub(super) struct Known {
 pub(super) struct After<'a> {
     /// The newest file that was read or is open.
     pub(super) newest: Identity,
-    /// When that was last written.
+    /// When the newest file was last written.
     pub(super) written: SystemTime,
-    /// A time at which the path still led to it.
+    /// A time at which the path still referred to it.
     pub(super) seen: SystemTime,
     /// Files that were read.
     pub(super) known: &'a [Known],
@@ -74,12 +74,13 @@ pub(super) struct After<'a> {
     pub(super) open: &'a [Identity],
 }
 
-/// Files that come behind another one.
+/// Files that follow another one.
 pub(super) struct Successors {
     /// The oldest first.
     pub(super) files: Vec<File>,
-    /// Files before them were compressed unread; or the newest file before them is no longer there, and
-    /// files are that had the name after it: others may have had it in between, and be gone as well.
+    /// Whether earlier files may have been lost: files before these were compressed unread; or the
+    /// newest read file no longer exists, so that others that had the name between it and these may
+    /// be gone as well.
     pub(super) has_gap: bool,
     /// Why the next file after these cannot be opened now.
     pub(super) failure: Option<io::Error>,
@@ -93,9 +94,8 @@ struct Sibling {
     written: SystemTime,
 }
 
-/// The order in which files had the followed name. They have the order in which they were made. Where
-/// the file system does not know that, they have the order in which they were written last, and those
-/// of one moment have the order of their names.
+/// The order in which files had the followed name, which is that of their creation. If the file
+/// system does not store that, it is the order of their last writes, and by name for equal times.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Order {
     at_path: bool,
@@ -104,7 +104,7 @@ struct Order {
     age: (i64, String),
 }
 
-/// The file of that identity in the folder of `path`, whatever it is called now.
+/// Finds the file with this identity in the folder of `path`, whatever its current name.
 pub(super) fn find(path: &Path, wanted: Identity, wake: Option<&Wake>) -> io::Result<Search> {
     let mut found = None;
     let rest = list_at_rest(path, wake, |listing| {
@@ -125,11 +125,11 @@ pub(super) fn find(path: &Path, wanted: Identity, wake: Option<&Wake>) -> io::Re
     })
 }
 
-/// The files that `path` was renamed to after the newest that is known, no more than `count_max`, and
-/// the one that it leads to; `None` when the run was asked to end.
+/// The files that `path` referred to after the newest known one, including the current one, at most
+/// `count_max`; `None` if the run was stopped.
 ///
-/// They are opened as soon as they are seen: a rotation removes them in the end. A file that cannot be
-/// opened ends the list: those behind it come after it.
+/// They are opened as soon as they are seen, because a rotation removes them eventually. A file
+/// that cannot be opened ends the list, because later files must be read after it.
 pub(super) fn successors(
     path: &Path,
     after: &After<'_>,
@@ -148,12 +148,13 @@ pub(super) fn successors(
     })
 }
 
-/// What several listings of a folder have shown, each of which may lack files that were being renamed.
+/// The combined result of several listings of a folder, each of which may lack files that were
+/// being renamed.
 #[derive(Default)]
 struct Collected {
     /// Files that were opened, the oldest first.
     found: Vec<(Order, Identity, File)>,
-    /// Files that had another name, or none, when they were to be opened.
+    /// Files that had another name, or were removed, when they were to be opened.
     missed: Vec<(Order, Identity)>,
     /// The files of the last listing.
     listed: Vec<Identity>,
@@ -193,13 +194,13 @@ impl Collected {
                 }
             }
         }
-        // An older file may have come late. The newest are left to the next search.
+        // An older file may have been found late. The newest ones are left to the next search.
         self.found.sort_by(|(one, ..), (other, ..)| one.cmp(other));
         self.found.truncate(count_max);
     }
 
-    /// The files in their order. Where the folder was not at rest, none is taken that comes behind one
-    /// that was missed: the next search finds both. Where it was, those that it no longer has are gone.
+    /// The files in their order. If the folder was not at rest, files after a missed one are left
+    /// out: the next search finds both. If it was at rest, missed files are gone.
     fn into_successors(mut self, was_at_rest: bool) -> Successors {
         if let Some((failed, _)) = &self.failed {
             self.found.retain(|(order, ..)| order < failed);
@@ -228,10 +229,10 @@ impl Collected {
     }
 }
 
-/// The files of a folder that come behind the newest that is known, the oldest first.
+/// The files of a folder that follow the newest known one, the oldest first.
 fn choose<'a>(path: &Path, listing: &'a [Sibling], after: &After<'_>) -> Vec<(Order, &'a Sibling)> {
     let is_at_path = |sibling: &Sibling| sibling.path.file_name() == path.file_name();
-    // Other files of the folder may be links to a file system that does not know births.
+    // Other files of the folder may be links to a file system without creation times.
     let has_births = after.newest.born > 0
         && listing
             .iter()
@@ -253,9 +254,9 @@ fn choose<'a>(path: &Path, listing: &'a [Sibling], after: &After<'_>) -> Vec<(Or
         .iter()
         .find(|sibling| sibling.identity == after.newest)
         .and_then(order);
-    // They were written to after the path last led to the newest, and maybe before that was written
-    // last: a daemon goes on writing to a renamed file. A file system may take its times from a clock
-    // with steps.
+    // They were written to after the path last referred to the newest one, and maybe before that
+    // was written last: a daemon continues to write to a renamed file. `REST` allows for the
+    // resolution of the file system's clock.
     let since = after.seen.min(after.written) - REST;
     let comes_after = |order: &Order, sibling: &Sibling| {
         let is_later = match &newest {
@@ -283,25 +284,25 @@ fn choose<'a>(path: &Path, listing: &'a [Sibling], after: &After<'_>) -> Vec<(Or
 }
 
 impl Known {
-    /// Whether the file with this metadata is this one, and nothing was written to it since.
+    /// Whether this is the file with this metadata, and it has not been written to since.
     pub(super) fn is_unchanged(&self, identity: Identity, size: u64, written: SystemTime) -> bool {
         self.identity == identity && self.size == size && self.written == written
     }
 }
 
-/// What a folder has of the newest file that is known, and of those behind it that were compressed.
+/// Whether a folder has the newest known file, and compressed files that followed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Archives {
-    /// The newest file is there, or a compressed file that may be it.
+    /// Whether the newest file exists, or a compressed file that may be it.
     has_newest: bool,
-    /// A compressed file is there that cannot be one of those that are known.
+    /// Whether there is a compressed file that cannot be one of the known files.
     has_unread: bool,
 }
 
 impl Archives {
-    /// Most compressors, and programs that rotate files, give the archive the time of the file, some
-    /// without the fraction of the second. With others, the archive of the newest file is one of those
-    /// that were written later.
+    /// Most compressors, and programs that rotate files, give the archive the modification time of
+    /// the file, some without the fraction of the second. With others, the archive of the newest
+    /// file has a later time.
     fn of(path: &Path, listing: &[Sibling], after: &After<'_>) -> Self {
         let is_there = |path: &Path| listing.iter().any(|sibling| sibling.path == path);
         let archives = listing.iter().filter(|sibling| {
@@ -332,7 +333,7 @@ impl Archives {
     }
 }
 
-/// Whether another listing is wanted.
+/// Whether another listing is needed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Listing {
     /// Unless the folder was at rest.
@@ -340,8 +341,8 @@ enum Listing {
     Last,
 }
 
-/// Opens a file; `None` if it was removed since it was listed, or renamed: then the name may lead to
-/// another one. An error names the file.
+/// Opens a file; `None` if it was removed or renamed since it was listed, so that the name may
+/// refer to another one. An error names the file.
 fn open(sibling: &Sibling) -> io::Result<Option<File>> {
     let opened = File::open(&sibling.path).and_then(|file| Ok((file.metadata()?, file)));
     match opened {
@@ -360,16 +361,16 @@ pub(super) fn cannot_open(path: &Path, error: &io::Error) -> io::Error {
 /// How a search through a folder ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
-    /// Nothing was renamed during the last listing, or no further one was wanted.
+    /// Nothing was renamed during the last listing, or no further one was needed.
     Reached,
     /// Files were renamed all the time.
     NotReached,
-    /// The run was asked to end.
+    /// The run was stopped.
     Stopped,
 }
 
-/// Shows the files in the folder of `path`. A listing that is made while a file is renamed may lack it,
-/// so more of them are made until the folder was at rest meanwhile.
+/// Lists the files in the folder of `path` for a callback. A listing that is made while a file is
+/// renamed may lack it, so listing is repeated until the folder was at rest meanwhile.
 fn list_at_rest(
     path: &Path,
     wake: Option<&Wake>,
@@ -419,9 +420,9 @@ fn list(folder: &Path) -> io::Result<Vec<Sibling>> {
     Ok(siblings)
 }
 
-/// Orders files that were written in one moment by what stands behind the name of the followed file:
-/// `.2` is older than `.1`, a date is as old as it is. `None` is not a name that `path` was renamed to;
-/// nor is one with `.gz`, which is read already or was renamed too fast to be seen.
+/// Orders files with equal times by the suffix of their names: `.2` is older than `.1`, dates are
+/// ordered as dates. `None` if `path` was not renamed to this name; also for names with `.gz`,
+/// which are already read or were renamed too fast to be seen.
 fn age(path: &Path, sibling: &Path) -> Option<(i64, String)> {
     let name = sibling.file_name()?.to_str()?;
     let suffix = name.strip_prefix(path.file_name()?.to_str()?)?;
@@ -451,7 +452,7 @@ mod tests {
         }
     }
 
-    /// A file that is renamed all the time is found all the same.
+    /// A file that is continuously renamed is found.
     #[test]
     fn a_file_is_found_while_files_are_renamed() {
         let folder = tempfile::tempdir().unwrap();
@@ -492,7 +493,7 @@ mod tests {
         let path = folder.path().join("log");
         fs::write(&path, "").unwrap();
         let wanted = identity(&fs::metadata(&path).unwrap());
-        // It is never older than it has to be.
+        // A time in the future does not make it older than others.
         let later = SystemTime::now() + Duration::from_secs(3600);
         let opened = File::open(folder.path()).unwrap();
         opened.set_modified(later).unwrap();
@@ -517,13 +518,13 @@ mod tests {
         assert!(found.is_none());
     }
 
-    /// The files of `log`, made one after the other with these names behind it, as listings show them.
+    /// The files of `log`, created one after the other with these suffixes, as listings show them.
     fn siblings(folder: &Path, suffixes: &[&str]) -> Vec<Sibling> {
         let made = |suffix: &&str| {
             let path = folder.join(format!("log{suffix}"));
             fs::write(&path, suffix).unwrap();
             let metadata = fs::metadata(&path).unwrap();
-            // As of a file system that tells births apart.
+            // As on a file system with distinct creation times.
             thread::sleep(Duration::from_millis(15));
             Sibling {
                 path,
@@ -540,8 +541,8 @@ mod tests {
         (found.files.into_iter().map(read).collect(), found.has_gap)
     }
 
-    /// A listing may lack a file that is being renamed, or name it as it is no longer called. No file is
-    /// taken before an older one because of that.
+    /// A listing may lack a file that is being renamed, or have its old name. No file is taken
+    /// before an older one because of that.
     #[test]
     fn no_file_is_taken_before_an_older_one() {
         let folder = tempfile::tempdir().unwrap();
@@ -584,11 +585,11 @@ mod tests {
                 .map(|&text| text.to_owned())
                 .collect::<Vec<_>>()
         };
-        // It came late, and there is room for one or two.
+        // It was found late, and there is room for one or two.
         let late = [without(), siblings_of(&listed)];
         assert_eq!(collect(&late, 1, true), (texts(&[".3"]), false));
         assert_eq!(collect(&late, 2, true), (texts(&[".3", ".2"]), false));
-        // It was not found by the end of the search: those behind it wait for the next one.
+        // It was not found by the end of the search: later files wait for the next search.
         let missed = [with_another_name(), without()];
         assert_eq!(collect(&missed, 9, false), (texts(&[]), false));
         // It was removed.
@@ -607,8 +608,8 @@ mod tests {
         listed.iter().map(copied).collect()
     }
 
-    /// Where births are not known, or equal, the last writes decide; a file that was written before its
-    /// predecessor is not left out.
+    /// If creation times are unknown or equal, the last writes decide; a file that was written
+    /// before its predecessor is not left out.
     #[test]
     fn the_order_of_files_is_that_of_their_births() {
         let path = Path::new("folder/log");
@@ -634,7 +635,7 @@ mod tests {
                 written: SystemTime::UNIX_EPOCH + Duration::from_secs(written),
             });
             let mut siblings: Vec<_> = siblings.collect();
-            // A link to a file system that does not know births.
+            // A link to a file system without creation times.
             siblings.push(Sibling {
                 path: PathBuf::from("folder/another"),
                 identity: Identity {
@@ -660,7 +661,7 @@ mod tests {
         }
     }
 
-    /// Whether the newest file is there, and whether others were compressed unread.
+    /// Whether the newest file exists, and whether others were compressed unread.
     #[test]
     fn archives_of_files_that_were_not_read_are_found() {
         let both = |has_newest, has_unread| Archives {
@@ -672,18 +673,18 @@ mod tests {
             (&[][..], both(false, false)),
             (&[("log.1", 55)], both(true, false)),
             (&[("log.2.gz", 40)], both(false, false)),
-            // Its time, without a fraction, and that of the compression: it may be the archive.
+            // Its time without a fraction, and the time of the compression: it may be the archive.
             (&[("log.2.gz", 40), ("log.1.gz", 55)], both(true, false)),
             (&[("log.2.zst", 40), ("log.1.zst", 50)], both(true, false)),
             (&[("log.2.gz", 40), ("log.1.gz", 70)], both(true, false)),
             (&[("log.2.gz", 55), ("log.1.gz", 60)], both(true, true)),
             (&[("log-2.xz", 50), ("log-3.xz", 60)], both(true, true)),
             (&[("log.2.gz", 60), ("log.1.gz", 70)], both(true, true)),
-            // It is being compressed, as is the one before it.
+            // It is being compressed, as is the previous one.
             (&[("log.1", 55), ("log.1.gz", 70)], both(true, false)),
             (&[("log.1", 55), ("log.2.gz", 70)], both(true, false)),
             (&[("log.2.gz", 55), ("other.1.gz", 60)], both(true, false)),
-            // The one before it was written last at 58.
+            // The previous one was written last at 58.
             (&[("log.3.gz", 58), ("log.2.gz", 55)], both(true, false)),
         ] {
             let time = |tenths: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(tenths * 100);
@@ -765,7 +766,7 @@ mod tests {
         for last in 0..3 {
             let expected = (identities[last + 1..].to_vec(), false);
             assert_eq!(read(last, &identities[..=last], 9), expected, "{last}");
-            // A run that begins in this file knows no other.
+            // A run that begins in this file has read no other.
             assert_eq!(read(last, &[], 9), expected, "{last}");
             let expected = (vec![identities[last + 1]], false);
             assert_eq!(read(last, &[], 1), expected, "{last}");

@@ -1,4 +1,4 @@
-//! A listening TCP socket as source: many connections, a lane for each.
+//! A TCP listener as source: many connections, each with its own lane.
 
 use std::io::{self, Read};
 use std::net::{TcpListener, TcpStream};
@@ -11,15 +11,15 @@ use super::block::{Block, BlockRead, Cut, Cutter, Eof, Lane};
 use crate::wake::{Wait, Waited, Wake};
 use crate::{Error, Result};
 
-/// More connections wait in the backlog until others close: each may hold the beginning of a
-/// record, and each is polled.
+/// The most open connections; further ones wait in the backlog until others close: each may buffer
+/// the beginning of a record, and each is polled.
 const CONNECTION_COUNT_MAX: usize = 1024;
 
-/// All connections together may hold so many of the longest records, or a block each where that is
-/// more; looked at whenever a connection waits for the rest of a record.
+/// All connections together may buffer this many records of maximal size, or one block each if that
+/// is more; checked whenever a connection waits for the rest of a record.
 const LONG_RECORD_COUNT_MAX: usize = 4;
 
-/// Accepts connections and reads whoever has something to say, in turn.
+/// Accepts connections and reads those that have data, in turn.
 pub(super) struct Listener {
     listener: TcpListener,
     name: String,
@@ -31,7 +31,7 @@ pub(super) struct Listener {
     wake: Wake,
 }
 
-/// Whether more connections are taken.
+/// Whether more connections are accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Accepting {
     Open,
@@ -113,7 +113,8 @@ impl Listener {
                 self.connections.push(Connection { stream, lane });
                 Ok(())
             }
-            // The peer was gone before it was accepted: its affair, not the listener's.
+            // The peer closed the connection before it was accepted, which does not affect the
+            // listener.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -133,14 +134,14 @@ impl Listener {
         }
     }
 
-    /// Reads a connection until it falls silent; says also whether the block has something.
+    /// Reads a connection until it pauses; also returns whether the block has records.
     fn read_connection(
         &mut self,
         index: usize,
         block: &mut Block,
         cutter: &Cutter,
     ) -> Result<(Pause, bool)> {
-        // Others must not wait for this one to go on.
+        // Other connections must not wait for this one to continue.
         let linger = (self.connections.len() == 1).then_some(LINGER);
         let Connection { stream, lane } = &mut self.connections[index];
         let mut cut = lane.begin(block, cutter)?;
@@ -167,7 +168,8 @@ impl Listener {
                     }
                     _ => break Pause::Silent,
                 },
-                // A reset: what the peer had sent before is whole or a last line, as at a close.
+                // After a reset, as after a close, the received data is complete records or a last
+                // line.
                 Err(_) => break Pause::Closed,
             }
         };
@@ -183,11 +185,12 @@ impl Listener {
         Ok((pause, found))
     }
 
-    /// Gives up the record of a connection if all of them hold too much, and says so.
+    /// Skips the incomplete record of a connection if all of them buffer too much; returns whether
+    /// it did.
     fn make_room(&mut self, index: usize, block: &mut Block, cutter: &Cutter) -> bool {
         let sizes = self.connections.iter().map(|c| c.lane.carry_size());
         let size_max = cutter.record_size_max.saturating_mul(LONG_RECORD_COUNT_MAX);
-        // The last to grow is the one to go: it is certainly in the way.
+        // The connection that grew last is chosen, as it certainly contributes.
         let crowded = sizes.sum::<usize>() > size_max;
         if crowded {
             self.connections[index].lane.give_up(block);

@@ -4,7 +4,7 @@ use lookaside_stream::{Flow, FormatOptions, InputFormat, OutputFormat, Source, S
 
 use crate::{flow, options, run};
 
-/// Runs the same input in blocks of every size up to beyond its own.
+/// Runs the same input in blocks of every size, up to more than its own.
 fn check(flow: &Flow, input: &'static [u8], expected: &str, rejects: &[(u64, &str)]) {
     for block_size in 1..input.len().max(1) + 3 {
         let source = Source::new().with_reader("input", input);

@@ -50,7 +50,7 @@ impl Log {
         self.append(text);
     }
 
-    /// Starts a run that goes on where the last one left off.
+    /// Starts a run that continues where the last one ended.
     fn follow(&self) -> Live {
         let checkpoint = Checkpoint::open(&self.file("checkpoint"), &self.path()).unwrap();
         let source = Source::new().with_followed_from(self.path(), checkpoint.mark());
@@ -61,7 +61,7 @@ impl Log {
         Live::start_with_options(source.unwrap(), self.flow.clone(), options)
     }
 
-    /// A run that brings these lines, and no others.
+    /// Checks that a run returns exactly these lines.
     fn check(&self, expected: &[&str]) -> Summary {
         let mut live = self.follow();
         live.expect(expected);
@@ -102,7 +102,7 @@ fn a_file_that_was_renamed_between_two_runs_is_read_to_its_end() {
     log.append("3\n");
     log.rotate("app.log.1", "4\n");
     log.check(&["3", "4"]);
-    // Twice: a file that no run has seen lies in between.
+    // Twice, so that there is a file in between that no run has seen.
     log.append("5\n");
     fs::rename(log.file("app.log.1"), log.file("app.log.2")).unwrap();
     log.rotate("app.log.1", "6\n");
@@ -140,7 +140,7 @@ fn a_truncated_file_is_read_from_its_beginning() {
     live.expect(&["old line"; 10]);
     fs::write(log.path(), "new\n").unwrap();
     live.expect(&["new"]);
-    // It grows beyond the place of reading before it is looked at.
+    // It grows beyond the read position before it is checked.
     let longer: Vec<String> = (0..50).map(|line| format!("line {line}")).collect();
     fs::write(log.path(), longer.join("\n") + "\n").unwrap();
     for line in &longer {
@@ -149,11 +149,11 @@ fn a_truncated_file_is_read_from_its_beginning() {
     let (rest, summary) = live.stop();
     assert!(rest.is_empty(), "{rest:?}");
     assert_eq!(summary.truncations, 2);
-    // Between two runs, too; and gone.
+    // Also between two runs, and removed.
     fs::write(log.path(), "short\n").unwrap();
     assert_eq!(log.check(&["short"]).truncations, 1);
     fs::remove_file(log.path()).unwrap();
-    // Another file takes the place, and not the number, of the one that was removed.
+    // Another file replaces the removed one at the path, with another inode.
     let holder = File::create(log.file("holder")).unwrap();
     fs::write(log.path(), "another\n").unwrap();
     log.check(&["another"]);
@@ -169,11 +169,12 @@ fn a_header_is_read_again_by_the_next_run() {
     assert_eq!(summary.rejects.first()[0].line, 4);
 }
 
-/// As `copytruncate` does it: the file is the same one, and its content is another.
+/// As `copytruncate` does: the same file with other content.
 #[test]
 fn a_file_that_was_truncated_between_two_runs_and_grew_again_is_read_from_its_start() {
     let old = "old line\n".repeat(10);
-    // Shorter than what was read, as long, longer; and with the same end behind another beginning.
+    // Shorter than what was read, equally long, longer; and with the same end after another
+    // beginning.
     for new in [
         "new\n".repeat(10),
         "new line\n".repeat(10),
@@ -194,7 +195,7 @@ fn a_file_that_was_truncated_between_two_runs_and_grew_again_is_read_from_its_st
     }
 }
 
-/// The beginning of a line whose end was not there yet was read, and is compared too.
+/// The beginning of an incomplete line was read, and is compared too.
 #[test]
 fn a_part_of_a_line_is_part_of_what_a_checkpoint_compares() {
     let log = Log::new("one\nbegin");
@@ -229,7 +230,7 @@ fn a_folder_that_cannot_be_listed_is_reported() {
     assert!(source.contains("denied"), "{error}: {source}");
 }
 
-/// The inode of a removed file goes to the next one that is made, on many file systems.
+/// On many file systems, the inode of a removed file is reused for the next new file.
 #[test]
 fn a_file_with_the_inode_of_a_removed_one_is_read() {
     let log = Log::new("a\n");
@@ -243,7 +244,7 @@ fn a_file_with_the_inode_of_a_removed_one_is_read() {
         log.rotate("app.log.1", "b\n");
         live.expect(&["b"]);
         fs::remove_file(log.file("app.log.1")).unwrap();
-        // Its inode is free, and this file is at the path for no longer than a moment.
+        // Its inode is free, and this file is at the path only for a moment.
         let name = |age| format!("app.log.{round}.{age}");
         log.rotate(&name(1), "c\n");
         log.rotate(&name(2), "d\n");
@@ -289,7 +290,7 @@ fn a_file_that_was_last_written_before_its_predecessor_is_read() {
     assert!(live.stop().0.is_empty());
 }
 
-/// A run of the first events that a file has behind the checkpoint.
+/// A run of the first events of a file after the checkpoint.
 fn check_limited(log: &Log, limit: u64, expected: &[&str]) {
     let checkpoint = Checkpoint::open(&log.file("checkpoint"), &log.path()).unwrap();
     let source = Source::new().with_followed_from(log.path(), checkpoint.mark());

@@ -1,4 +1,5 @@
-//! Sources without an end: pipes and followed files. They answer at once and hear a stop.
+//! Sources without an end: pipes and followed files. Their events are processed at once, and a stop
+//! interrupts them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Lines, Write};
@@ -14,7 +15,7 @@ use lookaside_stream::{End, Extent, Flow, Identity, RunOptions, Sink, Source, St
 
 use crate::{flow, lines, options, run};
 
-/// A run in another thread, whose output comes back over a socket line by line.
+/// A run on another thread, whose output is received over a socket line by line.
 pub(crate) struct Live {
     thread: JoinHandle<lookaside_stream::Result<Summary>>,
     lines: Lines<BufReader<TcpStream>>,
@@ -51,19 +52,19 @@ impl Live {
         }
     }
 
-    /// Waits for the next lines that leave the run.
+    /// Waits for the next output lines of the run.
     pub(crate) fn expect(&mut self, expected: &[&str]) {
         for expected in expected {
             assert_eq!(self.line(), *expected);
         }
     }
 
-    /// Waits for the next line that leaves the run.
+    /// Waits for the next output line of the run.
     pub(crate) fn line(&mut self) -> String {
         self.lines.next().expect("the run goes on").unwrap()
     }
 
-    /// Waits for the end and returns the lines that were left.
+    /// Waits for the end and returns the remaining lines.
     pub(crate) fn end(self) -> (Vec<String>, Summary) {
         let lines = self.lines.map(Result::unwrap).collect();
         (lines, self.thread.join().unwrap().unwrap())
@@ -78,7 +79,7 @@ impl Live {
 fn pipe() -> (Source, io::PipeWriter) {
     let (reader, writer) = io::pipe().unwrap();
     let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
-    // Opening the path makes an end of the source's own.
+    // Opening the path creates a separate read end for the source.
     (Source::new().with_file(&path).unwrap(), writer)
 }
 
@@ -98,7 +99,7 @@ fn a_pipe_answers_each_line_at_once() {
     live.expect(&["the end"]);
 }
 
-/// Writes some text so that its reader can have all of it.
+/// Writes some text and flushes it, so that a reader can decode all of it.
 fn flush(encoder: &mut impl Write, text: &str) {
     encoder.write_all(text.as_bytes()).unwrap();
     encoder.flush().unwrap();
@@ -114,7 +115,7 @@ fn a_compressed_pipe_answers_what_was_flushed() {
         live.expect(&[line.trim_end()]);
     }
     flush(&mut encoder, "in two ");
-    // Another member goes on in the middle of the line.
+    // Another member continues in the middle of the line.
     let mut encoder = GzEncoder::new(encoder.finish().unwrap(), Compression::fast());
     flush(&mut encoder, "members\n");
     live.expect(&["in two members"]);
@@ -182,7 +183,7 @@ fn a_pipe_shows_by_its_first_bytes_what_is_not_read() {
     drop(writer);
     let (out, _) = run(&flow("raw", "raw"), source, options(100)).unwrap();
     assert_eq!(out, "%PDF-1.4 was read\n");
-    // What is cut is an error, as in a file.
+    // Truncated data is an error, as in a file.
     let (source, mut writer) = pipe();
     writer.write_all(b"\x1f\x8b\x08\0\0").unwrap();
     drop(writer);

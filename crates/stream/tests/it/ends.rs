@@ -1,4 +1,4 @@
-//! How runs end: a panic, a reader that goes away, a stop under load.
+//! How runs end: by a panic, a reader that is gone, a stop under load.
 
 use std::env;
 use std::io::{self, Read, Write};
@@ -11,10 +11,10 @@ use lookaside_value::Batch;
 
 use crate::{flow, lines, names, options};
 
-/// Tells a process of this test binary which part it plays.
+/// The variable that tells a process of this test binary which role it has.
 const PART: &str = "LOOKASIDE_TEST_PART";
 
-/// This test binary as another process that runs only `test`, in the part that it plays there.
+/// This test binary as a child process that runs only `test`, in the role of the child.
 pub(crate) fn process(test: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command
@@ -28,7 +28,7 @@ pub(crate) fn is_process(test: &str) -> bool {
     env::var_os(PART).is_some_and(|part| part == *test)
 }
 
-/// Does something at its nth batch.
+/// Calls a function at its nth batch.
 struct AtBatch<F>(usize, F);
 
 impl<F: FnMut() + Send> Transform for AtBatch<F> {
@@ -42,7 +42,7 @@ impl<F: FnMut() + Send> Transform for AtBatch<F> {
     }
 }
 
-/// Bytes without an end.
+/// A source of endless bytes.
 fn endless() -> Source {
     Source::new().with_reader("endless", io::repeat(b'\n').take(u64::MAX).chain(&b""[..]))
 }
@@ -108,7 +108,7 @@ fn a_reader_of_standard_output_that_goes_away_is_a_normal_end() {
             )
             .unwrap();
         assert_eq!(summary.end, End::BrokenPipe);
-        // The harness could not say how it went: its standard output is closed.
+        // The harness could not report the result: its standard output is closed.
         std::process::exit(7);
     }
     let mut child = process(TEST).stdout(Stdio::piped()).spawn().unwrap();
@@ -118,7 +118,7 @@ fn a_reader_of_standard_output_that_goes_away_is_a_normal_end() {
     assert_eq!(child.wait().unwrap().code(), Some(7));
 }
 
-/// Lines without an end.
+/// A reader of endless lines.
 struct Letters;
 
 impl Read for Letters {
@@ -147,7 +147,7 @@ fn standard_input_is_read_as_it_comes() {
         .spawn()
         .unwrap();
     let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    // The harness of the child says something before.
+    // The harness of the child prints something first.
     let mut seen = String::new();
     for line in ["first of all\n", "then another\n", "no end"] {
         stdin.write_all(line.as_bytes()).unwrap();

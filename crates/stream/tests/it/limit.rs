@@ -1,4 +1,4 @@
-//! Runs that end after so many events, and what others see of a run.
+//! Runs with an event limit, and the progress of a run.
 
 use std::fs;
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ fn limited(event_limit: u64, block_size: usize) -> RunOptions {
 
 #[test]
 fn a_limit_is_exact_wherever_it_falls() {
-    // Rejects are events, blank lines are none.
+    // Rejects are events, blank lines are not.
     let record = |line: u32| match line % 4 {
         0 => "bad\n".to_string(),
         1 => "\n".to_string(),
@@ -113,7 +113,7 @@ fn a_limit_ends_a_run_that_waits_for_input() {
     let source = Source::new().with_file(path).unwrap();
     let live = Live::start_with_options(source, flow("raw", "raw"), limited(2, 1 << 10));
     writer.write_all(b"one\ntwo\nthree\npart").unwrap();
-    // The writer stays: only the limit ends the run.
+    // The writer stays open: only the limit ends the run.
     let (out, summary) = live.end();
     assert_eq!(
         (out, summary.end),
@@ -147,7 +147,7 @@ fn a_strict_run_tells_what_it_did_before_it_failed() {
     );
 }
 
-/// Asks the run to end at its first batch.
+/// Stops the run at its first batch.
 struct Stops(StopFlag);
 
 impl Transform for Stops {

@@ -1,4 +1,4 @@
-//! What the crate promises, seen from outside: formats, and runs over real files, pipes and sockets.
+//! Tests of the public API: formats, and runs over real files, pipes and sockets.
 #![allow(clippy::print_stderr, reason = "seeds of random tests are printed")]
 
 mod blocks;
@@ -32,7 +32,7 @@ fn flow(input: &str, output: &str) -> Flow {
     )
 }
 
-/// Default options but for the size of a block.
+/// Default options except for the block size.
 fn options(block_size: usize) -> RunOptions {
     RunOptions {
         block_size: NonZero::new(block_size),

@@ -12,10 +12,10 @@ use crate::ends::{is_process, process};
 
 const STREAM_SIZE: u64 = 200 << 20;
 
-/// Far below the stream, above a test program that has loaded its libraries.
+/// Far less than the stream, and more than a test program with its libraries.
 const MEMORY_SIZE_MAX: u64 = 32 << 20;
 
-/// Short lines, and now and then one beyond the limit.
+/// Short lines, and occasionally one beyond the limit.
 struct Stream {
     left: u64,
 }

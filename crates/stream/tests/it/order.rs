@@ -1,4 +1,4 @@
-//! Output has the order of the input, whoever is slow.
+//! Output has the order of the input, whichever worker is slow.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A TCP output whose peer closes, goes away, or never reads.
+//! A TCP output whose peer closes, disappears, or never reads.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ use crate::{flow, lines, options};
 /// What a peer does with its first connection; it reads each later one to its end.
 type Script = Box<dyn Fn(&mut TcpStream, &mut Vec<u8>) -> io::Result<()> + Send>;
 
-/// Runs `text` into a peer, a line a write; gives what each connection received.
+/// Sends `text` to a peer, one line per write; returns what each connection received.
 fn run(
     text: &str,
     tcp: TcpOptions,
@@ -45,7 +45,7 @@ fn run_flow(
                     return received;
                 }
                 let mut bytes = Vec::new();
-                // Whatever the connection ends with, what it brought counts.
+                // However the connection ends, the received data counts.
                 let _ = match received.is_empty() {
                     true => script(&mut stream, &mut bytes),
                     false => stream.read_to_end(&mut bytes).map(drop),
@@ -62,7 +62,7 @@ fn run_flow(
     (peer.join().unwrap(), run)
 }
 
-/// Reads so many bytes and closes.
+/// Reads `size` bytes and closes.
 fn close_at(size: usize) -> Script {
     Box::new(move |stream, bytes| {
         bytes.resize(size, 0);
@@ -86,7 +86,8 @@ fn a_peer_that_closes_at_any_step_gets_every_line() {
         let reconnects = summary.reconnects;
         assert_eq!(received[0], &text.as_bytes()[..size]);
         assert_eq!(reconnects.count, received.len() as u64 - 1, "at {size}");
-        // Less was sent than the buffer holds, so all of it came again and nothing is missing.
+        // Less was sent than the replay buffer holds, so all of it was sent again and nothing is
+        // missing.
         assert_eq!(reconnects.lost_bytes_max, 0, "at {size}");
         match received.get(1) {
             Some(again) => {
@@ -94,13 +95,13 @@ fn a_peer_that_closes_at_any_step_gets_every_line() {
                 assert!(reconnects.replayed_bytes <= text.len() as u64);
                 assert!(reconnects.replayed_lines <= 20);
             }
-            // Who has everything may close as it likes.
+            // A peer that has received everything may close at any time.
             None => assert_eq!(size, text.len()),
         }
     }
 }
 
-/// Column names come once with each connection, whatever of the lines comes again.
+/// Column names are sent once per connection, whichever lines are sent again.
 #[test]
 fn each_connection_begins_with_the_column_names() {
     let text: String = (1..=20).map(|line| format!("number={line}\n")).collect();
@@ -145,14 +146,14 @@ fn each_connection_begins_with_the_column_names() {
     }
 }
 
-/// As a load balancer without a server behind it: connections are made, and reset at once.
+/// Like a load balancer without a server: connections are accepted and reset at once.
 #[test]
 fn a_peer_that_resets_every_connection_ends_the_run() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            // What is closed with bytes that were not read is reset.
+            // A connection that is closed with unread bytes is reset.
             let _ = stream.peek(&mut [0]);
         }
     });
@@ -172,7 +173,7 @@ fn what_the_buffer_does_not_hold_is_counted_as_lost() {
     let text = lines(200);
     let size = text.len();
     for replay_bytes in [0, 5, 100, 1000, size, 2 * size] {
-        // It holds everything in its receive buffer, and reads none of it.
+        // Everything stays in its receive buffer, and none of it is read.
         let script: Script = Box::new(move |stream, _| {
             let mut room = vec![0; size + 1];
             while stream.peek(&mut room)? < size {
@@ -213,7 +214,7 @@ fn a_peer_that_stays_away_fails_the_run() {
         ..TcpOptions::default()
     };
     let sink = Sink::tcp(&address, tcp).unwrap();
-    // Connected by the kernel, and reset when the listener goes.
+    // Connected by the kernel, and reset when the listener is dropped.
     drop(listener);
     let source = Source::new().with_reader("input", io::Cursor::new(lines(3).into_bytes()));
     let error = flow("raw", "raw")

@@ -1,4 +1,4 @@
-//! Where output goes, and when it appears.
+//! Sinks, and when their output appears.
 
 use std::fs;
 use std::io::Read;
@@ -174,7 +174,7 @@ fn a_csv_file_that_is_continued_keeps_its_one_header_and_its_columns() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.csv");
     append_csv("{\"a\":1,\"b\":2}\n", &path, &[]).unwrap();
-    // The columns are the file's, not those of the first record.
+    // The columns are those of the file, not those of the first record.
     let summary = append_csv("{\"b\":4}\n{\"b\":6,\"a\":5}\n{\"c\":0}\n", &path, &[]).unwrap();
     assert_eq!((summary.events_out, summary.rejects.count()), (2, 1));
     append_csv("{\"b\":8,\"a\":7}\n", &path, &[("columns", "a,b")]).unwrap();
@@ -192,7 +192,7 @@ fn a_csv_file_that_is_continued_keeps_its_one_header_and_its_columns() {
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), expected);
 
-    // Packed files are continued likewise; without a header there is nothing to learn.
+    // Compressed files are appended to likewise; without a header there are no columns to read.
     let packed = folder.path().join("out.csv.gz");
     append_csv("{\"a\":1,\"b\":2}\n", &packed, &[("delimiter", "tab")]).unwrap();
     append_csv("{\"b\":4}\n", &packed, &[("delimiter", "tab")]).unwrap();

@@ -98,7 +98,7 @@ fn connections_together_hold_a_bounded_amount() {
         InputFormat::new("raw", &limit).unwrap(),
         OutputFormat::new("raw", &FormatOptions::new()).unwrap(),
     ));
-    // What the probe sends is answered after all that had arrived before.
+    // The line of the probe is processed after everything received before.
     let mut probe = TcpStream::connect(address).unwrap();
     writeln!(probe, "probe").unwrap();
     live.expect(&["probe"]);

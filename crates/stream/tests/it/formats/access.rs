@@ -39,14 +39,14 @@ fn odd_lines_that_are_read() {
                 "1 ip:text=www.example.com user:text=j doe [x] {read} http/status:int=408 length:int=0"
             ),
         ),
-        // A name that pretends to be a time.
+        // A name that imitates a time.
         (
             format!(r#"1.2.3.4 - a [01/Jan/1999:00:00:00 +0000] \"x {start} "GET /" 200 1"#),
             format!(
                 r#"1 ip:ip=1.2.3.4 user:text=a [01/Jan/1999:00:00:00 +0000] \"x {read} http/request:text=GET / http/status:int=200 length:int=1"#
             ),
         ),
-        // Escaped quotes stay as they were written; text of wrong protocols is text.
+        // Escaped quotes are kept as written; requests of other protocols are text.
         (
             format!(r#"1.2.3.4 - - {start} "GET /\"x\\ HTTP/1.1" 400 1 "a\"b" """#),
             format!(
@@ -59,14 +59,14 @@ fn odd_lines_that_are_read() {
                 r#"1 {read} http/request:text=\x16\x03\x01 http/agent:text=ua extra:text="10.0.0.1, 10.0.0.2" 0.003"#
             ),
         ),
-        // ISO 8601 as some servers are told to log.
+        // ISO 8601, as some servers are configured to log.
         (
             r#"1.2.3.4 - - [2026-03-01T10:15:02+02:00] "GET / HTTP/1.1" 200 5"#.into(),
             "1 ip:ip=1.2.3.4 time:time=2026-03-01 10:15:02+02:00 http/request:text=GET / HTTP/1.1 \
              http/status:int=200 length:int=5"
                 .into(),
         ),
-        // No address: text, though it looks like one.
+        // Not an address: text, although it looks like one.
         (
             format!(r#"256.1.1.1 - - {start} "é" 200 1"#),
             format!(

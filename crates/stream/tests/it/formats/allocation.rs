@@ -1,4 +1,4 @@
-//! Once a worker is warm, short values cost no allocation in any direction.
+//! Once a worker is warm, short values cost no allocation, neither decoding nor encoding.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::support::options;
 
 #[test]
 fn warm_workers_allocate_only_for_long_text() {
-    // Times in digits: reading the name of a month costs an allocation in itself.
+    // Numeric times: parsing the name of a month costs an allocation in itself.
     let access =
         "203.0.113.9 - amy [2026-03-01T10:15:02Z] \"GET / HTTP/1.1\" 200 2326 \"-\" \"curl/8.1\"\n";
     for (format, line) in [
@@ -50,11 +50,12 @@ fn warm_workers_allocate_only_for_long_text() {
             batch.clear();
             decoder.decode(&Chunk::new(text.as_bytes(), 1), &mut batch, &mut rejects);
         };
-        // The second time, the room of the first batch's records is counted and kept.
+        // The second time, the memory of the first batch's records is counted and kept.
         decode();
         decode();
         let counted = allocation_counter::measure(decode).count_total;
-        // JSON learns the keys of a chunk anew; that does not grow with the records.
+        // JSON interns the keys again for each chunk, which does not grow with the number of
+        // records.
         assert_eq!(rejects.first(), []);
         assert!(counted <= 8, "{counted} allocations reading {format}");
         assert_eq!(batch.len(), 100);

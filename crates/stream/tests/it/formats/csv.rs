@@ -1,4 +1,4 @@
-//! CSV in and out, with the `csv` crate as the referee.
+//! CSV input and output, with the `csv` crate as reference.
 
 use lookaside_stream::{Chunk, ErrorKind, InputFormat, OutputFormat, Rejects};
 use lookaside_value::{Batch, NameTable, Value};
@@ -65,7 +65,7 @@ fn columns_name_the_fields_where_no_header_does() {
         "1,\t2\n",
         "1 x:text=1, y:text=2",
     );
-    // A quote in the middle is text, and what follows a closing quote belongs to the field.
+    // A quote in the middle is text, and text after a closing quote belongs to the field.
     check(
         "csv",
         &[columns],
@@ -154,7 +154,7 @@ fn each_source_has_a_header_of_its_own() {
     assert_eq!(values, [Some(&Value::from("2")), Some(&Value::from("1"))]);
 }
 
-/// Random tables, written by the `csv` crate, read by us; and the other way round.
+/// Random tables, written by the `csv` crate and read by this one, and vice versa.
 #[test]
 fn tables_pass_between_us_and_the_csv_crate() {
     let seed = 0xc5_0001;

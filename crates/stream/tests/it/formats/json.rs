@@ -1,4 +1,4 @@
-//! JSON in and out.
+//! JSON input and output.
 
 use lookaside_stream::InputFormat;
 use lookaside_value::{Batch, Name, NameTable, Record, Value};
@@ -30,7 +30,7 @@ fn values_keep_their_types() {
         ("0.1", "float=0.1"),
         ("-0", "int=0"),
         ("-0.0", "float=-0"),
-        // Needs the last bit: a fast parser gets it wrong.
+        // Needs exact rounding of the last bit, which fast parsers get wrong.
         (
             "2.2250738585072011e-308",
             &format!("float={}", 2.225_073_858_507_201e-308_f64),
@@ -55,7 +55,7 @@ fn issue_12_integers_beyond_64_bits_are_exact_wherever_they_stand() {
          e:float=-0 f:float=0.5 b2:int=9223372036854775807 a:decimal=18446744073709551615 \
          g:int=-9223372036854775808 h:decimal=-36893488147419103232",
     );
-    // What one line has is not what the next has.
+    // State of one line does not affect the next.
     check(
         "json",
         &[],
@@ -78,7 +78,7 @@ fn of_two_members_the_later_wins() {
         r#"{"a":1,"b":2,"a":3,"o":{"x":1,"x":2}}"#,
         r#"1 a:int=3 b:int=2 o:object={"x":2}"#,
     );
-    // Also when the line before had the same keys, and when keys come in another order.
+    // Also if the previous line had the same keys, and if keys are in another order.
     check(
         "json",
         &[],

@@ -1,4 +1,4 @@
-//! Pairs of name and value, in and out.
+//! Pairs of name and value, input and output.
 
 use lookaside_stream::InputFormat;
 use lookaside_value::{Batch, NameTable, Record, Value};

@@ -1,4 +1,4 @@
-//! The formats: what each reads and writes, and what broken bytes do to them.
+//! The formats: what each reads and writes, and their handling of invalid bytes.
 
 mod access;
 mod allocation;

@@ -1,4 +1,4 @@
-//! Formats by name: what is refused, and how that reads.
+//! Formats by name: what is refused, and the error messages.
 
 use lookaside_stream::{ErrorKind, InputFormat, OutputFormat};
 

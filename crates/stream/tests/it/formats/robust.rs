@@ -1,5 +1,5 @@
-//! What must hold for any bytes in any format: no panic, nothing lost, and no dependence on how the
-//! bytes arrived.
+//! Invariants for any bytes in any format: no panic, nothing lost, and no dependence on how the
+//! bytes were split.
 
 use lookaside_stream::{InputFormat, fuzz_access, fuzz_csv, fuzz_syslog};
 
@@ -57,7 +57,7 @@ fn every_sample_is_good() {
     }
 }
 
-/// The records of a source whose bytes arrive in two parts, framed like a run does it.
+/// The records of a source whose bytes are received in two parts, framed as in a run.
 fn decode_cut(format: &InputFormat, source: &[u8], cut: usize) -> String {
     let framing = format.framing();
     let first = framing.whole(&source[..cut], false);
@@ -71,7 +71,7 @@ fn decode_cut(format: &InputFormat, source: &[u8], cut: usize) -> String {
     all
 }
 
-/// Line numbers start anew in the second part, so they are left out.
+/// Line numbers restart in the second part, so they are removed.
 fn without_lines(shown: &str) -> Vec<&str> {
     shown
         .lines()

@@ -1,4 +1,4 @@
-//! Decoding to lines of text that a table can hold, and seeded changes of bytes.
+//! Decoding to lines of text for tables, and seeded mutations of bytes.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(crate) fn options(pairs: &[(&str, &str)]) -> FormatOptions {
         .fold(start, |options, &(name, value)| options.set(name, value))
 }
 
-/// Decodes a whole source the way a run does, header and all.
+/// Decodes a whole source as a run does, including its header.
 pub(crate) fn decode(format: &InputFormat, source: &[u8]) -> (Batch, Rejects) {
     let mut names = NameTable::new();
     format.intern(&mut names);
@@ -85,7 +85,7 @@ pub(crate) fn check(
 pub(crate) fn encode(format: &str, pairs: &[(&str, &str)], batch: &Batch) -> String {
     let format = OutputFormat::new(format, &options(pairs)).unwrap();
     let mut names = NameTable::new();
-    // The batch's own table is not at hand; equal names in an equal order have equal numbers.
+    // The batch's own table is not accessible; equal names in equal order have equal numbers.
     for index in 0..batch.names().len() {
         let record = batch.records().iter().flat_map(|record| record.iter());
         let mut named = record.filter(|field| field.name.index() == index);
@@ -123,7 +123,7 @@ impl Random {
         &choices[self.below(choices.len())]
     }
 
-    /// Changes, removes, doubles or inserts a few bytes.
+    /// Changes, removes, duplicates or inserts a few bytes.
     pub(crate) fn mutate(&mut self, bytes: &mut Vec<u8>) {
         const TELLING: &[u8] = b"\"\\,= \n\r<>[]-:{}\t\0\xff\xc3.0129aTZ+";
         for _ in 0..=self.below(4) {

@@ -1,4 +1,4 @@
-//! Syslog in its three shapes; the examples of RFC 5424 and RFC 3164 among them.
+//! Syslog in its three forms, including the examples of RFC 5424 and RFC 3164.
 
 use super::support::check;
 
@@ -41,7 +41,8 @@ fn examples_of_rfc_5424() {
          msgid:text=ID47 data:object={\"examplePriority@32473\":{\"class\":\"high\"},\
          \"exampleSDID@32473\":{\"eventID\":\"1011\",\"eventSource\":\"Application\",\"iut\":\"3\"}}",
     );
-    // 6.2.3.1: a leap second's neighbours and nanoseconds, the fifth of which is too fine there.
+    // 6.2.3.1: times near a leap second, and nanoseconds; the fifth example is too precise for the
+    // RFC.
     for (time, expected) in [
         ("1985-04-12T23:20:50.52Z", "1985-04-12 23:20:50.52+00:00"),
         (
