@@ -1,10 +1,10 @@
-//! How many records a second does one core put through a model, and what does a lookup add?
+//! How many records per second does one core evaluate, and what does a lookup add?
 //!
-//! Each case runs batches of generated records. `fill` measures the harness alone: making the
-//! batch. The other cases show what they take beyond it. CPU time of this thread, not the clock on
-//! the wall, so that neighbours on the machine do not count. The database is a hash map in
-//! memory that stands for a native plan: its probe is part of the `lookup` cases, its own case
-//! `probe` shows how much that is, by the clock on the wall: the quickest batch counts.
+//! Each case runs batches of generated records. `fill` measures the harness alone: filling the
+//! batch. The other cases show the time beyond it. It is CPU time, not wall-clock time, so that
+//! other load on the machine does not count. The database is an in-memory hash map in place of a
+//! native plan: its probe is part of the `lookup` cases, and the separate case `probe` shows its
+//! cost, as wall-clock time of the quickest batch.
 //!
 //! `cargo run --release -p lookaside-oml --example rate -- [records] [batch] [keys] [case]`
 #![forbid(unsafe_code)]
@@ -176,7 +176,7 @@ impl Bench {
     }
 }
 
-/// What the hash map itself takes for a key, out of [`Table::answer`] and with nothing around it.
+/// The cost per key of the hash map alone, without the rest of [`Table::answer`].
 fn probe(record_count: usize, batch_size: usize, key_count: usize) -> (f64, u64) {
     let mut table = Table::new(key_count);
     let mut params = ParamBatch::new(1);
@@ -205,7 +205,7 @@ fn next(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Time that this process had a core, or the clock on the wall where the system does not tell.
+/// CPU time of this process, or wall-clock time if the system does not provide it.
 fn cpu_nanos() -> f64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
@@ -215,7 +215,7 @@ fn cpu_nanos() -> f64 {
     }
 }
 
-/// Rows found by their key, as a native plan finds them.
+/// Rows by key, as in a native plan.
 struct Table {
     keys: Vec<Text>,
     places: HashMap<Value, usize, RandomState>,

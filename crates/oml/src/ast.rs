@@ -1,10 +1,10 @@
-//! What a parsed and checked model says.
+//! The syntax tree of a parsed and checked model.
 //!
 //! The tree is resolved as far as the text alone allows: literals are values, names of statics are
-//! indices, an access without a key has the key that its place implies, several names that share
+//! indices, an access without a key gets the key that its context implies, several names that share
 //! one value (`cpu, mem = take()` in an object) are several members, regular expressions are
 //! compiled, and the accesses inside SQL are numbered parameters. Its depth is bounded by
-//! [`NESTING_MAX`], so a recursive walk cannot exhaust the stack.
+//! [`NESTING_MAX`], so a recursive traversal cannot exhaust the stack.
 
 use std::ops::Range;
 
@@ -14,10 +14,10 @@ use regex::Regex;
 
 use crate::Wildcard;
 
-/// How deep expressions may nest: generous for people, small for a stack.
+/// The maximal nesting depth of expressions: generous for authors, small for a stack.
 pub const NESTING_MAX: usize = 64;
 
-/// How many operators one `calc` may have; a chain of them is a tree as deep as it is long.
+/// The most operators of one `calc`; a chain of them is a tree as deep as it is long.
 pub const CALC_OPERATOR_COUNT_MAX: usize = 256;
 
 /// A range of bytes in the model's text.
@@ -25,7 +25,7 @@ pub const CALC_OPERATOR_COUNT_MAX: usize = 256;
 pub struct Span {
     /// The first byte.
     pub start: u32,
-    /// One behind the last byte.
+    /// The position after the last byte.
     pub end: u32,
 }
 
@@ -41,9 +41,9 @@ impl Span {
 pub struct Program {
     /// The model's name, as in `name : web/nginx`.
     pub name: Text,
-    /// Where the name stands.
+    /// The span of the name.
     pub name_span: Span,
-    /// The rule keys that the model is for; none means that it is only chosen by name.
+    /// The rule keys that the model is for; empty if it is only chosen by name.
     pub rules: Vec<Wildcard>,
     /// False for `enable : false`.
     pub enabled: bool,
@@ -62,10 +62,10 @@ pub struct StaticId(pub u32);
 pub struct Static {
     /// Its name, unique in the model.
     pub name: Text,
-    /// Where the name stands.
+    /// The span of the name.
     pub span: Span,
     /// Its value: a [`ExprKind::Literal`], an [`ExprKind::Object`] or [`ExprKind::Array`] of
-    /// literals, or an [`ExprKind::Calc`] of numbers. It reads no record and no clock.
+    /// literals, or an [`ExprKind::Calc`] of numbers. It does not depend on a record or the clock.
     pub value: Expr,
 }
 
@@ -93,16 +93,16 @@ pub enum StatementKind {
     /// A field moves when it is picked and its name is not in the result yet. Both `read` and
     /// `take` remove it from the source.
     Move {
-        /// Which fields by name; not looked at when `type_word` is not [`TypeWord::Auto`].
+        /// Selects fields by name; ignored if `type_word` is not [`TypeWord::Auto`].
         pattern: Wildcard,
-        /// Which fields by the type of their value; [`TypeWord::Auto`] means by name.
+        /// Selects fields by the type of their value; [`TypeWord::Auto`] means by name.
         type_word: TypeWord,
     },
-    /// `a, b : digit = select x, y from t where k = read(c) ;` asks for one row.
+    /// `a, b : digit = select x, y from t where k = read(c) ;` looks up one row.
     Lookup {
         /// Column *i* of the row fills target *i*; never empty, never with wildcards.
         targets: Vec<Target>,
-        /// The statement to ask with.
+        /// The SQL statement.
         sql: Sql,
     },
 }
@@ -110,11 +110,11 @@ pub enum StatementKind {
 /// What a statement or an object member writes to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// The field's name. `_` is an ordinary name, but in a lookup it stands for the column's name.
+    /// The field's name. `_` is an ordinary name, but in a lookup it means the column's name.
     pub name: Text,
-    /// The wanted type.
+    /// The declared type.
     pub type_word: TypeWord,
-    /// Where it stands.
+    /// Its span.
     pub span: Span,
 }
 
@@ -124,19 +124,19 @@ impl Target {
         self.name == "_"
     }
 
-    /// Whether this is a temporary (`__name`), whose value no output shows.
+    /// Whether this is a temporary (`__name`), whose value is not part of any output.
     pub fn is_temporary(&self) -> bool {
         self.name.starts_with("__")
     }
 }
 
-/// A type as models write it.
+/// A type as written in models.
 ///
-/// Values convert to `chars`, `bool`, `digit`, `float` and `ip`; any other word leaves a value as
-/// it is, and in a [`StatementKind::Move`] it picks by type.
+/// Values convert to `chars`, `bool`, `digit`, `float` and `ip`; any other word leaves a value
+/// unchanged, and in a [`StatementKind::Move`] it selects by type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TypeWord {
-    /// `auto`, or no type at all: as it comes.
+    /// `auto`, or no type at all: the value is unchanged.
     Auto,
     /// `_`: ignored.
     Ignore,
@@ -164,16 +164,16 @@ pub enum TypeWord {
     Array,
     /// `json`, `exact_json`
     Json,
-    /// Any other known word (`url`, `port`, `http/request` …): text with a meaning, to us.
+    /// Any other known word (`url`, `port`, `http/request` …), which is treated as text.
     Other(&'static str),
 }
 
-/// An expression and its place.
+/// An expression and its span.
 #[derive(Clone, Debug)]
 pub struct Expr {
     /// What it is.
     pub kind: ExprKind,
-    /// Where it stands.
+    /// Its span.
     pub span: Span,
 }
 
@@ -192,10 +192,11 @@ pub enum ExprKind {
     Pipe(Pipe),
     /// `match … { … }`
     Match(Match),
-    /// `object { … }`: its members in the order of writing, of one name the last wins; members
-    /// whose value is absent are left out.
+    /// `object { … }`: its members in the order of the text; of several with the same name the last
+    /// wins; members whose value is absent are left out.
     Object(Vec<Member>),
-    /// `array { … }`: absent, null and ignored items are left out; without any item, no value.
+    /// `array { … }`: absent, null and ignored items are left out; without any item, the value is
+    /// absent.
     Array(Vec<Expr>),
     /// `collect read(keys:[…])`
     Collect(Collect),
@@ -214,15 +215,15 @@ pub enum ExprKind {
 pub struct Access {
     /// Whether the field stays.
     pub mode: AccessMode,
-    /// The field's name, given or implied by the target; compared literally. Empty where options
-    /// are given alone and no target implies a name: then only they are tried.
+    /// The field's name, given or implied by the target; compared literally. Empty if only options
+    /// are given and no target implies a name: then only they are tried.
     pub key: Text,
-    /// Names to try after `key`, in order, each in the result and then in the source, those with
-    /// empty values ([`Value::is_empty`]) skipped.
+    /// Names to try after `key`, in order, each in the result and then in the source; fields with
+    /// empty values ([`Value::is_empty`]) are skipped.
     pub options: Vec<Text>,
-    /// What stands in when no field is found.
+    /// The default value if no field is found.
     pub default: Option<Box<Expr>>,
-    /// Where it stands, the default included.
+    /// Its span, including the default.
     pub span: Span,
 }
 
@@ -235,7 +236,7 @@ pub enum AccessMode {
     Take,
 }
 
-/// What the clock says, in local time.
+/// The current local time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Now {
     /// `Now::time()`: the time.
@@ -246,21 +247,21 @@ pub enum Now {
     Hour,
 }
 
-/// A value led through functions.
+/// A value that is passed through functions.
 #[derive(Clone, Debug)]
 pub struct Pipe {
-    /// Where the value comes from; when it is absent, so is the result.
+    /// The source of the value; if it is absent, so is the result.
     pub source: Box<Expr>,
-    /// The functions in their order; at least one.
+    /// The functions in order; at least one.
     pub steps: Vec<PipeStep>,
 }
 
-/// A function of a pipe and its place.
+/// A function of a pipe and its span.
 #[derive(Clone, Debug)]
 pub struct PipeStep {
     /// The function with its arguments.
     pub function: PipeFunction,
-    /// Where it stands.
+    /// Its span.
     pub span: Span,
 }
 
@@ -291,16 +292,16 @@ pub enum PipeFunction {
     JsonUnescape,
     /// `Time::to_ts`, `Time::to_ts_ms(8)`, `Time::to_ts_zone(-5, us)`
     TimeToTs {
-        /// What the number counts.
+        /// The unit of the number.
         unit: TimeUnit,
-        /// Where the clock hangs, in minutes east of UTC, when the model says so.
+        /// The offset of the clock, in minutes east of UTC, if the model sets it.
         offset_minutes: Option<i16>,
     },
     /// `Time::from_ts`, `Time::from_ts_ms(8)`
     TimeFromTs {
-        /// What the number counts.
+        /// The unit of the number.
         unit: TimeUnit,
-        /// Where the clock hangs, in minutes east of UTC, when the model says so.
+        /// The offset of the clock, in minutes east of UTC, if the model sets it.
         offset_minutes: Option<i16>,
     },
     /// `to_json`
@@ -323,18 +324,18 @@ pub enum PipeFunction {
     OnFail(Text),
 }
 
-/// How bytes are text.
+/// A character encoding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Charset {
-    /// UTF-8, wrong sequences replaced.
+    /// UTF-8, with invalid sequences replaced.
     Utf8,
-    /// Printable ASCII as it is, every other byte as an escape.
+    /// Printable ASCII unchanged, every other byte as an escape.
     Imap,
     /// An encoding of the Encoding Standard.
     Standard(&'static Encoding),
 }
 
-/// What a Unix timestamp counts.
+/// The unit of a Unix timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeUnit {
     /// Seconds.
@@ -345,21 +346,21 @@ pub enum TimeUnit {
     Microsecond,
 }
 
-/// Which part of a file path.
+/// A part of a file path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathPart {
     /// The last segment.
     Name,
-    /// All before the last segment.
+    /// Everything before the last segment.
     Path,
 }
 
-/// Which part of a URL.
+/// A part of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UrlPart {
     /// The host without its port.
     Domain,
-    /// The host, with its port when that is not the scheme's own.
+    /// The host, with its port if that is not the default of the scheme.
     Host,
     /// Path, query and fragment.
     Uri,
@@ -372,7 +373,8 @@ pub enum UrlPart {
 /// Tries cases from the top.
 #[derive(Clone, Debug)]
 pub struct Match {
-    /// What is looked at: one value, or a tuple; when any of them is absent, the default answers.
+    /// The examined values: one value, or a tuple; if any of them is absent, the result is the
+    /// default.
     pub sources: Vec<Access>,
     /// The cases; at least one.
     pub cases: Vec<Case>,
@@ -383,22 +385,23 @@ pub struct Match {
 /// One case of a match.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// One condition a source; all must hold.
+    /// One condition per source; all must hold.
     pub conditions: Vec<Condition>,
-    /// What the match gives then.
+    /// The result of the match in this case.
     pub result: Expr,
-    /// Where it stands.
+    /// Its span.
     pub span: Span,
 }
 
-/// A condition on one source: holds when any of its atoms does.
+/// A condition on one source, which holds if any of its atoms does.
 #[derive(Clone, Debug)]
 pub struct Condition {
     /// The alternatives; at least one.
     pub any: Vec<Atom>,
 }
 
-/// One test of one value. Another type than the operand's is not a match, for [`Atom::Differs`] too.
+/// One test of one value. A value of another type than the operand's does not match, not even
+/// [`Atom::Differs`].
 #[derive(Clone, Debug)]
 pub enum Atom {
     /// `digit(1)`
@@ -420,7 +423,7 @@ pub enum Operand {
     Static(StaticId),
 }
 
-/// A test with a name.
+/// A named test.
 #[derive(Clone, Debug)]
 pub enum MatchFunction {
     /// `starts_with('p')`
@@ -452,41 +455,41 @@ pub enum MatchFunction {
 pub struct Member {
     /// Its name and type.
     pub target: Target,
-    /// Its value; [`ExprKind::Access`] without a given key has the member's name as its key.
+    /// Its value; an [`ExprKind::Access`] without an explicit key has the member's name as its key.
     pub value: Expr,
 }
 
-/// Gathers fields by patterns of names into an array.
+/// Collects fields by patterns of names into an array.
 #[derive(Clone, Debug)]
 pub struct Collect {
-    /// `read`: of each pattern the first match, in the result, then in the source. `take`: of each
-    /// pattern all matches, in the source, then in the result. Neither removes anything.
+    /// `read`: for each pattern the first match, in the result, then in the source. `take`: for
+    /// each pattern all matches, in the source, then in the result. Neither removes fields.
     pub mode: AccessMode,
     /// The patterns; at least one.
     pub patterns: Vec<Wildcard>,
-    /// What stands in when nothing is found.
+    /// The default value if nothing is found.
     pub default: Option<Box<Expr>>,
 }
 
-/// Text with places to fill. Any absent argument that the template names makes the result empty.
+/// Text with placeholders. If any argument that the template uses is absent, the result is empty.
 #[derive(Clone, Debug)]
 pub struct Fmt {
     /// The template in parts.
     pub parts: Vec<FmtPart>,
-    /// The arguments; each is read even when no part names it, as `take` has an effect.
+    /// The arguments; each is evaluated even if no part uses it, as `take` has an effect.
     pub arguments: Vec<Access>,
 }
 
 /// A part of a template.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FmtPart {
-    /// Text as it is.
+    /// Literal text.
     Text(Text),
     /// The raw text of an argument, by position in [`Fmt::arguments`].
     Argument(usize),
 }
 
-/// Arithmetic. Whatever goes wrong makes the field ignored.
+/// Arithmetic. If an operation fails, the field is ignored.
 #[derive(Clone, Debug)]
 pub struct Calc {
     /// The expression.
@@ -538,23 +541,23 @@ pub enum CalcFunction {
     Ceil,
 }
 
-/// Looks a word up in a constant object, whatever its case.
+/// Looks a word up in a constant object, case-insensitively.
 #[derive(Clone, Debug)]
 pub struct LookupNocase {
     /// The object; the constant is known to be one.
     pub dictionary: StaticId,
     /// The word.
     pub key: Box<Expr>,
-    /// What stands in for an unknown word.
+    /// The default value for an unknown word.
     pub default: Box<Expr>,
 }
 
-/// Says whether a connection stays inside, leaves or enters: `L2L`, `L2W`, `W2L`, `W2W`.
+/// Classifies a connection as internal, outgoing, incoming or external: `L2L`, `L2W`, `W2L`, `W2W`.
 #[derive(Clone, Debug)]
 pub struct AccessDirect {
-    /// The address that a connection comes from.
+    /// The source address of the connection.
     pub source: Box<Expr>,
-    /// The address that it goes to.
+    /// The destination address of the connection.
     pub destination: Box<Expr>,
 }
 
@@ -565,7 +568,7 @@ pub struct Sql {
     pub text: String,
     /// The parameters in their order; parameter *i* is written `:p<i>`, once.
     pub params: Vec<SqlParam>,
-    /// Where the statement stands.
+    /// The span of the statement.
     pub span: Span,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a model: one line each, and with place, label and help for those who draw.
+//! Diagnostics of a model: one line each, with position, label and help for graphical reports.
 
 use std::error::Error;
 use std::fmt;
@@ -8,25 +8,25 @@ use miette::{LabeledSpan, NamedSource, SourceCode};
 
 use crate::ast::Span;
 
-/// How bad it is.
+/// The severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
     /// The model does not load.
     Error,
-    /// The model loads and probably does not do what its author wants.
+    /// The model loads, but probably does not do what its author intended.
     Warning,
 }
 
 /// One finding in a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What is wrong, as a lower-case line.
+    /// The message, as a lower-case line.
     pub message: String,
-    /// A few words for the caret.
+    /// A short label for the caret.
     pub label: String,
-    /// The place in the text.
+    /// The span in the text.
     pub span: Span,
     /// What to do about it.
     pub help: Option<String>,
@@ -61,7 +61,7 @@ impl Diagnostic {
         self
     }
 
-    /// Offers the nearest of the candidates, if one is near.
+    /// Suggests the nearest of the candidates, if one is similar.
     #[must_use]
     pub(crate) fn nearest<'a>(
         self: Box<Self>,
@@ -77,7 +77,7 @@ impl Diagnostic {
 
 /// The candidate that differs least, if it differs by no more than a third of its letters.
 fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Comparing costs length times length; nobody misspells a name into a paragraph.
+    // Comparing takes quadratic time, and no misspelled name is this long.
     if word.len() > 64 {
         return None;
     }
@@ -94,10 +94,10 @@ fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// Everything found in one model, in the order of the text.
+/// All findings in one model, in the order of the text.
 ///
-/// `Display` gives a line a finding, `file:line:column: error: message (help)`. For carets, hand
-/// each of [`Self::reports`] to a `miette` handler.
+/// `Display` writes one line per finding, `file:line:column: error: message (help)`. For carets,
+/// pass each of [`Self::reports`] to a `miette` handler.
 #[derive(Clone)]
 pub struct Diagnostics {
     file_name: Arc<str>,
@@ -115,7 +115,7 @@ impl Diagnostics {
         }
     }
 
-    /// Other findings about the same text.
+    /// A list of other findings about the same text.
     pub(crate) fn instead(&self, list: Vec<Diagnostic>) -> Self {
         Self::new(Arc::clone(&self.file_name), Arc::clone(&self.text), list)
     }
@@ -125,7 +125,7 @@ impl Diagnostics {
         &self.text
     }
 
-    /// The name that the model's text was given with.
+    /// The file name of the model's text.
     pub fn file_name(&self) -> &str {
         &self.file_name
     }
@@ -145,7 +145,7 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    /// Line and column of a place, both counted from 1, columns in characters.
+    /// The line and column of a span, both counted from 1, columns in characters.
     pub fn position(&self, span: Span) -> (usize, usize) {
         let before = &self.text[..self.text.floor_char_boundary(span.start as usize)];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -153,7 +153,7 @@ impl Diagnostics {
         (line, before[line_start..].chars().count() + 1)
     }
 
-    /// The findings as reports that `miette` can draw.
+    /// The findings as reports that `miette` can render.
     pub fn reports(&self) -> impl ExactSizeIterator<Item = Report> {
         let source = Arc::new(NamedSource::new(&self.file_name, Arc::clone(&self.text)));
         self.list.iter().map(move |diagnostic| Report {
@@ -196,7 +196,7 @@ impl fmt::Debug for Diagnostics {
 
 impl Error for Diagnostics {}
 
-/// One finding with the text that it is about.
+/// One finding with the model's text.
 #[derive(Clone)]
 pub struct Report {
     source: Arc<NamedSource<Arc<str>>>,

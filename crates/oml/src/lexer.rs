@@ -1,14 +1,14 @@
-//! Reads a model's text from left to right, in the mode that its place asks for.
+//! Reads a model's text from left to right, in the mode that the context requires.
 //!
-//! OML has no single set of tokens: `/`, `[` and `*` are parts of a field's name and operators in
+//! OML has no single set of tokens: `/`, `[` and `*` are parts of a field's name but operators in
 //! `calc`, and the text of a literal is anything up to the balancing parenthesis. So the parser
-//! asks for what it expects, and every method here reads one kind of thing.
+//! requests what it expects, and every method reads one kind of token.
 
 use std::borrow::Cow;
 
 use crate::ast::Span;
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
@@ -19,7 +19,7 @@ pub(crate) struct Cursor<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Piece<'a> {
     pub(crate) text: Cow<'a, str>,
-    /// Where it stands, without its quotes.
+    /// Its span, without its quotes.
     pub(crate) span: Span,
     pub(crate) is_quoted: bool,
 }
@@ -59,17 +59,17 @@ impl<'a> Cursor<'a> {
         self.rest().chars().next()
     }
 
-    /// The character before this place.
+    /// The character before this position.
     pub(crate) fn before(&self) -> Option<char> {
         self.text[..self.at].chars().next_back()
     }
 
-    /// From `start` to this place.
+    /// The span from `start` to this position.
     pub(crate) fn span_from(&self, start: usize) -> Span {
         span(start, self.at)
     }
 
-    /// Skips what `matches` and returns it.
+    /// Skips characters for which `matches` returns true and returns them.
     pub(crate) fn take_while(&mut self, matches: impl FnMut(char) -> bool) -> &'a str {
         let rest = self.rest();
         let length = rest.len() - rest.trim_start_matches(matches).len();
@@ -81,7 +81,8 @@ impl<'a> Cursor<'a> {
         self.take_while(char::is_whitespace);
     }
 
-    /// Skips blanks and comments. A block comment that never ends is left for the parser to see.
+    /// Skips blanks and comments. An unterminated block comment is not skipped, so that the parser
+    /// reports it.
     pub(crate) fn skip_blanks(&mut self) {
         loop {
             self.skip_whitespace();
@@ -98,7 +99,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips blanks and then `token`, if it is there; otherwise nothing.
+    /// Skips blanks and then `token`, if it follows; otherwise skips nothing.
     pub(crate) fn eat(&mut self, token: &str) -> bool {
         let mut ahead = *self;
         ahead.skip_blanks();
@@ -109,7 +110,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Skips `token` if it stands at this very place.
+    /// Skips `token` if it is at this position.
     pub(crate) fn eat_here(&mut self, token: &str) -> bool {
         let found = self.rest().starts_with(token);
         if found {
@@ -118,13 +119,13 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Whether `token` stands behind the blanks.
+    /// Whether `token` follows the blanks.
     pub(crate) fn sees(&self, token: &str) -> bool {
         let mut ahead = *self;
         ahead.eat(token)
     }
 
-    /// Letters, digits, `_`, and `::` between such words; empty when there are none.
+    /// A word of letters, digits, `_`, and `::` between such words; empty if there is none.
     pub(crate) fn word(&mut self) -> &'a str {
         let start = self.at;
         loop {
@@ -137,14 +138,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The word behind the blanks, without going there.
+    /// The word after the blanks, without skipping it.
     pub(crate) fn peek_word(&self) -> &'a str {
         let mut ahead = *self;
         ahead.skip_blanks();
         ahead.word()
     }
 
-    /// A field's name or a pattern of names; brackets belong to it in pairs.
+    /// A field's name or a pattern of names; paired brackets belong to it.
     pub(crate) fn key(&mut self) -> &'a str {
         if self.peek() == Some('-') {
             return "";
@@ -164,7 +165,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The name behind `@`: like a key, but it ends where an operator could be meant.
+    /// The name after `@`: like a key, but it ends before a character that may be an operator.
     pub(crate) fn at_name(&mut self) -> &'a str {
         let start = self.at;
         self.take_while(is_word_char);
@@ -188,8 +189,9 @@ impl<'a> Cursor<'a> {
         &self.text[start..self.at]
     }
 
-    /// The text of a literal behind its `(`, up to and past the balancing `)`: in quotes with
-    /// escapes, or as it stands, trimmed. `None` when nothing balances; the place stays.
+    /// The text of a literal after its `(`, up to and past the balancing `)`: in quotes with
+    /// escapes, or unquoted and trimmed. `None` if the parentheses do not balance; the position is
+    /// then unchanged.
     pub(crate) fn literal_text(&mut self) -> Option<Piece<'a>> {
         let start = self.at;
         self.skip_whitespace();
@@ -226,8 +228,8 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// One argument of a function: in quotes, which end before `,` or `)`, or as it stands, trimmed,
-    /// up to the balancing `)` and, when there may be more of them, to a `,`. No escapes.
+    /// One argument of a function: in quotes, which end before `,` or `)`, or unquoted and trimmed,
+    /// up to the balancing `)` or, if there may be several arguments, to a `,`. No escapes.
     pub(crate) fn text_argument(&mut self, may_be_several: bool) -> Option<Piece<'a>> {
         self.skip_whitespace();
         let rest = self.rest();
@@ -256,7 +258,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A span of positions that are known to fit, as the parser bounds the text's size.
+/// A span of positions, which fit in 32 bits because the parser bounds the size of the text.
 pub(crate) fn span(start: usize, end: usize) -> Span {
     Span {
         start: start as u32,
@@ -276,7 +278,7 @@ fn is_key_char(c: char) -> bool {
     is_word_char(c) || matches!(c, '.' | '/' | '*' | '-')
 }
 
-/// How far the parenthesis is that closes one opened before the text.
+/// The distance to the parenthesis that closes one opened before the text.
 fn balanced_length(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (index, byte) in text.bytes().enumerate() {
@@ -304,7 +306,7 @@ fn first_comma(text: &str) -> usize {
     text.len()
 }
 
-/// Resolves `\n \r \t \\ \' \"`; any other backslash is itself.
+/// Resolves `\n \r \t \\ \' \"`; any other backslash is literal.
 fn unescape(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);

@@ -1,9 +1,10 @@
-//! OML, a language of record transforms: text in, a checked model out, or an error with its place.
+//! OML, a language for transforming records: parses text to a checked model, or returns errors with
+//! positions.
 //!
 //! A model is a list of statements; each appends fields to a result, from the fields of the
 //! source record, from constants, or from a SQL lookup. This crate parses and checks models and
-//! runs them over batches of records. It knows no file, no thread, no network and no database:
-//! rows come through [`lookaside_value::Lookup`].
+//! runs them over batches of records. It does not use files, threads, networks or databases: rows
+//! are queried through [`lookaside_value::Lookup`].
 #![forbid(unsafe_code)]
 
 pub mod ast;

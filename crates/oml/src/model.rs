@@ -1,4 +1,4 @@
-//! Models, and the set of them from which a rule key chooses.
+//! Models, and sets of models from which a rule key selects.
 
 use std::sync::Arc;
 
@@ -33,15 +33,15 @@ pub struct Model {
 }
 
 impl Model {
-    /// Parses a model; `file_name` is what messages call it.
+    /// Parses a model; `file_name` is its name in messages.
     ///
     /// # Errors
-    /// Everything that is wrong with the text, as far as one pass can tell.
+    /// All errors in the text that one pass can find.
     pub fn parse(file_name: &str, text: &str) -> Result<Self, Diagnostics> {
         Self::parse_whole(file_name, text).0
     }
 
-    /// The model, and whether its header enables it, which is known even when statements are wrong.
+    /// The model, and whether its header enables it, which is known even if statements are invalid.
     fn parse_whole(file_name: &str, text: &str) -> (Result<Self, Diagnostics>, bool) {
         let outcome = parse(text);
         let diagnostics = Diagnostics::new(file_name.into(), text.into(), outcome.diagnostics);
@@ -60,7 +60,7 @@ impl Model {
         &self.program.name
     }
 
-    /// The name of the file it came from.
+    /// The name of its file.
     pub fn file_name(&self) -> &str {
         self.warnings.file_name()
     }
@@ -75,17 +75,17 @@ impl Model {
         self.program.enabled
     }
 
-    /// What it says.
+    /// Its syntax tree.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// What is probably not what its author wants.
+    /// Probable mistakes in it.
     pub fn warnings(&self) -> &Diagnostics {
         &self.warnings
     }
 
-    /// Line and column of a place in its text, both counted from 1.
+    /// The line and column of a span in its text, both counted from 1.
     pub fn position(&self, span: Span) -> (usize, usize) {
         self.warnings.position(span)
     }
@@ -110,10 +110,10 @@ pub struct ModelSet {
 impl ModelSet {
     /// Parses sources given as file name and text; their order is the order of [`Self::choose`].
     ///
-    /// A disabled model with errors is left out, as disabling is how a broken one is put aside.
+    /// A disabled model with errors is left out, as models are disabled to set broken ones aside.
     ///
     /// # Errors
-    /// What is wrong, a list a source; also when two models have one name.
+    /// All errors, one list per source; also if two models have the same name.
     pub fn from_sources<F: AsRef<str>, T: AsRef<str>>(
         sources: impl IntoIterator<Item = (F, T)>,
     ) -> Result<Self, Vec<Diagnostics>> {
@@ -148,7 +148,7 @@ impl ModelSet {
         })
     }
 
-    /// The model of that name, enabled or not.
+    /// The model with this name, enabled or not.
     pub fn by_name(&self, name: &str) -> Option<&Arc<Model>> {
         self.models.iter().find(|model| model.name() == name)
     }
@@ -163,14 +163,14 @@ impl ModelSet {
         self.models.len()
     }
 
-    /// Whether there is no model.
+    /// Whether there are no models.
     pub fn is_empty(&self) -> bool {
         self.models.is_empty()
     }
 }
 
-/// The body of the parser's fuzz target: whatever the bytes are, parsing ends, and what it found
-/// can be shown.
+/// The body of the parser's fuzz target: for any bytes, parsing ends, and its result can be
+/// displayed.
 #[doc(hidden)]
 pub fn fuzz_parse(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

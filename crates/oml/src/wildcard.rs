@@ -4,7 +4,7 @@ use std::fmt;
 
 use lookaside_value::Text;
 
-/// A pattern in which `*` stands for any run of characters, `/` and nothing included.
+/// A pattern in which `*` matches any sequence of characters, including `/` and the empty sequence.
 ///
 /// ```
 /// use lookaside_oml::Wildcard;
@@ -17,12 +17,12 @@ use lookaside_value::Text;
 pub struct Wildcard(Text);
 
 impl Wildcard {
-    /// The pattern that this text is.
+    /// A pattern from its text.
     pub fn new(pattern: impl Into<Text>) -> Self {
         Self(pattern.into())
     }
 
-    /// The pattern as it was written.
+    /// The pattern as written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -39,11 +39,12 @@ impl Wildcard {
 
     /// Whether the whole text matches the pattern.
     ///
-    /// Greedy with one place to return to, so the time is at worst pattern times text.
+    /// Greedy with a single backtracking position, so the time is at worst the product of both
+    /// lengths.
     pub fn matches(&self, text: &str) -> bool {
         let (pattern, text) = (self.0.as_bytes(), text.as_bytes());
         let (mut p, mut t) = (0, 0);
-        // Behind the last star, and where in the text the run that it stands for ends.
+        // The position after the last star, and the end of its match in the text.
         let mut star: Option<(usize, usize)> = None;
         while t < text.len() {
             match pattern.get(p) {

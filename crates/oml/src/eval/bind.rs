@@ -1,4 +1,4 @@
-//! Binding: from the tree of a model to a plan with names as numbers and SQL prepared.
+//! Binding: from the syntax tree of a model to a plan with interned names and prepared SQL.
 
 use lookaside_value::{
     Lookup as Database, LookupErrorKind, Name, NameTable, Record, Text, Type, Value,
@@ -20,16 +20,16 @@ use crate::{Model, Wildcard};
 /// Prefix of the names of temporaries.
 pub(crate) const TEMPORARY: &str = "__";
 
-/// What binding gives.
+/// The result of binding.
 pub(crate) struct Bound {
     pub(crate) statements: Vec<Statement>,
-    /// How many patterns an evaluator remembers verdicts for.
+    /// The number of patterns for which an evaluator caches results.
     pub(crate) memo_count: usize,
-    /// Whether a result can hold fields whose names begin with [`TEMPORARY`].
+    /// Whether a result can contain fields whose names begin with [`TEMPORARY`].
     pub(crate) temporaries: bool,
 }
 
-/// Binds a model, or says everything that stands against it.
+/// Binds a model, or returns all errors.
 pub(crate) fn bind(
     model: &Model,
     names: &mut NameTable,
@@ -54,7 +54,7 @@ pub(crate) fn bind(
         let bound = match &statement.kind {
             StatementKind::Assign { target, value } => binder.assignment(target, value),
             StatementKind::Move { pattern, type_word } => {
-                // What the input brings may be named like a temporary.
+                // Input fields may be named like a temporary.
                 binder.temporaries = true;
                 Statement::Move(binder.pick(pattern, *type_word))
             }
@@ -89,7 +89,7 @@ struct Binder<'a> {
 }
 
 impl Binder<'_> {
-    /// Works a constant out, once for all records.
+    /// Evaluates a constant, once for all records.
     fn constant(&mut self, constant: &ast::Static) {
         let expr = self.expr(&constant.value);
         let table = NameTable::new();
@@ -207,7 +207,8 @@ impl Binder<'_> {
                 return None;
             }
         };
-        // Targets beyond the last column stay absent, columns beyond the last target are dropped.
+        // Targets beyond the last column stay absent, and columns beyond the last target are
+        // dropped.
         let columns = database.columns(statement).iter();
         let targets = targets.iter().zip(columns).map(|(target, column)| {
             let name = if target.is_placeholder() {
@@ -476,7 +477,7 @@ fn conversion(type_word: TypeWord) -> Conversion {
     }
 }
 
-/// Reads a key as a way into a field: `a/b`, `a[0]`, `a[0]/b`. Nothing when it cannot be one.
+/// Parses a key as a path into a field: `a/b`, `a[0]`, `a[0]/b`. `None` if it is not a path.
 fn path(key: &str) -> Option<(&str, Box<[Step]>)> {
     let end = key.find(['/', '['])?;
     let (field, mut rest) = key.split_at(end);

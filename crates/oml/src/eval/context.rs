@@ -1,4 +1,5 @@
-//! What an expression sees while it is evaluated: one record, its result so far, and the world.
+//! The context of an expression while it is evaluated: one record, its result so far, and the state
+//! of the run.
 
 use jiff::civil::DateTime;
 use lookaside_value::{Name, Names, Record, Time, Value};
@@ -7,27 +8,27 @@ use crate::ast::Now;
 use crate::eval::plan::{Key, Path, Pattern, Step};
 use crate::functions::Intranet;
 
-/// One record on its way.
+/// One record that is being evaluated.
 pub(crate) struct Context<'r, 'w> {
     pub(crate) source: &'r mut Record,
     pub(crate) result: &'r Record,
     pub(crate) world: &'r mut World<'w>,
 }
 
-/// What all records of a run share.
+/// The state that all records of a run share.
 pub(crate) struct World<'w> {
     pub(crate) names: &'w Names,
     pub(crate) intranet: &'w Intranet,
     pub(crate) clock: &'w (dyn Fn() -> DateTime + Send + Sync),
-    /// Read once a run, so that all records of a batch carry one time.
+    /// Read once per run, so that all records of a batch have the same time.
     pub(crate) now: Option<DateTime>,
     pub(crate) memos: &'w mut [PatternMemo],
-    /// Room in which text grows before it becomes a value.
+    /// A buffer for text before it becomes a value.
     pub(crate) text: &'w mut String,
 }
 
 impl World<'_> {
-    /// What the clock says, in the form that is asked for.
+    /// The current time, in the requested form.
     pub(crate) fn now(&mut self, form: Now) -> Value {
         let now = *self.now.get_or_insert_with(self.clock);
         let date = i64::from(now.year()) * 10_000 + i64::from(now.month()) * 100;
@@ -41,8 +42,8 @@ impl World<'_> {
 }
 
 impl Context<'_, '_> {
-    /// The field of that name: of the result, of the source, or inside an object that the first
-    /// part of the name is the name of.
+    /// The field with this name: in the result, in the source, or within an object whose name is
+    /// the first part of the path.
     #[inline]
     pub(crate) fn find(&self, key: &Key) -> Option<&Value> {
         let found = self.result.value(key.name);
@@ -56,22 +57,22 @@ impl Context<'_, '_> {
         }
     }
 
-    /// As [`Self::find`], passing over values without content.
+    /// As [`Self::find`], but skips empty values.
     pub(crate) fn find_filled(&self, key: &Key) -> Option<&Value> {
         let found = filled(self.result.value(key.name));
         let found = found.or_else(|| filled(self.source.value(key.name)));
         found.or_else(|| self.walk_filled(key))
     }
 
-    /// The value with content that the name leads to inside an object.
+    /// The non-empty value within an object that the name as a path refers to.
     fn walk_filled(&self, key: &Key) -> Option<&Value> {
         let path = key.path.as_ref()?;
         let found = filled(path.walk(self.result));
         found.or_else(|| filled(path.walk(self.source)))
     }
 
-    /// Removes the field from the source. What the name leads to inside an object is copied, for
-    /// the object stays whole.
+    /// Removes the field from the source. A value within an object is copied instead, so that the
+    /// object stays complete.
     #[inline]
     pub(crate) fn take(&mut self, key: &Key) -> Option<Value> {
         let found = self.source.take(key.name);
@@ -81,9 +82,9 @@ impl Context<'_, '_> {
         }
     }
 
-    /// As [`Self::take`], also looking in the result and passing over values without content.
+    /// As [`Self::take`], but also looks in the result and skips empty values.
     ///
-    /// Results are only appended to, so what is taken from them stays as well.
+    /// Results are only appended to, so a field that is taken from the result also stays there.
     pub(crate) fn take_filled(&mut self, key: &Key) -> Option<Value> {
         if let Some(value) = filled(self.result.value(key.name)) {
             return Some(value.clone());
@@ -112,7 +113,7 @@ impl Path {
     }
 }
 
-/// Which names match a pattern, worked out once a name and batch.
+/// The names that match a pattern, computed once per name and batch.
 #[derive(Debug, Default)]
 pub(crate) struct PatternMemo {
     verdicts: Vec<Verdict>,
@@ -127,12 +128,12 @@ enum Verdict {
 }
 
 impl PatternMemo {
-    /// Forgets everything: another batch brings other names.
+    /// Removes all entries, because another batch has other names.
     pub(crate) fn clear(&mut self) {
         self.verdicts.clear();
     }
 
-    /// What `test` says of the name's text, remembered.
+    /// The cached result of `test` for the name's text.
     #[inline]
     pub(crate) fn matches(
         &mut self,
@@ -156,7 +157,7 @@ impl PatternMemo {
 }
 
 impl World<'_> {
-    /// Whether a field's name, without the blanks around it, matches a pattern.
+    /// Whether a field's name, without surrounding blanks, matches a pattern.
     #[inline]
     pub(crate) fn matches(&mut self, pattern: &Pattern, name: Name) -> bool {
         let wildcard = &pattern.wildcard;

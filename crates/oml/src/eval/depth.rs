@@ -1,8 +1,8 @@
-//! How deep the values nest that a model builds.
+//! Bounds the nesting depth of the values that a model builds.
 //!
-//! Each statement can put the object that the one before it made into another object, so a long
-//! model could build a value that no stack has room to walk or to drop. What a name can hold is
-//! known when the model is bound, so nothing is counted for a record.
+//! Each statement can put the object of the previous one into another object, so a long model could
+//! build a value so deep that traversing or dropping it would overflow the stack. The possible
+//! depth of each name is known when the model is bound, so nothing is counted per record.
 
 use std::collections::HashMap;
 
@@ -11,16 +11,16 @@ use lookaside_value::{Name, NameTable};
 
 use crate::eval::plan::{Access, Expr, Pattern};
 
-/// How deep objects and arrays may nest, statement by statement; what one expression or the input
-/// nests comes on top and has limits of its own.
+/// The maximal nesting of objects and arrays across statements; the nesting within one expression
+/// or of the input is additional and has its own limits.
 pub(crate) const DEPTH_MAX: usize = 256;
 
-/// How deep the fields of the result can be so far; a name that is missing has depth 0.
+/// The possible depth of the result's fields so far; a missing name has depth 0.
 #[derive(Debug, Default)]
 pub(crate) struct Depths(HashMap<Name, usize, RandomState>);
 
 impl Depths {
-    /// Notes that a field can be so deep.
+    /// Records that a field can have this depth.
     pub(crate) fn note(&mut self, name: Name, depth: usize) {
         if depth > 0 {
             let known = self.0.entry(name).or_default();
@@ -28,7 +28,7 @@ impl Depths {
         }
     }
 
-    /// How deep the value of an expression can be, at most.
+    /// The maximal depth of the value of an expression.
     pub(crate) fn of(&self, expr: &Expr, names: &NameTable) -> usize {
         let of = |expr: &Expr| self.of(expr, names);
         match expr {

@@ -59,7 +59,7 @@ impl Access {
         if !is_absent(found.as_ref()) || (self.options.is_empty() && self.default.is_none()) {
             return found;
         }
-        // Where nothing stands in, an ignored value stays what it is: `on_fail` asks for it.
+        // Without a replacement, an ignored value stays ignored, because `on_fail` checks for it.
         self.eval_others(context).or(found)
     }
 
@@ -77,7 +77,7 @@ impl Access {
         self.default.as_ref()?.eval(context)
     }
 
-    /// The value where it lies; only for an access that [borrows](Access::borrows).
+    /// A reference to the value; only for an access that [borrows](Access::borrows).
     #[inline]
     pub(crate) fn borrow<'a>(&'a self, context: &'a Context<'_, '_>) -> Option<&'a Value> {
         debug_assert!(self.borrows, "decided when the model was bound");
@@ -96,8 +96,8 @@ impl Access {
     }
 }
 
-/// Whether options and defaults stand in: for nothing, and for a value that a statement ignored, as
-/// a calculation without a result does.
+/// Whether options and defaults apply: for an absent value, and for an ignored one, such as that of
+/// a calculation without a result.
 #[inline]
 fn is_absent(found: Option<&Value>) -> bool {
     matches!(found, None | Some(Value::Ignore))
@@ -111,7 +111,7 @@ impl Match {
             let value = source.eval(context);
             value.and_then(|value| self.choose(|_| &value))
         } else {
-            // All are evaluated even when one is absent: a `take` has an effect.
+            // All are evaluated even if one is absent, because a `take` has an effect.
             let values: Vec<Option<Value>> = self
                 .sources
                 .iter()
@@ -173,7 +173,7 @@ impl Fmt {
         Value::Text(text)
     }
 
-    /// Writes the text, or stops at the first argument that is absent.
+    /// Writes the text, or stops at the first absent argument.
     fn write<'a>(
         &self,
         out: &mut String,
@@ -189,7 +189,7 @@ impl Fmt {
     }
 }
 
-/// Members without a value, or with an ignored one, are left out.
+/// Builds an object; members with an absent or ignored value are left out.
 fn object(members: &[Member], context: &mut Context<'_, '_>) -> Value {
     let mut object = Object::new();
     for member in members {
@@ -204,7 +204,8 @@ fn object(members: &[Member], context: &mut Context<'_, '_>) -> Value {
     Value::from(object)
 }
 
-/// Items that are absent, null or ignored are left out; without any item there is no array.
+/// Builds an array; absent, null and ignored items are left out; without any item there is no
+/// array.
 fn array(items: &[Expr], context: &mut Context<'_, '_>) -> Option<Value> {
     let values = items.iter().filter_map(|item| item.eval(context));
     let values: Vec<Value> = values
@@ -214,7 +215,7 @@ fn array(items: &[Expr], context: &mut Context<'_, '_>) -> Option<Value> {
 }
 
 impl Collect {
-    /// Ignored fields are passed over: they are there for no reader.
+    /// Ignored fields are skipped.
     fn eval(&self, context: &mut Context<'_, '_>) -> Option<Value> {
         let mut values: Vec<Value> = Vec::new();
         let Context {
@@ -253,7 +254,8 @@ impl Calc {
             Self::Access(access) => Number::from_value(&access.eval(context)?),
             Self::Negate(operand) => operand.eval(context)?.negate(),
             Self::Binary(operator, left, right) => {
-                // Both sides are evaluated even when one has no number: a `take` has an effect.
+                // Both sides are evaluated even if one has no number, because a `take` has an
+                // effect.
                 let left = left.eval(context);
                 let right = right.eval(context);
                 operator.apply(left?, right?)

@@ -1,4 +1,5 @@
-//! SQL statements: the parameters of a whole batch, asked for once, filled into its results.
+//! SQL statements: evaluates the parameters of a whole batch, queries them at once, and fills the
+//! answers into the results.
 
 use lookaside_value::{Answers, Lookup as Database, ParamBatch, Record, Value};
 
@@ -7,21 +8,21 @@ use crate::eval::context::{Context, World};
 use crate::eval::distinct::Distinct;
 use crate::eval::plan::Lookup;
 
-/// Room that lookups use again and again.
+/// Buffers that lookups reuse.
 #[derive(Debug, Default)]
 pub(crate) struct LookupScratch {
     params: ParamBatch,
     answers: Answers,
     distinct: Distinct,
-    /// For each record the place of its parameter set, or [`NOT_ASKED`].
+    /// For each record the position of its parameter set, or [`NOT_ASKED`].
     places: Vec<u32>,
 }
 
-/// Stands where a record had no input to ask with.
+/// Marks a record that had no input to query with.
 const NOT_ASKED: u32 = u32::MAX;
 
 impl Lookup {
-    /// Asks for all records at once and appends what was found to their results.
+    /// Queries for all records at once and appends the answers to their results.
     pub(crate) fn run(
         &self,
         sources: &mut [Record],
@@ -60,14 +61,14 @@ impl Lookup {
                 Err(error) => report.fail(result.line, self.position, error),
             }
         }
-        // Rows of a replaced table must not live on in an idle worker.
+        // Rows of a replaced table must not be kept alive by an idle worker.
         scratch.answers.clear();
     }
 
     /// Evaluates the parameters of all records, each distinct set once.
     ///
-    /// A missing input is NULL, as no row has anything to do with it; without any input there is
-    /// nothing to ask.
+    /// A missing input is NULL, so that no row matches it; a record without any input is not
+    /// queried.
     fn gather(
         &self,
         sources: &mut [Record],

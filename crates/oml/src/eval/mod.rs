@@ -1,8 +1,8 @@
-//! Running a model: bound once to names and a database, then over batch after batch.
+//! Evaluation: a model is bound once to names and a database, and then runs over batches.
 //!
 //! Statement *k* runs over all records of a batch before statement *k + 1*, so that a SQL statement
-//! can ask for all of them at once. Nothing here fails on data: what cannot be is absent or
-//! ignored, and a failed lookup is counted in the [`RunReport`].
+//! can query for all of them at once. Data never causes an error: a value that cannot be computed
+//! is absent or ignored, and a failed lookup is counted in the [`RunReport`].
 
 mod bind;
 mod context;
@@ -32,15 +32,16 @@ use self::plan::Statement;
 
 pub use self::report::{FAILURE_KEPT_MAX, LookupFailure, RunReport};
 
-/// What a model cannot say itself.
+/// Settings that are not part of a model.
 #[derive(Clone)]
 pub struct Options {
-    /// Where times without an offset were written. UTC by default: any other place is a guess.
+    /// The time zone of times without an offset. UTC by default, as any other zone would be a
+    /// guess.
     pub timezone: TimeZone,
-    /// The wall clock of `Now::time()` and its kin, by default the system's local one; read once a
-    /// batch.
+    /// The wall clock of `Now::time()` and similar functions, by default the system's local time;
+    /// read once per batch.
     pub clock: Arc<dyn Fn() -> DateTime + Send + Sync>,
-    /// The networks that are inside.
+    /// The internal networks.
     pub intranet: Intranet,
 }
 
@@ -63,7 +64,8 @@ impl fmt::Debug for Options {
     }
 }
 
-/// A model that is ready to run: shared by all workers, a clone is one counter step.
+/// A bound model that is ready to run: shared by all workers; a clone is one increment of a
+/// reference counter.
 #[derive(Clone, Debug)]
 pub struct Program(Arc<Plan>);
 
@@ -79,7 +81,7 @@ impl Program {
     /// Binds a model: its names to a table, its SQL to a database.
     ///
     /// # Errors
-    /// What stands against it: SQL that the database refuses, constants without a value.
+    /// All errors: SQL that the database refuses, and constants without a value.
     pub fn bind(
         model: &Model,
         names: &mut NameTable,
@@ -96,7 +98,7 @@ impl Program {
         })))
     }
 
-    /// What one worker needs to run the program.
+    /// Creates an evaluator, which one worker needs to run the program.
     pub fn evaluator(&self) -> Evaluator {
         Evaluator {
             plan: Arc::clone(&self.0),
@@ -112,7 +114,7 @@ impl Program {
     }
 }
 
-/// Runs a [`Program`], with room of its own that it uses again for each batch.
+/// Runs a [`Program`], with its own buffers, which it reuses for each batch.
 #[derive(Debug)]
 pub struct Evaluator {
     plan: Arc<Plan>,
@@ -125,7 +127,7 @@ pub struct Evaluator {
 }
 
 impl Evaluator {
-    /// Puts in the place of each record what the model makes of it; the order stays.
+    /// Replaces each record by the model's result for it, in the same order.
     ///
     /// The batch's names must start from the table that the program was bound with, or from one
     /// that was made from it by adding names.
@@ -194,7 +196,7 @@ impl Evaluator {
     }
 }
 
-/// Workers share programs and own evaluators.
+/// Programs are shared between workers, and evaluators are sent to them.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     const fn owned<T: Send>() {}

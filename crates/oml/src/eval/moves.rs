@@ -1,14 +1,15 @@
-//! Batch statements: fields that go over to the result with their own names.
+//! Move statements: fields that move to the result with their names.
 
 use lookaside_value::{Name, Record};
 
 use crate::eval::context::World;
 use crate::eval::plan::Pick;
 
-/// Names that the record in hand has, found without searching it.
+/// The names of the current record, for a test without searching it.
 #[derive(Debug, Default)]
 pub(crate) struct NameSet {
-    /// By name the record that had it last; a stale number is as good as an empty place.
+    /// For each name, the number of the record that had it last; an old number means that the name
+    /// is not in the set.
     stamps: Vec<u32>,
     stamp: u32,
 }
@@ -28,7 +29,7 @@ impl NameSet {
         };
     }
 
-    /// Adds a name and tells whether it is new.
+    /// Adds a name and returns whether it is new.
     #[inline]
     fn insert(&mut self, name: Name) -> bool {
         let stamp = &mut self.stamps[name.index()];
@@ -39,7 +40,7 @@ impl NameSet {
 }
 
 impl Pick {
-    /// Moves the picked fields of one record, except those whose names its result has already.
+    /// Moves the selected fields of one record, except those whose names the result already has.
     pub(crate) fn run(
         &self,
         source: &mut Record,

@@ -1,4 +1,4 @@
-//! What a bound model is made of: names are numbers, constants are values, columns are known.
+//! A bound model: names are interned, constants are evaluated, columns are known.
 
 use lookaside_value::{Name, StatementId, Text, Type, Value};
 
@@ -13,31 +13,31 @@ pub(crate) enum Statement {
     Assign { target: Target, value: Expr },
     /// Moves fields from the source to the result.
     Move(Pick),
-    /// Asks for one row a record.
+    /// Looks up one row per record.
     Lookup(Lookup),
 }
 
-/// What a value is written to.
+/// The target of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) name: Name,
     pub(crate) conversion: Conversion,
 }
 
-/// Which fields a move takes.
+/// The fields that a move selects.
 #[derive(Debug)]
 pub(crate) enum Pick {
     /// Every field.
     All,
-    /// Those whose name matches.
+    /// The fields whose name matches.
     Named(Pattern),
-    /// Those whose value has that type.
+    /// The fields whose value has this type.
     Typed(Type),
-    /// None: no value ever has the type that the model names.
+    /// No field, because no value ever has the type in the model.
     Nothing,
 }
 
-/// A pattern of names and where an evaluator remembers its verdicts.
+/// A pattern of names, and the index of an evaluator's cache for it.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     pub(crate) wildcard: Wildcard,
@@ -55,7 +55,7 @@ pub(crate) struct Lookup {
     pub(crate) position: (usize, usize),
 }
 
-/// An expression; evaluating it gives a value or nothing.
+/// An expression; its value may be absent.
 #[derive(Debug)]
 pub(crate) enum Expr {
     Constant(Value),
@@ -76,22 +76,22 @@ pub(crate) enum Expr {
 #[derive(Debug)]
 pub(crate) struct Access {
     pub(crate) mode: AccessMode,
-    /// None where only the options are tried.
+    /// `None` if only the options are tried.
     pub(crate) key: Option<Key>,
     pub(crate) options: Box<[Key]>,
     pub(crate) default: Option<Box<Expr>>,
-    /// Whether looking has no effect and needs no new value, so that the field can be borrowed.
+    /// Whether the access has no effect and makes no new value, so that the field can be borrowed.
     pub(crate) borrows: bool,
 }
 
-/// The name of a field, and the way into an object that the same text could also mean.
+/// The name of a field, and the path into an object that the same text may also mean.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: Name,
     pub(crate) path: Option<Box<Path>>,
 }
 
-/// A way from a field into the objects and arrays that it holds.
+/// A path from a field into its objects and arrays.
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) field: Name,
@@ -105,7 +105,7 @@ pub(crate) enum Step {
     Element(usize),
 }
 
-/// Up to so many sources of a match are looked at where they lie; more are copied first.
+/// The most sources of a match that are borrowed; if there are more, they are copied first.
 pub(crate) const SOURCE_COUNT_INLINE: usize = 8;
 
 #[derive(Debug)]
@@ -119,7 +119,7 @@ pub(crate) struct Match {
 
 #[derive(Debug)]
 pub(crate) struct Case {
-    /// One condition a source; it holds when any of its predicates does.
+    /// One condition per source, which holds if any of its predicates does.
     pub(crate) conditions: Box<[Box<[Predicate]>]>,
     pub(crate) result: Expr,
 }
@@ -154,7 +154,7 @@ pub(crate) enum FmtPart {
 
 #[derive(Debug)]
 pub(crate) enum Calc {
-    /// A number, or a constant that is none.
+    /// A constant, which may not be a number.
     Constant(Value),
     Access(Access),
     Negate(Box<Self>),

@@ -1,20 +1,20 @@
-//! What running a program came to.
+//! Reports of running a program.
 
 use lookaside_value::LookupError;
 
-/// How many failures are kept in words; the others are counted.
+/// The number of failures that are kept with their errors; further ones are only counted.
 pub const FAILURE_KEPT_MAX: usize = 5;
 
-/// Counters over any number of batches, and the first failed lookups in words.
+/// Counters over any number of batches, and the first failed lookups with their errors.
 #[derive(Clone, Debug, Default)]
 pub struct RunReport {
-    /// Records that went through.
+    /// Records that were evaluated.
     pub record_count: u64,
-    /// Lookups that statements wanted, one a record.
+    /// Lookups of statements, one per record.
     pub lookup_count: u64,
-    /// Parameter sets that were asked for them; records of a batch share equal sets.
+    /// Parameter sets that were queried for them; records of a batch share equal sets.
     pub lookup_asked_count: u64,
-    /// Lookups without a row, those that were not asked for lack of any input included.
+    /// Lookups without a row, including those that were not queried because they had no input.
     pub lookup_absent_count: u64,
     /// Lookups that failed.
     pub lookup_failed_count: u64,
@@ -24,7 +24,7 @@ pub struct RunReport {
 /// A lookup that failed, and for which record.
 #[derive(Clone, Debug)]
 pub struct LookupFailure {
-    /// The line that the record came from, 0 when it came from no line.
+    /// The line of the record, 0 if it has none.
     pub line: u64,
     /// Line and column of the statement in its model.
     pub position: (usize, usize),
@@ -33,7 +33,7 @@ pub struct LookupFailure {
 }
 
 impl RunReport {
-    /// Nothing has run yet.
+    /// An empty report.
     pub fn new() -> Self {
         Self::default()
     }
@@ -55,7 +55,7 @@ impl RunReport {
         }
     }
 
-    /// Adds what another worker came to.
+    /// Adds the report of another worker.
     pub fn merge(&mut self, other: Self) {
         self.record_count += other.record_count;
         self.lookup_count += other.lookup_count;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use lookaside_value::{Decimal, Value};
 
-/// The networks that count as inside: what `intranet_ip` and `access_direct` ask.
+/// The internal networks, for `intranet_ip` and `access_direct`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intranet {
     nets: Vec<IpNet>,
@@ -37,7 +37,7 @@ const DEFAULT_NETS: [IpNet; 9] = [
 ];
 
 impl Default for Intranet {
-    /// The networks that no public route leads to.
+    /// The networks that are not publicly routed.
     fn default() -> Self {
         Self {
             nets: DEFAULT_NETS.to_vec(),
@@ -53,14 +53,14 @@ impl Intranet {
         }
     }
 
-    /// These networks beside the default ones.
+    /// These networks in addition to the default ones.
     pub fn add(nets: impl IntoIterator<Item = IpNet>) -> Self {
         let mut intranet = Self::default();
         intranet.nets.extend(nets);
         intranet
     }
 
-    /// Whether an address is inside; an IPv4 address in IPv6 clothes is the IPv4 address.
+    /// Whether an address is internal; an IPv4-mapped IPv6 address counts as the IPv4 address.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
         self.nets.iter().any(|net| net.contains(&ip))
@@ -75,8 +75,8 @@ fn address(value: &Value) -> Option<IpAddr> {
     }
 }
 
-/// An IPv4 address as its number; no value for any other address or for text that is none; other
-/// types stay.
+/// An IPv4 address as an integer; absent for any other address or for text that is not an address;
+/// other types are unchanged.
 pub(crate) fn ip4_to_int(value: Value) -> Option<Value> {
     match value {
         Value::Ip(_) | Value::Text(_) => match address(&value)? {
@@ -87,7 +87,7 @@ pub(crate) fn ip4_to_int(value: Value) -> Option<Value> {
     }
 }
 
-/// An address as an exact number; ignored where there is no address.
+/// An address as an exact number; ignored if the value is not an address.
 pub(crate) fn ip_to_biguint(value: &Value) -> Value {
     match address(value) {
         Some(IpAddr::V4(ip)) => Value::Decimal(Decimal::from(u128::from(u32::from(ip)))),
@@ -96,7 +96,7 @@ pub(crate) fn ip_to_biguint(value: &Value) -> Value {
     }
 }
 
-/// `LAN` or `WAN`; ignored where there is no address.
+/// `LAN` or `WAN`; ignored if the value is not an address.
 pub(crate) fn intranet_ip(value: &Value, intranet: &Intranet) -> Value {
     match address(value) {
         Some(ip) if intranet.contains(ip) => Value::from("LAN"),
@@ -105,7 +105,7 @@ pub(crate) fn intranet_ip(value: &Value, intranet: &Intranet) -> Value {
     }
 }
 
-/// `L2L`, `L2W`, `W2L` or `W2W`; ignored where one of the two is not an address.
+/// `L2L`, `L2W`, `W2L` or `W2W`; ignored if one of the two is not an address.
 pub(crate) fn access_direct(
     source: Option<&Value>,
     target: Option<&Value>,

@@ -1,4 +1,4 @@
-//! The arithmetic of `calc`: every step either has a number as its result or none.
+//! The arithmetic of `calc`: every operation returns a number or `None`.
 
 use lookaside_value::Value;
 
@@ -14,7 +14,7 @@ pub(crate) enum Number {
 }
 
 impl Number {
-    /// The number of an integer or a float; numeric text is none.
+    /// The number of an integer or a float; numeric text is not converted.
     pub(crate) fn from_value(value: &Value) -> Option<Self> {
         match value {
             Value::Int(int) => Some(Self::Int(*int)),

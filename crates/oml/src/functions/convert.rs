@@ -4,17 +4,17 @@ use std::net::Ipv4Addr;
 
 use lookaside_value::{Value, parse_bool, parse_float, parse_int};
 
-/// What a declared target type does to a value.
+/// The conversion of a declared target type.
 ///
-/// A conversion never fails: what cannot become the wanted type stays what it was, so that no
-/// declared type can lose a field.
+/// A conversion never fails: a value that cannot be converted is unchanged, so that no declared
+/// type can lose a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Conversion {
-    /// The value stays as it is: `auto`, and the types that text is not parsed into.
+    /// The value is unchanged: `auto`, and the types that text is not parsed into.
     #[default]
     Keep,
-    /// Anything becomes its raw text, null empty text; an ignored value stays ignored, for it would
-    /// come out as a field otherwise.
+    /// Any value becomes its raw text, and null empty text; an ignored value stays ignored, as it
+    /// would become a field otherwise.
     Text,
     /// Text `true` and `false` become booleans.
     Bool,
@@ -27,7 +27,7 @@ pub(crate) enum Conversion {
 }
 
 impl Conversion {
-    /// The value in the declared type, or as it was.
+    /// The value in the declared type, or unchanged.
     #[inline]
     pub(crate) fn apply(self, value: Value) -> Value {
         match self {

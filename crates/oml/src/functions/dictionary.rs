@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use lookaside_value::{Object, Value};
 
-/// Values found by their name, blanks around it and upper or lower case left aside.
+/// Values by name, ignoring surrounding blanks and letter case.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dictionary {
     values: HashMap<Box<str>, Value, RandomState>,
 }
 
 impl Dictionary {
-    /// The members of an object. Where names differ in case only, the lower-case one is found.
+    /// A dictionary of an object's members. If names differ only in case, the lower-case one is
+    /// found.
     pub(crate) fn new(object: &Object) -> Self {
         let mut values = HashMap::with_capacity_and_hasher(object.len(), RandomState::default());
         for (name, value) in object {
@@ -28,7 +29,7 @@ impl Dictionary {
         Self { values }
     }
 
-    /// The value under a key; nothing for a key that is not text.
+    /// The value of a key; `None` for a key that is not text.
     pub(crate) fn value(&self, key: &Value) -> Option<&Value> {
         let Value::Text(key) = key else {
             return None;

@@ -1,4 +1,4 @@
-//! Base64, and text in the character encodings of its content.
+//! Base64, and the character encodings of its content.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -8,14 +8,14 @@ use lookaside_value::{Text, Value};
 
 use crate::ast::Charset;
 
-/// Missing padding is no reason to lose a message.
+/// Accepts missing padding, so that such messages are not lost.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
 impl Charset {
-    /// The text of these bytes; never fails, what is malformed shows as U+FFFD.
+    /// The text of these bytes; never fails, as malformed bytes become U+FFFD.
     pub(crate) fn decode(self, bytes: &[u8]) -> String {
         match self {
             Self::Standard(encoding) => encoding.decode_without_bom_handling(bytes).0.into_owned(),
@@ -25,7 +25,7 @@ impl Charset {
     }
 }
 
-/// Text in base64; other types stay.
+/// Text in base64; other types are unchanged.
 pub(crate) fn base64_encode(value: Value) -> Value {
     match &value {
         Value::Text(text) => Value::Text(Text::from(STANDARD.encode(text.as_bytes()))),
@@ -34,7 +34,7 @@ pub(crate) fn base64_encode(value: Value) -> Value {
     }
 }
 
-/// The text that base64 text holds in some encoding, empty where it is not base64; other types stay.
+/// The decoded base64 text in an encoding, empty if it is not base64; other types are unchanged.
 pub(crate) fn base64_decode(value: Value, charset: Charset) -> Value {
     match &value {
         Value::Text(text) => match LENIENT.decode(text.trim_ascii()) {

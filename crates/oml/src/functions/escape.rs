@@ -2,7 +2,8 @@
 
 use lookaside_value::{Text, Value, write_json_text};
 
-/// Replaces text by what `change` makes of it; other types and refused text stay.
+/// Replaces text by the result of `change`; other types, and text for which it returns `None`, are
+/// unchanged.
 fn map_text(value: Value, change: impl FnOnce(&str) -> Option<String>) -> Value {
     match &value {
         Value::Text(text) => match change(text) {
@@ -20,14 +21,14 @@ pub(crate) fn html_escape(value: Value) -> Value {
     })
 }
 
-/// Character references become what they stand for.
+/// Character references become the characters that they represent.
 pub(crate) fn html_unescape(value: Value) -> Value {
     map_text(value, |text| {
         Some(html_escape::decode_html_entities(text).into_owned())
     })
 }
 
-/// The text as it stands between the quotes of a JSON string.
+/// The text escaped as the content of a JSON string.
 pub(crate) fn json_escape(value: Value) -> Value {
     map_text(value, |text| {
         let mut out = String::with_capacity(text.len() + 2);
@@ -38,7 +39,7 @@ pub(crate) fn json_escape(value: Value) -> Value {
     })
 }
 
-/// Undoes [`json_escape`]; text that could not stand between the quotes of a JSON string stays.
+/// Reverses [`json_escape`]; text that is not valid content of a JSON string is unchanged.
 pub(crate) fn json_unescape(value: Value) -> Value {
     map_text(value, |text| {
         let mut quoted = String::with_capacity(text.len() + 2);
@@ -49,7 +50,7 @@ pub(crate) fn json_unescape(value: Value) -> Value {
     })
 }
 
-/// The text as it stands between the quotes of a Rust string literal, ASCII only.
+/// The text escaped as the content of a Rust string literal, ASCII only.
 pub(crate) fn str_escape(value: Value) -> Value {
     map_text(value, |text| Some(text.escape_default().to_string()))
 }

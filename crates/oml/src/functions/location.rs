@@ -7,7 +7,8 @@ use url::{Position, Url};
 
 use crate::ast::{PathPart, UrlPart};
 
-/// A part of a file path, backslashes read as slashes; the whole text where there is no such part.
+/// A part of a file path, with backslashes treated as slashes; the whole text if there is no such
+/// part.
 pub(crate) fn path(value: Value, part: PathPart) -> Value {
     let Value::Text(text) = &value else {
         return value;
@@ -23,7 +24,7 @@ pub(crate) fn path(value: Value, part: PathPart) -> Value {
     }
 }
 
-/// A part of a URL, empty where the URL has none; text that is not a URL stays.
+/// A part of a URL, empty if the URL has none; text that is not a URL is unchanged.
 pub(crate) fn url(value: Value, part: UrlPart) -> Value {
     let Value::Text(text) = &value else {
         return value;

@@ -1,8 +1,8 @@
 //! The functions of the language: values in, values out, no state, no failure.
 //!
-//! A function gets its input by value and hands it back untouched when it cannot handle that type;
-//! that is the language's rule, and it costs no copy. [`Function`] is what a pipe is made of once a
-//! model is bound.
+//! A function gets its input by value and returns it unchanged if it does not support the type;
+//! this is the rule of the language, and avoids a copy. A [`Function`] is a step of a pipe in a
+//! bound model.
 
 mod address;
 mod calc;
@@ -60,11 +60,12 @@ pub(crate) enum Function {
     ToJson,
     /// `to_str`
     ToStr,
-    /// `Time::to_ts` and its kin: the time's own offset, else this zone
+    /// `Time::to_ts` and similar: by the time's own offset, or else in this zone
     ToTimestamp(TimeUnit, TimeZone),
-    /// `Time::to_ts_zone(h, unit)`: so many minutes east of UTC, whatever the time says
+    /// `Time::to_ts_zone(h, unit)`: at this many minutes east of UTC, whatever the offset of the
+    /// time
     ToTimestampAt(TimeUnit, i16),
-    /// `Time::from_ts` and its kin
+    /// `Time::from_ts` and similar
     FromTimestamp(TimeUnit, TimeZone),
     /// `path(name|path)`
     Path(PathPart),
@@ -79,7 +80,7 @@ pub(crate) enum Function {
 }
 
 impl Function {
-    /// The result, or nothing where the function drops the field.
+    /// The result, or `None` if the function drops the field.
     pub(crate) fn apply(&self, value: Value, intranet: &Intranet) -> Option<Value> {
         Some(match self {
             Self::Nth(index) => select::nth(value, *index),
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
     use crate::ast::{CalcFunction, CalcOperator};
 
-    /// Weighted towards what breaks things: ends of ranges, odd text, nesting.
+    /// Prefers problematic values: ends of ranges, unusual text, nesting.
     struct Random(u64);
 
     impl Random {
@@ -310,7 +311,7 @@ mod tests {
         }
     }
 
-    /// Runs every kind of function once on values that come from the seed.
+    /// Runs every kind of function once on values generated from the seed.
     fn step(seed: u64) {
         let mut random = Random(seed);
         let intranet = Intranet::default();

@@ -1,11 +1,11 @@
-//! What a `match` case can ask of a value.
+//! The conditions of `match` cases.
 
 use std::cmp::Ordering;
 
 use lookaside_value::{Time, Value};
 use regex::Regex;
 
-/// `eq(n)` takes numbers for equal that calculation may have parted.
+/// The tolerance of `eq(n)`, for rounding errors of calculations.
 const EQUAL_WITHIN: f64 = 1e-10;
 
 /// One condition on one value.
@@ -15,32 +15,32 @@ pub(crate) enum Predicate {
     Equal(Value),
     /// Of the same type as a value, and not equal to it.
     NotEqual(Value),
-    /// Between two values of the same type, both included.
+    /// Between two values of the same type, inclusive.
     Between(Value, Value),
-    /// Text that begins so.
+    /// Text with this prefix.
     StartsWith(Box<str>),
-    /// Text that ends so.
+    /// Text with this suffix.
     EndsWith(Box<str>),
-    /// Text that has this in it.
+    /// Text that contains this.
     Contains(Box<str>),
-    /// Text equal to one of these, upper and lower case alike; the words are lower-case.
+    /// Text equal to one of these, ignoring letter case; the words are lower-case.
     EqualsIgnoreCase(Box<[Box<str>]>),
-    /// Text in which the expression is found.
+    /// Text in which the expression matches.
     Regex(Regex),
-    /// Text without a character.
+    /// Empty text.
     Empty,
-    /// A number above.
+    /// A number greater than this.
     Greater(f64),
-    /// A number below.
+    /// A number less than this.
     Less(f64),
-    /// A number so close that no measurement parts them.
+    /// A number equal to this within a small tolerance.
     Near(f64),
-    /// A number between, both included.
+    /// A number in a range, inclusive.
     InRange(f64, f64),
 }
 
 impl Predicate {
-    /// Whether the value fulfils it; a value of another type than it asks for never does.
+    /// Whether the predicate holds for the value; it never does for a value of another type.
     #[inline]
     pub(crate) fn holds(&self, value: &Value) -> bool {
         match self {
@@ -102,8 +102,8 @@ fn compare(value: &Value, other: &Value) -> Option<Ordering> {
     }
 }
 
-/// Two times that say their offsets are two instants. Otherwise the wall clocks count: a model's
-/// literal without an offset names what the clock showed.
+/// Two times with offsets are compared as instants. Otherwise the wall clocks are compared, because
+/// a literal without an offset in a model is wall-clock time.
 fn compare_times(a: Time, b: Time) -> Ordering {
     match (a.unix_nanos(), b.unix_nanos()) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -121,7 +121,7 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// A word as [`Predicate::EqualsIgnoreCase`] wants it.
+/// A word in the form that [`Predicate::EqualsIgnoreCase`] requires.
 pub(crate) fn lower_case(word: &str) -> Box<str> {
     word.chars().flat_map(char::to_lowercase).collect()
 }

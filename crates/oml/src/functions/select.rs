@@ -1,8 +1,8 @@
-//! Functions that pick a part of a value, or decide whether it stays.
+//! Functions that select a part of a value, or decide whether it is kept.
 
 use lookaside_value::Value;
 
-/// An element of an array; anything else, or no such element: the value stays.
+/// An element of an array; if the value is not an array or has no such element, it is unchanged.
 pub(crate) fn nth(value: Value, index: usize) -> Value {
     match &value {
         Value::Array(elements) => match elements.get(index) {
@@ -13,7 +13,7 @@ pub(crate) fn nth(value: Value, index: usize) -> Value {
     }
 }
 
-/// The member that a path of names leads to; where a name is missing, the value stays.
+/// The member at a path of names; if a name is missing, the value is unchanged.
 pub(crate) fn member(value: Value, path: &[Box<str>]) -> Value {
     let mut at = &value;
     for name in path {
@@ -28,7 +28,7 @@ pub(crate) fn member(value: Value, path: &[Box<str>]) -> Value {
     at.clone()
 }
 
-/// Text with that prefix stays, everything else is ignored.
+/// Text with this prefix is kept, everything else is ignored.
 pub(crate) fn starts_with(value: Value, prefix: &str) -> Value {
     match &value {
         Value::Text(text) if text.starts_with(prefix) => value,
@@ -44,7 +44,7 @@ pub(crate) fn map_to(value: Value, constant: &Value) -> Value {
     }
 }
 
-/// Zero numbers and text, arrays, objects without content are ignored.
+/// The number zero and empty text, arrays and objects become ignored.
 pub(crate) fn skip_empty(value: Value) -> Value {
     let empty = match &value {
         Value::Null => false,
@@ -59,7 +59,7 @@ pub(crate) fn skip_empty(value: Value) -> Value {
     if empty { Value::Ignore } else { value }
 }
 
-/// The constant in the place of an ignored value.
+/// Replaces an ignored value by the constant.
 pub(crate) fn on_fail(value: Value, constant: &Value) -> Value {
     match value {
         Value::Ignore => constant.clone(),

@@ -1,4 +1,4 @@
-//! Times as numbers and back.
+//! Conversion of times to numbers and back.
 
 use jiff::Timestamp;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
@@ -14,8 +14,8 @@ fn nanos_of(unit: TimeUnit) -> i128 {
     }
 }
 
-/// A time as a count since 1970 UTC: at the offset that it was written with, else on the clocks of
-/// `zone`. Other types stay.
+/// A time as a count since 1970 UTC, by its own offset or else in `zone`. Other types are
+/// unchanged.
 pub(crate) fn to_timestamp(value: Value, unit: TimeUnit, zone: &TimeZone) -> Value {
     match value {
         Value::Time(time) => {
@@ -28,8 +28,8 @@ pub(crate) fn to_timestamp(value: Value, unit: TimeUnit, zone: &TimeZone) -> Val
     }
 }
 
-/// A time as a count since 1970 UTC, its wall clock read at that offset from UTC whatever offset it
-/// came with. Other types stay.
+/// A time as a count since 1970 UTC, with its wall clock taken at this offset whatever its own
+/// offset. Other types are unchanged.
 pub(crate) fn to_timestamp_at(value: Value, unit: TimeUnit, offset_minutes: i16) -> Value {
     match value {
         Value::Time(time) => count(time.unix_nanos_at(i64::from(offset_minutes) * 60), unit),
@@ -37,8 +37,8 @@ pub(crate) fn to_timestamp_at(value: Value, unit: TimeUnit, offset_minutes: i16)
     }
 }
 
-/// A count since 1970 UTC as the time that clocks in `zone` show, with their offset; numbers beyond
-/// the calendar and other types stay.
+/// A count since 1970 UTC as wall-clock time in `zone`, with its offset; numbers beyond the
+/// calendar and other types are unchanged.
 pub(crate) fn from_timestamp(value: Value, unit: TimeUnit, zone: &TimeZone) -> Value {
     let Value::Int(number) = value else {
         return value;
@@ -50,7 +50,7 @@ pub(crate) fn from_timestamp(value: Value, unit: TimeUnit, zone: &TimeZone) -> V
     let offset = zone.to_offset(timestamp);
     let time = Time::from_civil(offset.to_datetime(timestamp));
     let whole_minutes = offset.seconds() % 60 == 0;
-    // Offsets with seconds end before 1973; there the wall clock is all that can be kept.
+    // Offsets with seconds were used until 1972; for them, only the wall clock can be kept.
     let minutes = i16::try_from(offset.seconds() / 60)
         .ok()
         .filter(|_| whole_minutes);
@@ -61,8 +61,8 @@ pub(crate) fn from_timestamp(value: Value, unit: TimeUnit, zone: &TimeZone) -> V
     )
 }
 
-/// Which offset the clocks of a zone had when they showed that time. What they showed twice is the
-/// first of the two, what they skipped is read as if they had not been turned yet.
+/// The offset of a zone at a wall-clock time. Of an ambiguous time, the first is taken; a skipped
+/// time is read with the offset before the change.
 fn offset_of_wall_clock(time: Time, zone: &TimeZone) -> Offset {
     match zone.to_ambiguous_timestamp(time.civil()).offset() {
         AmbiguousOffset::Unambiguous { offset } => offset,

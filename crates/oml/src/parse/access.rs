@@ -8,7 +8,7 @@ use crate::ast::{Access, AccessMode, Expr, Span};
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{is_word_start, span};
 
-/// What stands between the parentheses of an access.
+/// The arguments of an access.
 #[derive(Default)]
 struct Arguments {
     key: Option<Text>,
@@ -16,7 +16,7 @@ struct Arguments {
     patterns: Vec<(Wildcard, Span)>,
 }
 
-/// The words with a list or a name behind a colon.
+/// The words that are followed by a colon and a list or a name.
 const WORDS: [&str; 4] = ["get", "option", "keys", "in"];
 
 impl Parser<'_> {
@@ -30,7 +30,7 @@ impl Parser<'_> {
         matches!(ahead.word(), "read" | "take") && ahead.sees("(")
     }
 
-    /// An access to one field. Without a key it has the implied one.
+    /// An access to one field. Without a key, it gets the implied one.
     pub(super) fn variable(&mut self, implied: Option<&str>) -> Parsed<Access> {
         if !self.variable_begins() {
             return Err(self.unexpected("`read(…)`, `take(…)` or `@name`"));
@@ -67,7 +67,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `read(…)` or `take(…)`, which may have patterns; with patterns it needs no key.
+    /// `read(…)` or `take(…)`, which may have patterns; with patterns, it needs no key.
     pub(super) fn gathering_access(
         &mut self,
         implied: Option<&str>,
@@ -103,7 +103,7 @@ impl Parser<'_> {
         Ok((access, arguments.patterns))
     }
 
-    /// Everything up to and past the `)`. Commas may be left out, as many models do.
+    /// Everything up to and past the `)`. Commas may be left out, as in many models.
     fn access_arguments(&mut self, access: &str) -> Parsed<Arguments> {
         let mut arguments = Arguments::default();
         while !self.cursor.eat(")") {
@@ -202,7 +202,7 @@ impl Parser<'_> {
         Ok(names)
     }
 
-    /// A name, in quotes when it has characters that names of models do not have.
+    /// A name, in quotes if it has characters that are not allowed in names.
     fn field_name(&mut self, expected: &str) -> Parsed<Text> {
         self.cursor.skip_blanks();
         let start = self.cursor.at();

@@ -21,7 +21,7 @@ const PRODUCTS: [(&str, CalcOperator); 3] = [
     ("%", CalcOperator::Modulo),
 ];
 
-/// What the parts of one `calc` have in common.
+/// The state that the parts of one `calc` share.
 struct Context<'k> {
     implied: Option<&'k str>,
     operator_count: usize,
@@ -46,7 +46,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Operands with operators of one rank between them, from the left.
+    /// Operands separated by operators of the same precedence, left-associative.
     fn chain(
         &mut self,
         operators: &[(&str, CalcOperator)],
@@ -123,7 +123,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Digits, a fraction and an exponent: an integer when it has neither of the latter.
+    /// Digits, an optional fraction and an optional exponent: an integer if it has neither.
     pub(super) fn number(&mut self) -> Parsed<(Value, usize)> {
         let start = self.cursor.at();
         self.cursor.take_while(|c| c.is_ascii_digit());
@@ -153,7 +153,7 @@ impl Parser<'_> {
     }
 }
 
-/// `-5` is a number, so that a constant is one; what overflows is left to be calculated.
+/// `-5` is a number, so that it is a constant; if it overflows, the negation is left to evaluation.
 fn negate(inner: CalcExpr) -> CalcExpr {
     match inner {
         CalcExpr::Number(Value::Int(int)) if int != i64::MIN => CalcExpr::Number(Value::Int(-int)),

@@ -4,7 +4,7 @@ use encoding_rs::Encoding;
 
 use crate::ast::Charset;
 
-/// Names that the Encoding Standard does not know, and its label for what they mean.
+/// Names that the Encoding Standard does not have, and the label of the same encoding in it.
 const FOREIGN: [(&str, &str); 12] = [
     ("utf16le", "utf-16le"),
     ("utf16be", "utf-16be"),
@@ -20,7 +20,7 @@ const FOREIGN: [(&str, &str); 12] = [
     ("macroman", "macintosh"),
 ];
 
-/// The names to offer when one is unknown.
+/// The names to suggest if one is unknown.
 pub(super) const NAMES: [&str; 12] = [
     "Utf8",
     "Utf16le",
@@ -36,7 +36,7 @@ pub(super) const NAMES: [&str; 12] = [
     "Imap",
 ];
 
-/// The charset of that name, in any case and with or without dashes.
+/// The charset with this name, ignoring letter case and dashes.
 pub(super) fn charset(name: &str) -> Option<Charset> {
     let plain: String = name
         .chars()
@@ -44,7 +44,7 @@ pub(super) fn charset(name: &str) -> Option<Charset> {
         .map(|c| c.to_ascii_lowercase())
         .collect();
     let label = match &*plain {
-        // HZ is decoded as the original does: its escapes stay visible.
+        // HZ is decoded as by the original: its escapes stay visible.
         "utf8" | "ascii" | "hz" => return Some(Charset::Utf8),
         "imap" => return Some(Charset::Imap),
         plain => match FOREIGN.iter().find(|(foreign, _)| *foreign == plain) {
@@ -56,7 +56,7 @@ pub(super) fn charset(name: &str) -> Option<Charset> {
     Some(Charset::Standard(encoding))
 }
 
-/// `windows1252` and `iso88592` have their dashes elsewhere.
+/// The dashes of `windows1252` and `iso88592` are at other positions.
 fn standard_label(plain: &str) -> String {
     if let Some(number) = plain.strip_prefix("windows") {
         return format!("windows-{number}");

@@ -27,7 +27,7 @@ impl Parser<'_> {
             targets.push(self.member_target()?);
         }
         self.expect("=", "after the member's name")?;
-        // The type behind the last name is meant for all; one behind an earlier name for that one.
+        // A type after the last name applies to all; one after an earlier name applies to that one.
         if let [target] = &targets[..] {
             let name = target.name.clone();
             let value = self.expression(Some(&name))?;

@@ -1,4 +1,4 @@
-//! Expressions: which form begins here, and the functions that it is led through.
+//! Expressions: their form, and the pipe functions after them.
 
 use lookaside_value::{Text, Value};
 
@@ -28,7 +28,7 @@ const WORDS: [&str; 13] = [
 ];
 
 impl Parser<'_> {
-    /// A value, with or without functions behind it. `implied` is the key of an access without one.
+    /// A value, with or without pipe functions. `implied` is the key of an access without one.
     pub(super) fn expression(&mut self, implied: Option<&str>) -> Parsed<Expr> {
         self.nested(|parser| {
             parser.count_expressions(1)?;
@@ -55,7 +55,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether this very word comes next, and is not the name of a constant.
+    /// Whether this word comes next and is not the name of a constant.
     fn word_is(&self, word: &str) -> bool {
         self.cursor.peek_word() == word && !self.static_ids.contains_key(word)
     }
@@ -92,7 +92,7 @@ impl Parser<'_> {
         })
     }
 
-    /// An error that no value stands here; what would be one elsewhere is shown as a literal.
+    /// An error that a value is missing; text that looks like a bare value is shown as a literal.
     fn no_value(&self) -> super::Fault {
         let fault = self.unexpected("a value");
         match written_out(&self.cursor) {
@@ -174,7 +174,7 @@ impl Parser<'_> {
         Err(fault.nearest(word, names.chain(WORDS)))
     }
 
-    /// `Now::time()` and its like.
+    /// `Now::time()` and similar.
     pub(super) fn now(&mut self) -> Parsed<Now> {
         let (word, _) = self.word("`Now::time()`")?;
         self.expect("(", &format!("after `{word}`"))?;
@@ -186,7 +186,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The value of a literal as an expression, for places that take bare ones.
+    /// The value of a literal as an expression, where bare values are allowed.
     pub(super) fn bare_literal(&mut self, value: Value, start: usize) -> Expr {
         Expr {
             kind: ExprKind::Literal(value),
@@ -197,10 +197,10 @@ impl Parser<'_> {
 
 const VALUES: &str = "such as `read(x)`, `chars(text)`, `digit(1)` or `match …`";
 
-/// Up to so many bytes of a model are repeated in a message.
+/// The most bytes of a model that a message repeats.
 const EXAMPLE_SIZE_MAX: usize = 60;
 
-/// How quoted text or a bare number is written as a literal.
+/// Quoted text or a bare number, written as a literal.
 fn written_out(cursor: &Cursor<'_>) -> Option<String> {
     let mut ahead = *cursor;
     ahead.skip_blanks();

@@ -7,7 +7,7 @@ use crate::ast::{Access, ExprKind, Fmt, FmtPart, Span};
 use crate::diagnostic::Diagnostic;
 use crate::lexer::span;
 
-/// A part of a template whose placeholders have no arguments yet.
+/// A part of a template whose placeholders are not resolved to arguments yet.
 enum RawPart<'a> {
     Text(String),
     Placeholder(&'a str, Span),
@@ -50,7 +50,7 @@ impl<'a> Parser<'a> {
         Ok(ExprKind::Fmt(Fmt { parts, arguments }))
     }
 
-    /// The quoted template. There are no escapes; the other kind of quotes may stand inside.
+    /// The quoted template. There are no escapes; it may contain the other kind of quotes.
     fn template(&mut self) -> Parsed<Vec<RawPart<'a>>> {
         self.cursor.skip_blanks();
         let quote = self.cursor.peek().filter(|c| matches!(c, '"' | '\''));
@@ -98,13 +98,13 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The names that a placeholder can mean an argument by.
+/// The names by which a placeholder can refer to an argument.
 fn names(access: &Access) -> impl Iterator<Item = &str> {
     let names = [&access.key].into_iter().chain(&access.options);
     names.map(Text::as_str).filter(|name| !name.is_empty())
 }
 
-/// The argument that reads the field of that name; of several the last.
+/// The argument that reads the field with this name; of several the last.
 fn placeholder_argument(name: &str, span: Span, arguments: &[Access]) -> Parsed<usize> {
     let reads = |access: &Access| names(access).any(|read| read == name);
     arguments.iter().rposition(reads).ok_or_else(|| {

@@ -26,10 +26,10 @@ impl Default for Header {
     }
 }
 
-/// Every word that may stand before the line.
+/// All header words.
 const WORDS: [&str; 3] = ["name", "rule", "enable"];
 
-/// What parts the header from the statements, and ends the model.
+/// The line that separates the header from the statements, and ends the model.
 pub(super) const LINE: &str = "---";
 
 impl Parser<'_> {
@@ -39,7 +39,7 @@ impl Parser<'_> {
         let mut header = Header::default();
         if let Err(fault) = self.header(&mut header) {
             self.report(fault);
-            // Without the line nobody knows where statements begin.
+            // Without the line, the beginning of the statements is unknown.
             if !self.skip_to_statements() {
                 return (header, Vec::new());
             }
@@ -71,7 +71,7 @@ impl Parser<'_> {
                     if header.name.is_empty() {
                         return Err(self.unexpected("the model's name"));
                     }
-                    // Models are served at paths of URLs, whose parts of that kind mean folders.
+                    // Models are served at URL paths, in which such segments refer to folders.
                     if header
                         .name
                         .split('/')
@@ -155,7 +155,8 @@ fn next_rule<'a>(cursor: &mut Cursor<'a>, last_comment_end: usize) -> Option<&'a
     Some(rule)
 }
 
-/// What `matches`, but not the line, which may follow without a blank.
+/// The characters for which `matches` returns true, up to the line, which may follow without a
+/// blank.
 fn path<'a>(cursor: &mut Cursor<'a>, matches: impl FnMut(char) -> bool) -> &'a str {
     let start = cursor.at();
     let path = cursor.take_while(matches);

@@ -1,4 +1,4 @@
-//! Literals: `type(text)`, read into values at load.
+//! Literals: `type(text)`, parsed to values at load.
 
 use lookaside_value::{Text, Time, Value, parse_bool, parse_float, parse_int};
 
@@ -7,11 +7,11 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::lexer::span;
 
-/// The types whose values can be written down.
+/// The types that literals can have.
 pub(super) const LITERAL_TYPES: [&str; 7] =
     ["chars", "symbol", "digit", "float", "bool", "ip", "time"];
 
-/// What a text of that type is, or what such text looks like.
+/// The value of a text of this type, or else a description of valid text.
 pub(super) fn literal_value(word: &str, text: &str) -> Result<Value, &'static str> {
     match word {
         "chars" => Ok(Value::Text(Text::from(text))),
@@ -36,7 +36,7 @@ pub(super) fn literal_value(word: &str, text: &str) -> Result<Value, &'static st
     }
 }
 
-/// A time such as `Jan 31 08:00:00` is of the year in which the model is loaded.
+/// A time such as `Jan 31 08:00:00` is in the year in which the model is loaded.
 fn this_year() -> i16 {
     jiff::tz::Offset::UTC
         .to_datetime(jiff::Timestamp::now())
@@ -44,7 +44,7 @@ fn this_year() -> i16 {
 }
 
 impl Parser<'_> {
-    /// `type(text)`; that a known type and `(` come next is certain.
+    /// Parses `type(text)`; the caller has checked that a known type and `(` follow.
     pub(super) fn literal(&mut self) -> Parsed<Value> {
         let (word, word_span) = self.word("a literal")?;
         if !LITERAL_TYPES.contains(&word) {

@@ -26,13 +26,13 @@ pub(super) const FUNCTIONS: [&str; 11] = [
     "in_range",
 ];
 
-/// How large one compiled pattern may be; patterns that people write are a hundredth of it.
+/// The maximal size of a compiled pattern; real patterns are a hundredth of it.
 const REGEX_SIZE_MAX: usize = 1 << 20;
 
-/// What the cases of one match have in common.
+/// The properties that the cases of one match share.
 #[derive(Clone, Copy)]
 struct Shape<'k> {
-    /// Whether the source is a tuple, so that conditions stand in parentheses.
+    /// Whether the source is a tuple, so that conditions are in parentheses.
     is_tuple: bool,
     source_count: usize,
     implied: Option<&'k str>,
@@ -268,7 +268,7 @@ fn regex(pattern: &Piece<'_>) -> Parsed<Regex> {
         .build();
     built.map_err(|error| {
         let error = error.to_string();
-        // The library draws a picture; its last line says what is wrong.
+        // The library's message has several lines; the last one is the reason.
         let reason = error.lines().last().unwrap_or_default().trim();
         let reason = reason.strip_prefix("error: ").unwrap_or(reason);
         Diagnostic::error(pattern.span, "this is not a regular expression").help(reason.to_owned())

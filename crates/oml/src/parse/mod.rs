@@ -1,8 +1,8 @@
-//! The parser: recursive descent, one file a form of the language.
+//! The parser: recursive descent, with one file per form of the language.
 //!
-//! It resolves what the text alone decides (names of statics, implied keys, literals, patterns), so
-//! a [`Program`] holds nothing that could turn out wrong later but the SQL. After an error it goes
-//! on behind the statement, so that one run shows several.
+//! It resolves everything that the text alone determines (names of statics, implied keys, literals,
+//! patterns), so only the SQL of a [`Program`] can be invalid later. After an error it continues
+//! after the statement, so that one run reports several errors.
 
 mod access;
 mod calc;
@@ -32,25 +32,26 @@ use crate::lexer::{Cursor, Piece, is_word_char, span};
 
 pub(crate) use recovery::lost_semicolon;
 
-/// The largest model in bytes. Models are written by people; a larger file is another file.
+/// The maximal size of a model in bytes. Models are written by hand; a larger file is certainly not
+/// a model.
 pub(crate) const SOURCE_SIZE_MAX: usize = 1 << 20;
 
-/// How many expressions a model may have, so that text cannot become a tree that fills the memory.
+/// The most expressions of a model, so that the tree of a text cannot exhaust memory.
 const EXPRESSION_COUNT_MAX: usize = 100_000;
 
-/// After so many errors the rest is hardly about the model any more.
+/// The most errors that are reported; further ones are rarely useful.
 const ERROR_COUNT_MAX: usize = 30;
 
-/// An error that ends the statement in hand.
+/// An error that ends the current statement.
 pub(crate) type Fault = Box<Diagnostic>;
 
 pub(crate) type Parsed<T> = Result<T, Fault>;
 
-/// What parsing gives: the model unless there was an error, and whatever was found.
+/// The result of parsing: the model unless there was an error, and all findings.
 pub(crate) struct Outcome {
     pub(crate) program: Option<Program>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// What the header said, also when the statements are wrong.
+    /// The `enable` of the header, also if the statements are invalid.
     pub(crate) enabled: bool,
 }
 
@@ -105,7 +106,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Keeps an error and goes on.
+    /// Records an error and continues.
     #[expect(
         clippy::boxed_local,
         reason = "errors travel boxed, as results are small"
@@ -116,7 +117,7 @@ impl<'a> Parser<'a> {
     }
 
     fn warn(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
-        // Warnings are bounded like errors: the first few say it.
+        // Warnings are bounded like errors.
         if self.diagnostics.len() < 2 * ERROR_COUNT_MAX {
             self.diagnostics
                 .push(*Diagnostic::warning(span, message).help(help));
@@ -153,7 +154,7 @@ impl<'a> Parser<'a> {
         Err(self.unexpected(&format!("`{token}` {place}")))
     }
 
-    /// Fails where the text ends within braces.
+    /// Fails if the text ends within braces.
     fn before_end(&mut self, expected: &str) -> Parsed<()> {
         self.cursor.skip_blanks();
         match self.cursor.rest() {
@@ -162,7 +163,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An error that something else stands here.
+    /// An error that something else was found.
     fn unexpected(&self, expected: &str) -> Fault {
         let span = self.next_span();
         let found = &self.cursor.text()[span.range()];
@@ -170,14 +171,14 @@ impl<'a> Parser<'a> {
             return Diagnostic::error(span, "this comment never ends").help("close it with `*/`");
         }
         let (span, found) = match found {
-            // Behind the last word there is something to draw a caret under.
+            // At the end of the text, the caret is put right after the last word.
             "" => (self.end_span(), "the text ends".to_owned()),
             found => (span, format!("found `{found}`")),
         };
         Diagnostic::error(span, format!("expected {expected}, {found}")).label("expected it here")
     }
 
-    /// The place behind all that is not blank.
+    /// The position after the last character that is not blank.
     fn end_span(&self) -> Span {
         let end = self.cursor.text().trim_end().len();
         span(end, end)
@@ -198,7 +199,7 @@ impl<'a> Parser<'a> {
         ahead.span_from(start)
     }
 
-    /// The word behind the blanks, and where it stands.
+    /// The word after the blanks, and its span.
     fn word(&mut self, expected: &str) -> Parsed<(&'a str, Span)> {
         self.cursor.skip_blanks();
         let start = self.cursor.at();

@@ -1,4 +1,4 @@
-//! The functions behind `|`.
+//! The functions after `|`.
 
 use std::ops::RangeInclusive;
 
@@ -10,12 +10,12 @@ use crate::ast::{Charset, PathPart, PipeFunction, PipeStep, Span, TimeUnit, UrlP
 use crate::diagnostic::Diagnostic;
 use crate::lexer::Piece;
 
-/// How a function is written.
+/// The syntax of a function.
 #[derive(Clone, Copy)]
 enum Form {
     /// `f` or `f()`
     Plain(fn() -> PipeFunction),
-    /// `f(x)`, with as many arguments as its counts say.
+    /// `f(x)`, with a number of arguments between its counts.
     Arguments(usize, usize, Build),
     /// `f` or `f(x)`: without parentheses there are no arguments.
     Optional(usize, Build),
@@ -23,7 +23,7 @@ enum Form {
 
 type Build = fn(&[Piece<'_>]) -> Result<PipeFunction, Wrong>;
 
-/// Which argument is wrong, and what it should be.
+/// The index of an invalid argument, and what it should be.
 struct Wrong {
     index: usize,
     expected: String,
@@ -91,7 +91,7 @@ const ON_FAIL: (&str, Form) = (
     Form::Arguments(1, 1, |a| Ok(PipeFunction::OnFail(text(&a[0])))),
 );
 
-/// Functions of the original that analyse Chinese sentences with dictionaries of their own.
+/// Functions of the original that analyse Chinese sentences with built-in dictionaries.
 const REFUSED: [&str; 2] = ["extract_main_word", "extract_subject_object"];
 
 fn function(name: &str) -> Option<Form> {
@@ -101,7 +101,7 @@ fn function(name: &str) -> Option<Form> {
         .map(|(_, form)| form)
 }
 
-/// Whether a pipe has a function of that name.
+/// Whether there is a pipe function with this name.
 pub(super) fn is_function(name: &str) -> bool {
     function(name).is_some()
 }
@@ -201,7 +201,7 @@ fn get(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
     }
 }
 
-/// A quoted argument is text, whatever it looks like.
+/// A quoted argument is always text.
 fn map_to(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
     let value = match &*arguments[0].text {
         text if arguments[0].is_quoted => Some(Value::from(text)),

@@ -1,21 +1,21 @@
-//! Where to go on after an error.
+//! Error recovery: where parsing continues after an error.
 
 use super::Parser;
 use super::header::LINE;
 use crate::ast::Span;
 use crate::lexer::is_word_char;
 
-/// What encloses the broken piece.
+/// The context of the invalid piece.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Within {
     /// The model: pieces end with `;`.
     Model,
-    /// A block: its `}` ends a piece as well, and is left to be read.
+    /// A block: its `}` ends a piece as well, and is not skipped.
     Block,
 }
 
 impl Parser<'_> {
-    /// Goes behind the header's line, wherever that is.
+    /// Skips past the header's line, wherever that is.
     pub(super) fn skip_to_statements(&mut self) -> bool {
         let text = self.cursor.text();
         let mut from = self.cursor.at();
@@ -30,10 +30,10 @@ impl Parser<'_> {
         false
     }
 
-    /// Goes behind the broken piece that began at `start`; its error was seen at `error`.
+    /// Skips the invalid piece that began at `start`; its error was at `error`.
     ///
-    /// That is behind the first `;` after the error outside of all parentheses and braces, or, when
-    /// they do not balance, the next line that looks like a statement.
+    /// Parsing continues after the first `;` that follows the error outside of all parentheses and
+    /// braces, or, if they do not balance, at the next line that looks like a statement.
     pub(super) fn skip_broken(&mut self, start: usize, error: usize, within: Within) {
         let text = self.cursor.text();
         let end = piece_end(text, start, error, within)
@@ -61,8 +61,8 @@ fn piece_end(text: &str, start: usize, error: usize, within: Within) -> Option<u
     None
 }
 
-/// How far a string reaches behind its opening quote; nothing when it does not end on its line, for
-/// then it is an apostrophe.
+/// The length of a string after its opening quote; `None` if it does not end on its line, as it is
+/// then an apostrophe.
 fn quoted_length(text: &str, quote: u8) -> usize {
     text.bytes()
         .take_while(|byte| *byte != b'\n')
@@ -99,8 +99,8 @@ fn is_statement(line: &str) -> bool {
     !targets.trim().is_empty() && targets.chars().all(is_target_char) && !value.starts_with('>')
 }
 
-/// What to say of SQL that is wrong and has a line that looks like the next statement: it may be
-/// one, for SQL reaches to the first `;`.
+/// A hint for invalid SQL that includes a line that looks like the next statement: as SQL extends
+/// to the first `;`, a `;` may be missing.
 pub(crate) fn lost_semicolon(text: &str, sql: Span) -> Option<String> {
     let start = sql.start as usize;
     let first = 1 + text[..start].matches('\n').count();
@@ -117,7 +117,8 @@ pub(crate) fn lost_semicolon(text: &str, sql: Span) -> Option<String> {
     None
 }
 
-/// `name =`, `a, b =` or `name : type =`; a word in front, such as `and`, makes it SQL.
+/// Whether a line begins with `name =`, `a, b =` or `name : type =`; a preceding word, such as
+/// `and`, makes it SQL.
 fn is_strict_statement(line: &str) -> bool {
     let Some((targets, value)) = line.split_once('=') else {
         return false;
@@ -138,7 +139,7 @@ fn is_strict_statement(line: &str) -> bool {
             })
 }
 
-/// Whether a line of SQL ends so that a comparison may follow.
+/// Whether a comparison may follow a line of SQL.
 fn asks_for_more(line: &str) -> bool {
     const WORDS: [&str; 8] = [
         "where", "and", "or", "not", "on", "having", "when", "select",

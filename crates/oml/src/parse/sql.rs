@@ -1,8 +1,8 @@
-//! Lookups: SQL as it stands, but for the accesses in it, which become parameters.
+//! Lookups: SQL is copied unchanged, except that its accesses become parameters.
 //!
-//! The text is copied verbatim, so parentheses, precedence and everything that the provider
-//! understands are kept by construction, and each access gets a parameter of its own. What is text
-//! or a comment to SQL is skipped. OML's own comments are taken out.
+//! The text is copied verbatim, so parentheses, precedence and all syntax of the provider are
+//! preserved, and each access gets a separate parameter. Strings and comments of SQL are not
+//! searched for accesses. Comments of OML are removed.
 
 use std::fmt::Write as _;
 
@@ -14,17 +14,17 @@ use crate::ast::{Expr, ExprKind, Span, Sql, SqlParam};
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{Cursor, is_word_char, is_word_start, span};
 
-/// The statement in hand.
+/// The statement that is being read.
 struct Draft {
     text: String,
     params: Vec<SqlParam>,
-    /// Where the parentheses that are open were opened.
+    /// The positions of the open parentheses.
     open: Vec<usize>,
-    /// The last thing that is not a blank.
+    /// The last token that is not a blank.
     last: Last,
 }
 
-/// What the last token was, as far as it matters for the next.
+/// The kind of the last token, as far as it matters for the next.
 #[derive(Clone, Copy, PartialEq)]
 enum Last {
     /// `=`, `<`, `>` or `like`: a value follows.
@@ -51,7 +51,7 @@ impl Parser<'_> {
                 .any(|begin| word.eq_ignore_ascii_case(begin))
     }
 
-    /// A statement up to its `;`, which stays.
+    /// A statement up to its `;`, which is not consumed.
     pub(super) fn sql(&mut self) -> Parsed<Sql> {
         self.cursor.skip_blanks();
         let start = self.cursor.at();
@@ -100,7 +100,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Copies one token, or makes it a parameter.
+    /// Copies one token, or replaces it by a parameter.
     fn sql_token(&mut self, draft: &mut Draft) -> Parsed<()> {
         let start = self.cursor.at();
         let rest = self.cursor.rest();
@@ -115,7 +115,7 @@ impl Parser<'_> {
             self.cursor.take_while(|c| c != '\n');
             return Ok(());
         }
-        // `/*+ … */` and `/*! … */` are orders to a database, not comments.
+        // `/*+ … */` and `/*! … */` are instructions to a database, not comments.
         if rest.starts_with("/*") && !rest.starts_with("/*+") && !rest.starts_with("/*!") {
             self.cursor.skip_blanks();
             draft.text.push(' ');
@@ -194,7 +194,7 @@ impl Parser<'_> {
         if begins_literal && let Some(value) = self.sql_literal(draft.last)? {
             return self.push_param(draft, value);
         }
-        // A cast such as `x::int` is not a word of OML.
+        // The type of a cast such as `x::int` is not a word of OML.
         let word = self.cursor.take_while(is_word_char);
         draft.text.push_str(word);
         if word.eq_ignore_ascii_case("e") && self.cursor.peek() == Some('\'') {
@@ -209,7 +209,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A bare name is a column, also when a constant has it.
+    /// Warns that a bare name is a column even if there is a constant with this name.
     fn warn_of_constant(&mut self, draft: &Draft, word: &str, span: Span) {
         if draft.last == Last::Comparison && self.static_ids.contains_key(word) {
             let message = format!("in SQL `{word}` is a column, not the constant");
@@ -218,8 +218,8 @@ impl Parser<'_> {
         }
     }
 
-    /// A typed literal, unless it can only be SQL: `time(created)` is a function of databases and
-    /// `cast(x as float(24))` a type, but nothing else is called `digit` or `chars`.
+    /// A typed literal, unless it must be SQL: `time(created)` is a SQL function and `cast(x as
+    /// float(24))` has a SQL type, but `digit` and `chars` are always literals.
     fn sql_literal(&mut self, last: Last) -> Parsed<Option<Expr>> {
         let start = self.cursor.at();
         let mut ahead = self.cursor;
@@ -229,7 +229,8 @@ impl Parser<'_> {
             return Ok(None);
         }
         if !matches!(word, "digit" | "chars" | "symbol") {
-            // Numbers, addresses and times are short; a longer text is not looked through.
+            // Numbers, addresses and times are short; only the beginning of a longer text is
+            // searched.
             let near = ahead.rest();
             let near = &near[..near.floor_char_boundary(128)];
             let is_literal = Cursor::new(near)
@@ -248,7 +249,7 @@ impl Parser<'_> {
         self.count_expressions(1)?;
         let index = draft.params.len();
         write!(draft.text, ":p{index}").expect("a string takes any text");
-        // Without a blank, a name that follows would become part of the parameter's.
+        // Without a blank, a name that follows would become part of the parameter's name.
         if self.cursor.peek().is_some_and(is_word_char) {
             draft.text.push(' ');
         }
@@ -260,8 +261,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Text or a quoted name, copied whole. Text in double quotes behind a comparison is text in
-    /// OML and would be a name in SQL, so it gets the quotes that say text.
+    /// Text or a quoted name, copied as a whole. Double-quoted text after a comparison is text in
+    /// OML but would be a name in SQL, so it gets single quotes.
     fn sql_quoted(&mut self, draft: &mut Draft, quote: char, escapes: Escapes) -> Parsed<()> {
         let start = self.cursor.at();
         let rest = self.cursor.rest();
@@ -287,7 +288,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `:name` would collide with the parameters made here.
+    /// `:name` would collide with the generated parameters.
     fn refuse_named_parameter(&self, draft: &Draft) -> Parsed<()> {
         let behind = &self.cursor.rest()[1..];
         let name_length = behind.len() - behind.trim_start_matches(is_word_char).len();
@@ -312,7 +313,7 @@ impl Parser<'_> {
 enum Escapes {
     /// A quote in quotes is written twice.
     Doubled,
-    /// Also behind a backslash, as in `E'it\'s'`.
+    /// Also escaped by a backslash, as in `E'it\'s'`.
     Backslash,
 }
 
@@ -331,7 +332,7 @@ fn quoted_length(text: &str, quote: u8, escapes: Escapes) -> Option<usize> {
     None
 }
 
-/// `$tag$` at the beginning of the text, which opens quotes up to the same again.
+/// `$tag$` at the beginning of the text, which opens a string that ends with the same tag.
 fn dollar_tag(text: &str, before: Option<char>) -> Option<&str> {
     if before.is_some_and(is_word_char) {
         return None;

@@ -48,8 +48,8 @@ impl Parser<'_> {
         statements
     }
 
-    /// Whether the statement before may have taken the beginning of a broken one as its SQL, which
-    /// has no braces.
+    /// A hint that the SQL of the previous statement may include the beginning of an invalid one;
+    /// it is given if that SQL contains a brace, as SQL has none.
     fn swallowed(&self, before: Option<&Statement>) -> Option<String> {
         match &before?.kind {
             StatementKind::Lookup { sql, .. } if sql.text.contains('{') => {
@@ -91,7 +91,8 @@ impl Parser<'_> {
         })
     }
 
-    /// Where a `;` is missing at the end of a line, the next line is the next statement.
+    /// If a `;` is missing at the end of a line, parsing continues with the next line as the next
+    /// statement.
     fn missing_semicolon(&mut self, end: usize) -> Parsed<()> {
         let behind = &self.cursor.text()[end..];
         let next = behind.trim_start();

@@ -73,7 +73,7 @@ impl Parser<'_> {
             );
         }
         let value = self.constant_value();
-        // A broken constant is known all the same, so that its uses are not further errors.
+        // An invalid constant is registered as well, so that its uses are not further errors.
         let id = StaticId(self.statics.len() as u32);
         self.static_ids.insert(Text::from(name), id);
         self.statics.push(Static {

@@ -1,10 +1,10 @@
-//! The words for types.
+//! Type words.
 
 use super::{Parsed, Parser};
 use crate::ast::TypeWord;
 use crate::diagnostic::Diagnostic;
 
-/// Every word and what it means to us; those with a meaning that no value of ours has are text.
+/// All words and their types; words for types that values do not have are treated as text.
 const WORDS: [(&str, TypeWord); 35] = [
     ("auto", TypeWord::Auto),
     ("_", TypeWord::Ignore),
@@ -43,7 +43,7 @@ const WORDS: [(&str, TypeWord); 35] = [
     ("http/agent", TypeWord::Other("http")),
 ];
 
-/// What people of other languages write.
+/// Type words of other languages, for hints.
 const FOREIGN: [(&str, &str); 10] = [
     ("int", "digit"),
     ("integer", "digit"),
@@ -57,7 +57,7 @@ const FOREIGN: [(&str, &str); 10] = [
     ("datetime", "time"),
 ];
 
-/// The type that a word names.
+/// The type of a word.
 pub(super) fn type_word(word: &str) -> Option<TypeWord> {
     if let Some((_, type_word)) = WORDS.iter().find(|(known, _)| *known == word) {
         return Some(*type_word);

@@ -1,7 +1,7 @@
 //! Runs the examples of the reference.
 //!
-//! An example is a fenced block that is tagged `oml`. Lines that begin with `// in:` make the input,
-//! one with `// out:` is what outputs show, and with `// error:` the lines that loading says.
+//! An example is a fenced block that is tagged `oml`. Lines with `// in:` are the input, one with
+//! `// out:` is the output, and lines with `// error:` are the messages of loading.
 
 use crate::harness::run;
 

@@ -106,7 +106,7 @@ fn options_alone_need_no_name() {
         "b:digit=4",
         r#"{"x":8}"#,
     );
-    // A field without a name is not what is asked for.
+    // A field without a name is not found.
     let input = vec![("", Value::from("odd")), ("uname", Value::from("neo"))];
     check_values(
         r#"x = fmt("{uname}", read(option:[user, uname])) ;"#,
@@ -192,14 +192,14 @@ fn issue_12_defaults_stand_in_for_what_is_ignored() {
             "safe = array { read(raw) { _ : digit(1) } ; }",
             r#"{"safe":[1]}"#,
         ),
-        // Where nothing stands in, the value stays ignored and is none of these.
+        // Without a replacement, the value stays ignored and is none of these.
         (
             "safe = read(raw) { _ : read(gone) } | on_fail('why')",
             r#"{"safe":"why"}"#,
         ),
         ("safe = read(raw) | on_fail('why')", r#"{"safe":"why"}"#),
         ("safe = read(raw)", "{}"),
-        // Null and what has no content are values.
+        // Null and empty values are values.
         ("safe = read(c) { _ : chars(d) }", r#"{"safe":""}"#),
     ] {
         check(&format!("{raw} ; c = chars() ; {statement} ;"), input, &{
@@ -208,7 +208,7 @@ fn issue_12_defaults_stand_in_for_what_is_ignored() {
             format!(r#"{{"c":""{comma}{fields}"#)
         });
     }
-    // Of the input, too: an event may come from a model that ran before.
+    // Also in the input: an event may be the result of another model.
     let ignored = vec![("x", Value::Ignore)];
     let statements = "a = read(x) { _ : digit(1) } ; b = take(x) { _ : digit(2) } ;";
     check_values(statements, ignored, r#"{"a":1,"b":2}"#);
@@ -662,13 +662,13 @@ fn taking_a_part_copies_it() {
         nested(),
         r#"{"x":1}"#,
     );
-    // What was built is not an input, so a name alone takes nothing from it either.
+    // The result is not an input, so a name alone takes nothing from it either.
     check_values(
         "o = object { k = chars(v) ; } ; x = take(o/k) ;",
         nested(),
         r#"{"o":{"k":"v"}}"#,
     );
-    // A field of that very name comes first, and leaves.
+    // A field with exactly this name takes precedence and is removed.
     let mut literal = nested();
     literal.push(("a/in/b", Value::from("literal")));
     check_values(
@@ -685,7 +685,8 @@ fn a_result_does_not_hide_the_object_that_it_is_named_like() {
         nested(),
         r#"{"a":1,"x":"last","y":1,"z":1}"#,
     );
-    // Where both lead somewhere, the result's counts, unless it is empty and content is asked for.
+    // If both have a value, that of the result is used, unless it is empty and a non-empty one is
+    // required.
     check_values(
         "a = object { in = object { b = chars() ; } ; } ; \
          x = read(a/in/b) ; y = read(option:[a/in/b]) ; z = take(option:[a/in/b]) ;",

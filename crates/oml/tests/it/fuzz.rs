@@ -8,10 +8,10 @@ const CORPUS: &[&str] = &[
     include_str!("../corpus/lookups.oml"),
 ];
 
-/// Mutations a run; a thorough one sets `OML_MUTATION_COUNT`.
+/// The number of mutations per run; set `OML_MUTATION_COUNT` for a thorough one.
 const MUTATION_COUNT: usize = 100_000;
 
-/// Pieces that meet the parser's branches more often than random bytes would.
+/// Pieces that reach the parser's branches more often than random bytes.
 const PIECES: &[&str] = &[
     "(",
     ")",
@@ -55,7 +55,7 @@ const PIECES: &[&str] = &[
     "99999",
 ];
 
-/// A small generator whose whole state is its seed (splitmix64).
+/// A random generator whose whole state is its seed (splitmix64).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -74,7 +74,7 @@ impl Random {
 
 fn mutate(source: &str, random: &mut Random) -> Vec<u8> {
     let mut bytes = source.as_bytes().to_vec();
-    // A window keeps a run short without keeping any form out.
+    // A window keeps a run short without excluding any form.
     let start = random.below(bytes.len());
     let length = 40 + random.below(400);
     if random.below(16) > 0 {

@@ -1,6 +1,6 @@
-//! Runs statements over a record against a real SQLite.
+//! Runs statements over a record with a real SQLite.
 //!
-//! The input is written in the language itself: statements of literals make the record.
+//! The input is written in OML: statements of literals build the record.
 
 use std::net::Ipv4Addr;
 
@@ -156,9 +156,9 @@ fn bind(
     Program::bind(&model, names, database, &Options::default()).map_err(|errors| errors.to_string())
 }
 
-/// What outputs would show of the result, as JSON; or why there is none.
+/// The result as an output would show it, as JSON, or the error.
 ///
-/// `statements` are a whole model when they begin with its name.
+/// `statements` are a whole model if they begin with its name.
 pub(crate) fn run(statements: &str, input: &str) -> Result<String, String> {
     let mut names = NameTable::new();
     let mut database = Sqlite::new();

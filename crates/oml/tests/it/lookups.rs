@@ -1,4 +1,4 @@
-//! When a batch asks its database, what it asks, and what becomes of the answers.
+//! When a batch queries its database, which parameters it sends, and how the answers are used.
 
 use lookaside_oml::{Model, Program, RunReport};
 use lookaside_value::{Batch, NameTable, Value};

@@ -1,4 +1,4 @@
-//! Tests of the language as its users see it.
+//! Tests of the language through the public API.
 
 mod docs;
 mod evaluation;

@@ -1,4 +1,4 @@
-//! What models of the original give: its examples, and the right answers where it was wrong.
+//! Models of the original implementation: its examples, and the correct results where it was wrong.
 
 use crate::harness::check;
 
@@ -126,7 +126,7 @@ fn f8_urls_and_paths() {
 #[test]
 fn f9_times() {
     for (statement, expected) in [
-        // The original takes UTC+8 for granted; without being told, a time is in UTC.
+        // The original assumes UTC+8; here, a time without an offset is in UTC by default.
         ("x = pipe read(t) | Time::to_ts ;", "1767254400"),
         ("x = pipe read(t) | Time::to_ts_zone(8, s) ;", "1767225600"),
         (
@@ -209,11 +209,11 @@ fn f13_newer_forms() {
     );
 }
 
-/// Where the original is wrong, the answer is the one that the model asks for.
+/// Where the original is wrong, the result is what the model states.
 #[test]
 fn f14_defects_of_the_original() {
     for (statement, input, expected) in [
-        // Each occurrence has a parameter of its own.
+        // Each occurrence has a separate parameter.
         (
             "x = select login from users where uid >= 1 and uid <= 3 ;",
             "",
@@ -254,7 +254,7 @@ fn f14_defects_of_the_original() {
             "n = digit(7) ;",
             r#"{"x":"7"}"#,
         ),
-        // A path is followed or it is not.
+        // A path is followed completely or not at all.
         (
             "b = pipe read(o) | get(zz/b) ;",
             "o = object { a = object { b = digit(1) ; } ; b = digit(2) ; } ;",
@@ -272,26 +272,26 @@ fn f14_defects_of_the_original() {
             "a = digit(4) ; b = digit(5) ; c = digit(6) ; d = digit(3) ;",
             r#"{"x":"cy"}"#,
         ),
-        // Any SQL that the database takes.
+        // Any SQL that the database accepts.
         (
             "x = SELECT upper(u.login) || ';' FROM users u JOIN zone z ON z.owner = 'it'
                  WHERE u.dept = \"eng\" ORDER BY u.uid DESC LIMIT 1 ;",
             "",
             r#"{"x":"CY;"}"#,
         ),
-        // A missing place makes the text empty, as models rely on.
+        // A missing value of a placeholder makes the text empty, which models rely on.
         (
             "x = fmt(\"{a}-{b}\", read(a), read(b)) ;",
             "a = digit(1) ;",
             r#"{"x":""}"#,
         ),
-        // Another type is neither equal nor different, as models rely on.
+        // Another type is neither equal nor different, which models rely on.
         (
             "k = match read(n) { !digit(41) => chars(ne) ; _ => chars(-) ; } ;",
             "n = chars(42) ;",
             r#"{"k":"-"}"#,
         ),
-        // An ignored value stays one when text is asked for.
+        // An ignored value stays ignored if text is requested.
         (
             "x : chars = pipe read(zero) | skip_empty ;",
             "zero = digit(0) ;",
@@ -302,7 +302,7 @@ fn f14_defects_of_the_original() {
     }
 }
 
-/// Small things that models may rely on, each as the original does it.
+/// Details that models may rely on, each as in the original.
 #[test]
 fn habits_of_the_original() {
     for (statement, input, expected) in [
@@ -326,9 +326,10 @@ fn habits_of_the_original() {
             "x = digit(1) ; y = digit(2) ;",
             r#"{"x":1}"#,
         ),
-        // Arguments of a move mean nothing.
+        // Arguments of a move have no meaning.
         ("* = read(z) ;", "a = digit(1) ;", r#"{"a":1}"#),
-        // An explicit offset is not in the wall clock that is shown, compared, and read in a zone.
+        // An explicit offset does not change the wall clock, which is shown, compared, and read in
+        // a zone.
         (
             "x = match read(a) { time(2026-01-01 08:00:00) => @a | Time::to_ts_zone(0, s) ; } ;",
             "a = time(2026-01-01T08:00:00+09:00) ;",
@@ -340,13 +341,13 @@ fn habits_of_the_original() {
             "a = digit(1) ;",
             "{}",
         ),
-        // Emptiness is a matter of text.
+        // Only text can be empty.
         (
             "x = match read(a) { is_empty() => chars(y) ; _ => chars(n) ; } ;",
             "a = object { } ;",
             r#"{"x":"n"}"#,
         ),
-        // The ignored value goes through the steps that do not ask for it.
+        // The ignored value passes unchanged through the steps that do not handle it.
         (
             "x = read(a) | skip_empty | map_to(5) ;",
             "a = digit(0) ;",
@@ -359,19 +360,19 @@ fn habits_of_the_original() {
             "ok = digit(3) ; total = digit(0) ;",
             r#"{"safe":0.0,"who":"bo"}"#,
         ),
-        // The database compares, so text finds a number where the column is one.
+        // The database compares, so text finds a number in a numeric column.
         (
             "x = select login from users where uid = read(uid) ;",
             "uid = chars(2) ;",
             r#"{"x":"bo"}"#,
         ),
-        // A column that is NULL is a field, and a text when text is asked for.
+        // A NULL column is a field, and becomes text if text is requested.
         (
             "a, _, b : chars = select note, note, note from users where uid = 1 ;",
             "",
             r#"{"a":null,"note":null,"b":""}"#,
         ),
-        // A `take` in a condition takes.
+        // A `take` in a condition removes the field.
         (
             "x = select login from users where uid = take(uid) ; * = take() ;",
             "uid = digit(1) ; b = digit(2) ;",
@@ -387,7 +388,7 @@ fn habits_of_the_original() {
     }
 }
 
-/// What the original takes without a word, or with a wrong reading, is refused with one.
+/// What the original accepts silently, or misinterprets, is refused with an error.
 #[test]
 fn slips_that_the_original_lets_pass() {
     for (statement, expected) in [

@@ -1,4 +1,4 @@
-//! What every form parses to.
+//! The syntax tree of every form.
 
 use lookaside_oml::Model;
 use lookaside_oml::ast::{
@@ -14,7 +14,7 @@ fn parse(statements: &str) -> Result<Model, String> {
     Model::parse("t", &text(statements)).map_err(|errors| errors.to_string())
 }
 
-/// A compact writing of trees, for the tables below.
+/// A compact notation of trees, for the tables below.
 fn statement(statement: &Statement) -> String {
     match &statement.kind {
         StatementKind::Assign { target: to, value } => {

@@ -1,5 +1,5 @@
 //! Random models over random records of every type: nothing panics, and a record's result does not
-//! depend on the records beside it.
+//! depend on the other records of the batch.
 
 use lookaside_oml::{Model, Options, Program, RunReport};
 use lookaside_value::{Batch, NameTable, Object, Record, Time, Value};
@@ -11,7 +11,7 @@ const MODEL_COUNT: u64 = 400;
 const RECORD_COUNT: usize = 12;
 const STATEMENT_COUNT_MAX: usize = 8;
 
-/// Few names, so that statements meet each other's fields.
+/// Few names, so that statements use each other's fields.
 const NAMES: [&str; 6] = ["a", "b", "c", "a/b", "__t", "x_1"];
 
 const TYPES: [&str; 8] = [

@@ -1,4 +1,4 @@
-//! What is said about models that do not parse.
+//! The errors about models that do not parse.
 
 use lookaside_oml::Model;
 
@@ -422,32 +422,32 @@ fn errors_of_blocks() {
 #[test]
 fn several_errors_are_shown_at_once() {
     for (statements, expected) in [
-        // Behind a broken statement the next ones are read.
+        // After an invalid statement, the next ones are parsed.
         (
             "x = raed(a) ;\ny = read(b) ;\nz : int = read(c) ;\n",
             &["3:5", "5:5"][..],
         ),
-        // Errors within braces do not make the rest of the block one.
+        // Errors within braces do not affect the rest of the block.
         (
             "x = match read(a) {\n  digit(b) => chars(c) ;\n  _ => chars(d) ;\n} ;\ny = @ ;",
             &["4:9", "7:7"],
         ),
-        // A brace that is never closed ends where the next statement begins.
+        // An unclosed brace ends where the next statement begins.
         (
             "x = match read(a) {\n  digit(1) => chars(c) ;\ny = read(b) ;\nz = reed(c) ;",
             &["5:1", "6:5"],
         ),
-        // A missing semicolon costs no statement.
+        // A missing semicolon does not lose a statement.
         (
             "x = read(a)\ny = raed(b) ;\nz = read(c)",
             &["3:12", "4:5", "5:12"],
         ),
-        // Constants are read on, and a broken one is known.
+        // Parsing of constants continues, and an invalid one is registered.
         (
             "static { a = digit(x) ; b = nope ; c = digit(1) ; }\nx = a ;\ny = b ;\nz = d ;",
             &["3:20", "3:29", "6:5"],
         ),
-        // The header's errors do not hide the statements'.
+        // Errors of the header do not hide those of the statements.
         ("", &["2:4"]),
     ] {
         let errors = Model::parse("t", &text(statements)).unwrap_err();

@@ -1,4 +1,4 @@
-//! Whatever a record holds, no statement panics.
+//! Whatever a record contains, no statement panics.
 
 use lookaside_oml::{Model, Program, RunReport};
 use lookaside_value::{Batch, NameTable, Object, Value};
@@ -65,7 +65,7 @@ fn odd_values() -> Vec<Value> {
     ]
 }
 
-/// Statements that each put the one before into an object, the last one the deepest.
+/// Statements that each put the previous result into an object; the last one is the deepest.
 fn nested(link: &str, count: usize) -> String {
     let links = (1..=count).map(|index| {
         link.replace("{this}", &format!("x{index}"))

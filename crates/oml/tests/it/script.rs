@@ -1,4 +1,4 @@
-//! Runs statements over records against a database that is a list of answers.
+//! Runs statements over records with a scripted database.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use lookaside_value::{
     RowSetBuilder, StatementId, Text, Value, write_json_text,
 };
 
-/// A database that answers the same to every statement and remembers what it was asked.
+/// A database that returns the same answers for every statement and records its queries.
 #[derive(Default)]
 pub(crate) struct Script {
     pub(crate) columns: Vec<Text>,
@@ -91,7 +91,7 @@ impl Lookup for Script {
     }
 }
 
-/// `a:chars=x  b:digit=7`: fields of a record, parted by two blanks.
+/// `a:chars=x b:digit=7`: fields of a record, separated by two blanks.
 pub(crate) fn fields(text: &str) -> Vec<(&str, Value)> {
     let fields = text
         .split("  ")
@@ -117,7 +117,7 @@ fn field(text: &str) -> (&str, Value) {
     (name, value)
 }
 
-/// The fields that outputs show, as JSON.
+/// The fields that an output would show, as JSON.
 pub(crate) fn shown(names: &Names, record: &Record) -> String {
     let mut out = String::from("{");
     for field in record
@@ -164,7 +164,7 @@ pub(crate) fn push(batch: &mut Batch, line: u64, fields: Vec<(&str, Value)>) {
     batch.push(record);
 }
 
-/// Runs one batch and gives what outputs would show of each record.
+/// Runs one batch and returns each record as an output would show it.
 pub(crate) fn run(
     statements: &str,
     inputs: &[&str],

@@ -1,4 +1,4 @@
-//! Many models, and which of them a rule key gets.
+//! Sets of models, and their selection by rule keys.
 
 use lookaside_oml::ModelSet;
 
