@@ -1,12 +1,12 @@
-//! What goes wrong between us and a server, and what goes wrong between us and our caller.
+//! Errors: of the protocol between client and server, and of requests by the caller.
 
 use std::fmt;
 
-/// Why a connection cannot go on: the server broke the protocol, passed a limit, or is not the
-/// one that we may log in to.
+/// Why a connection cannot continue: the server violated the protocol, exceeded a limit, or is not
+/// one that the client may log in to.
 ///
-/// The connection is useless afterwards. An error that the server itself reports, a mistake in SQL
-/// say, is none of these but an event.
+/// The connection is unusable afterwards. An error that the server itself reports, such as a
+/// mistake in SQL, is not a `ProtocolError` but an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolError {
     message: &'static str,
@@ -14,17 +14,17 @@ pub struct ProtocolError {
     reason: Reason,
 }
 
-/// Whose fault a [`ProtocolError`] is.
+/// The kind of a [`ProtocolError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A message contradicts itself: lengths, counts, texts.
     Malformed,
-    /// A message that is well formed came where it may not.
+    /// A well-formed message was received where it is not allowed.
     Unexpected,
-    /// The server passed one of our [`Limits`](crate::Limits).
+    /// The server exceeded one of the [`Limits`](crate::Limits).
     Limit,
-    /// The log-in cannot be done as the server asks, or the server did not prove what it must.
+    /// The log-in cannot be done as the server requires, or the server did not authenticate itself.
     Authentication,
 }
 
@@ -37,22 +37,22 @@ impl ProtocolError {
         }
     }
 
-    /// Whether a MySQL server has no TLS, which was asked for.
+    /// Whether a MySQL server does not support TLS, which was required.
     pub fn is_tls_missing(&self) -> bool {
         matches!(self.reason, Reason::TlsMissing)
     }
 
-    /// Whether a PostgreSQL server asks for a password, and there is none.
+    /// Whether a PostgreSQL server requires a password, and none was given.
     pub fn is_password_missing(&self) -> bool {
         matches!(self.reason, Reason::NoPassword)
     }
 
-    /// Whether what should be a PostgreSQL server greeted as MySQL and MariaDB do.
+    /// Whether the supposed PostgreSQL server sent a greeting of MySQL or MariaDB.
     pub fn is_foreign_greeting(&self) -> bool {
         matches!(self.reason, Reason::ForeignGreeting)
     }
 
-    /// Whose fault it is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         use Reason as R;
         match self.reason {
@@ -98,18 +98,18 @@ impl ProtocolError {
         }
     }
 
-    /// The message that the error is in, named as in the protocol's documentation.
+    /// The name of the protocol message with the error, as in the protocol's documentation.
     pub fn message(&self) -> &'static str {
         self.message
     }
 
-    /// How many bytes of the message's body come before the place of the error.
+    /// The offset of the error in the message's body, in bytes.
     pub fn offset(&self) -> usize {
         self.offset
     }
 }
 
-/// The failures of decoding and of the dialogue, one a variant.
+/// The failures of decoding and of the dialogue, one per variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     Truncated,
@@ -193,7 +193,8 @@ impl fmt::Display for Reason {
                 "`{}` is not an answer to the request for TLS; is this a PostgreSQL server?",
                 byte.escape_ascii()
             ),
-            // What it says is not shown: anybody on the way could have written it (CVE-2024-10977).
+            // The server's text is not shown: a man in the middle could have written it
+            // (CVE-2024-10977).
             Self::TlsError => write!(f, "the server answered the request for TLS with an error"),
             Self::Stuffed => write!(
                 f,
@@ -293,27 +294,28 @@ impl fmt::Display for Reason {
 
 impl std::error::Error for ProtocolError {}
 
-/// Why a request was not queued; the connection is as it was.
+/// Why a request was not queued; the connection is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// A name or text holds a NUL byte, which the protocol cannot carry.
+    /// A name or text contains a NUL byte, which the protocol cannot represent.
     Nul,
     /// The request is longer than a server accepts.
     TooLong,
     /// More than 65,535 parameters, types or formats.
     TooMany,
-    /// [`Limits::request_count_max`](crate::Limits::request_count_max) requests wait already.
+    /// [`Limits::request_count_max`](crate::Limits::request_count_max) requests are already
+    /// pending.
     QueueFull,
-    /// Parameters were written that are not as many as there are types.
+    /// The number of written parameters differs from the number of types.
     ParameterCount,
-    /// The server cannot do that.
+    /// The server does not support it.
     Unsupported,
-    /// The log-in is not done.
+    /// The log-in is not complete.
     NotReady,
-    /// A COPY from us is open: it takes data, and then its end.
+    /// A COPY from the client is open: only its data and its end can be sent.
     CopyOpen,
-    /// No COPY from us is open, so nobody waits for its data.
+    /// No COPY from the client is open.
     CopyClosed,
     /// The connection ends or has ended.
     Closed,

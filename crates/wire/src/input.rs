@@ -1,5 +1,5 @@
-//! What came from the server and was not read yet, and whether more will come: the side of a
-//! connection that is the same whatever the protocol.
+//! The input of a connection: received bytes that were not read yet, and whether more can follow.
+//! It is the same for all protocols.
 
 use crate::error::{ProtocolError, Reason, RequestError};
 use crate::receive::ReceiveBuffer;
@@ -8,28 +8,28 @@ use crate::receive::ReceiveBuffer;
 pub(crate) struct Input {
     receive: ReceiveBuffer,
     end: End,
-    /// The longest message, as an error names it.
+    /// The maximal size of a message, as reported in errors.
     message_size_max: usize,
-    /// The same with all that stands before it on the wire.
+    /// The maximal size of unread bytes: a message with its headers.
     unread_size_max: usize,
 }
 
-/// Whether there is more to come.
+/// Whether more can follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Yes.
+    /// More can follow.
     Open,
-    /// The socket is at its end, and what came before it may not be read yet.
+    /// The socket is at its end; bytes before it may still be unread.
     Input,
-    /// The last event was taken.
+    /// The last event was returned.
     Told,
-    /// The server cannot be understood or trusted any more.
+    /// The server violated the protocol, or is not trusted.
     Broken(ProtocolError),
 }
 
 impl Input {
-    /// Nothing came yet. A message has at most `message_size_max` bytes, and `head_size_max` more
-    /// before and between them.
+    /// An empty input. A message has at most `message_size_max` bytes, and at most `head_size_max`
+    /// bytes of headers.
     pub(crate) fn new(message_size_max: usize, head_size_max: usize) -> Self {
         Self {
             receive: ReceiveBuffer::default(),
@@ -39,14 +39,14 @@ impl Input {
         }
     }
 
-    /// Takes bytes that the server sent, unless they are of no use any more.
+    /// Adds bytes that the server sent, unless the connection has ended.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         if self.takes_more() {
             self.receive.feed(bytes);
         }
     }
 
-    /// Room for at least `size` bytes; none once they would be of no use.
+    /// Space for at least `size` bytes; empty once the connection has ended.
     pub(crate) fn space(&mut self, size: usize) -> &mut [u8] {
         if self.takes_more() {
             self.receive.space(size)
@@ -55,20 +55,20 @@ impl Input {
         }
     }
 
-    /// Says that `size` bytes were written to the space.
+    /// Adds `size` bytes that were written to the space.
     pub(crate) fn received(&mut self, size: usize) {
         self.receive.received(size);
     }
 
-    /// Says that the socket is at its end.
+    /// Records that the socket is at its end.
     pub(crate) fn close(&mut self) {
         if self.end == End::Open {
             self.end = End::Input;
         }
     }
 
-    /// Whether bytes that come are of any use. An owner who does not take events between two
-    /// feeds comes to a limit here, instead of running out of memory.
+    /// Whether more bytes are accepted. An owner that never takes events reaches a limit here,
+    /// instead of running out of memory.
     fn takes_more(&mut self) -> bool {
         if self.end == End::Open && self.receive.unread().len() > self.unread_size_max {
             let size_max = self.message_size_max;
@@ -77,29 +77,29 @@ impl Input {
         self.end == End::Open
     }
 
-    /// What came and was not taken.
+    /// The received bytes that were not consumed.
     #[inline]
     pub(crate) fn unread(&self) -> &[u8] {
         self.receive.unread()
     }
 
-    /// The same, for what has to be put in order before it can be read in place.
+    /// As [`Self::unread`], for data that must be rearranged before it can be read in place.
     pub(crate) fn unread_mut(&mut self) -> &mut [u8] {
         self.receive.unread_mut()
     }
 
-    /// Consumes `size` unread bytes; they stay readable until something is received. What they
-    /// say may be the end.
+    /// Consumes `size` unread bytes, which stay readable until more is received; also returns the
+    /// end state, which their content may change.
     #[inline]
     pub(crate) fn take(&mut self, size: usize) -> (&[u8], &mut End) {
         (self.receive.take(size), &mut self.end)
     }
 
-    /// Whether there may be events left.
+    /// Whether there may be more events.
     ///
     /// # Errors
     ///
-    /// When the server cannot be understood any more.
+    /// When the server violated the protocol.
     pub(crate) fn has_more(&self) -> Result<bool, ProtocolError> {
         match self.end {
             End::Open | End::Input => Ok(true),
@@ -108,8 +108,8 @@ impl Input {
         }
     }
 
-    /// Says that no further message is here, and answers whether none can come: then its owner
-    /// tells of the end, once.
+    /// Called if there is no complete message; returns true, once, if none can follow, so that the
+    /// owner reports the end.
     pub(crate) fn is_exhausted(&mut self) -> bool {
         let is_exhausted = self.end == End::Input;
         if is_exhausted {
@@ -118,18 +118,18 @@ impl Input {
         is_exhausted
     }
 
-    /// Says that the server cannot be understood or trusted any more.
+    /// Records a violation of the protocol; the input is not read any more.
     pub(crate) fn fail(&mut self, error: ProtocolError) {
         self.end = End::Broken(error);
     }
 
-    /// Whether the server may still say something new.
+    /// Whether the server may still send something.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.end, End::Open)
     }
 
-    /// Refuses what cannot be said after the end.
+    /// Refuses requests after the end.
     pub(crate) fn open(&self) -> Result<(), RequestError> {
         if self.is_open() {
             Ok(())

@@ -1,7 +1,7 @@
 //! Database protocols without I/O: bytes in, bytes and events out.
 //!
-//! A machine of this crate knows no socket, clock, thread or source of randomness. Its owner moves
-//! bytes between it and a server, in whatever way suits: blocking, on an event loop, or from a
+//! The connection state machines of this crate use no sockets, clocks, threads or randomness. Their
+//! owner moves bytes between them and a server in any way: blocking, on an event loop, or from a
 //! file in a test.
 //!
 //! ```text
@@ -12,8 +12,8 @@
 //!
 //! - Requests are answered in the order in which they were queued; events carry the [`RequestId`].
 //! - Rows are read in place, in the receive buffer: an event borrows the connection.
-//! - No input panics. What a peer counts or measures reserves no memory before its bytes are here,
-//!   and whatever can grow has a limit in [`Limits`].
+//! - No input causes a panic. Counts and lengths from a peer do not reserve memory before the bytes
+//!   are received, and everything that can grow has a limit in [`Limits`].
 #![forbid(unsafe_code)]
 
 mod error;

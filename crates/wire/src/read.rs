@@ -1,10 +1,10 @@
-//! Reads the fields of one message, and knows where it is when one is wrong.
+//! Reads the fields of one message, and tracks the offset for errors.
 
 use std::ffi::CStr;
 
 use crate::error::{ProtocolError, Reason};
 
-/// What is left to read of a message's body.
+/// The rest of a message's body.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     message: &'static str,
@@ -13,7 +13,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the body of the message so named.
+    /// A reader of the body of the message with this name.
     pub(crate) fn new(message: &'static str, body: &'a [u8]) -> Self {
         Self {
             message,
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A count of 16 bits that may not be negative.
+    /// A signed count of 16 bits that must not be negative.
     pub(crate) fn count_be(&mut self) -> Result<u16, ProtocolError> {
         let before = *self;
         let count = self.i16_be()?;
@@ -87,19 +87,19 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// All that is left.
+    /// Reads the rest.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         let rest = self.unread();
         self.offset = self.body.len();
         rest
     }
 
-    /// All that is left, which stays unread.
+    /// The rest, without consuming it.
     pub(crate) fn unread(&self) -> &'a [u8] {
         &self.body[self.offset..]
     }
 
-    /// Says that the message ends here.
+    /// Checks that the message ends here.
     pub(crate) fn finish(&self) -> Result<(), ProtocolError> {
         if self.unread().is_empty() {
             Ok(())
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An error at this place.
+    /// An error at this offset.
     pub(crate) fn error(&self, reason: Reason) -> ProtocolError {
         ProtocolError::new(self.message, self.offset, reason)
     }

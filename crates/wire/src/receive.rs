@@ -1,14 +1,14 @@
-//! The bytes that came and are not consumed: one buffer, in which messages are read in place.
+//! The receive buffer, in which messages are decoded in place.
 //!
 //! ```text
 //!   0          start             end                bytes.len()
 //!   │ consumed │ unread           │ space to write to │
 //! ```
 
-/// What an empty buffer keeps after a long message; most rows fit many times.
+/// The size that an empty buffer keeps after a long message; enough for many ordinary rows.
 const SIZE_KEPT: usize = 256 * 1024;
 
-/// The least that the buffer grows to: a read of this size takes hundreds of small answers.
+/// The minimal size of the buffer: a read of this size can return hundreds of small answers.
 const SIZE_MIN: usize = 16 * 1024;
 
 /// Bytes between the socket and the decoder.
@@ -21,13 +21,13 @@ pub(crate) struct ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// What came and was not taken.
+    /// The received bytes that were not consumed.
     #[inline]
     pub(crate) fn unread(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// The same, for what has to be put in order before it can be read in place.
+    /// As [`Self::unread`], for data that must be rearranged before it can be read in place.
     pub(crate) fn unread_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.end]
     }
@@ -41,7 +41,7 @@ impl ReceiveBuffer {
         &self.bytes[start..self.start]
     }
 
-    /// Room for at least `size` bytes, to be followed by [`received`](Self::received).
+    /// Space for at least `size` bytes, to be followed by [`received`](Self::received).
     pub(crate) fn space(&mut self, size: usize) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -57,14 +57,14 @@ impl ReceiveBuffer {
         }
         let size_needed = self.end + size;
         if self.bytes.len() < size_needed {
-            // Twice as much as is here, so that a long message is not moved for each piece of it.
+            // The size doubles, so that a long message is not moved for each piece of it.
             let size_new = size_needed.max(2 * self.end).max(SIZE_MIN);
             self.bytes.resize(size_new, 0);
         }
         &mut self.bytes[self.end..]
     }
 
-    /// Says that `size` bytes were written to the space.
+    /// Adds `size` bytes that were written to the space.
     pub(crate) fn received(&mut self, size: usize) {
         assert!(
             size <= self.bytes.len() - self.end,
@@ -73,7 +73,7 @@ impl ReceiveBuffer {
         self.end += size;
     }
 
-    /// Appends bytes that are elsewhere.
+    /// Appends a copy of `bytes`.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.space(bytes.len())[..bytes.len()].copy_from_slice(bytes);
         self.received(bytes.len());

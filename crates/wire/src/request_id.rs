@@ -1,17 +1,17 @@
-//! Names of requests: their number in the order in which they were queued.
+//! Request ids: their number in the order in which they were queued.
 
 use std::fmt;
 use std::iter::FusedIterator;
 
-/// Names a request of one connection; a later request has a greater id.
+/// The id of a request of one connection; a later request has a greater id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(u64);
 
 impl RequestId {
-    /// The log-in, which every connection begins with and nobody has to queue.
+    /// The log-in, with which every connection begins without queuing it.
     pub const STARTUP: Self = Self(0);
 
-    /// How many requests were queued on this connection before it.
+    /// The number of requests that were queued on this connection before it.
     pub fn as_u64(self) -> u64 {
         self.0
     }
@@ -23,7 +23,7 @@ impl fmt::Debug for RequestId {
     }
 }
 
-/// Requests that were queued one after another; iterates over their ids.
+/// Consecutively queued requests; iterates over their ids.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RequestIds {
     first: u64,
@@ -38,7 +38,7 @@ impl RequestIds {
         }
     }
 
-    /// The one that follows the last of them.
+    /// The id after the last of them.
     pub(crate) fn following(&self) -> RequestId {
         RequestId(self.end)
     }

@@ -1,4 +1,4 @@
-//! What both sides can: 32 flags of the protocol, and 32 of MariaDB above them.
+//! Capabilities of client and server: 32 flags of the protocol, and 32 of MariaDB above them.
 //!
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html>,
 //! <https://mariadb.com/docs/server/reference/clientserver-protocol/1-connecting/connection>
@@ -10,11 +10,11 @@ use std::ops::{BitAnd, BitOr};
 pub struct Capabilities(pub u64);
 
 impl Capabilities {
-    /// Nothing.
+    /// No capabilities.
     pub const NONE: Self = Self(0);
-    /// Set by MySQL. A MariaDB server that leaves it clear has capabilities of its own.
+    /// Set by MySQL. A MariaDB server that does not set it has its own capabilities.
     pub const LONG_PASSWORD: Self = Self(1);
-    /// Rows that an UPDATE found are counted, not those that it changed.
+    /// Counts rows that an UPDATE found, not those that it changed.
     pub const FOUND_ROWS: Self = Self(1 << 1);
     /// Columns have 16 flags.
     pub const LONG_FLAG: Self = Self(1 << 2);
@@ -24,23 +24,23 @@ impl Capabilities {
     pub const PROTOCOL_41: Self = Self(1 << 9);
     /// TLS.
     pub const SSL: Self = Self(1 << 11);
-    /// Answers say what state the transaction is in.
+    /// Answers contain the state of the transaction.
     pub const TRANSACTIONS: Self = Self(1 << 13);
-    /// Passwords are hashed as since MySQL 4.1.
+    /// Passwords are hashed as in MySQL 4.1 and later.
     pub const SECURE_CONNECTION: Self = Self(1 << 15);
-    /// A query may hold several statements.
+    /// A query may contain several statements.
     pub const MULTI_STATEMENTS: Self = Self(1 << 16);
     /// A query may have several results.
     pub const MULTI_RESULTS: Self = Self(1 << 17);
     /// A prepared statement may have several results.
     pub const PS_MULTI_RESULTS: Self = Self(1 << 18);
-    /// There are several ways to log in.
+    /// Authentication plugins are supported.
     pub const PLUGIN_AUTH: Self = Self(1 << 19);
-    /// The log-in says what program it is.
+    /// The log-in contains attributes of the client program.
     pub const CONNECT_ATTRS: Self = Self(1 << 20);
-    /// What the log-in proves itself with may be longer than 255 bytes.
+    /// The authentication data may be longer than 255 bytes.
     pub const PLUGIN_AUTH_LENENC: Self = Self(1 << 21);
-    /// Answers say what changed in the session.
+    /// Answers contain changes of the session.
     pub const SESSION_TRACK: Self = Self(1 << 23);
     /// Rows end with an OK packet instead of an EOF packet.
     pub const DEPRECATE_EOF: Self = Self(1 << 24);
@@ -48,9 +48,9 @@ impl Capabilities {
     pub const OPTIONAL_RESULTSET_METADATA: Self = Self(1 << 25);
     /// MariaDB: COM_STMT_BULK_EXECUTE, and −1 for the statement that was prepared last.
     pub const MARIADB_BULK: Self = Self(1 << 34);
-    /// MariaDB: columns tell more about their types.
+    /// MariaDB: column definitions contain more about types.
     pub const MARIADB_EXTENDED_METADATA: Self = Self(1 << 35);
-    /// MariaDB: definitions of columns are left out as long as they are the same.
+    /// MariaDB: column definitions are left out as long as they are unchanged.
     pub const MARIADB_CACHE_METADATA: Self = Self(1 << 36);
 
     /// Whether all of `other` are among these.
@@ -58,7 +58,7 @@ impl Capabilities {
         self & other == other
     }
 
-    /// These, and `other` if it is so.
+    /// These, and `other` if `is_so`.
     pub(crate) fn and(self, other: Self, is_so: bool) -> Self {
         if is_so { self | other } else { self }
     }

@@ -1,4 +1,4 @@
-//! Packets: up to 16 MiB behind a head of four bytes, and longer messages in several of them.
+//! Packets: up to 16 MiB after a header of four bytes; longer messages consist of several packets.
 //!
 //! ```text
 //!   ┌────────────┬──────────┬─────────┐
@@ -13,10 +13,11 @@ use crate::error::{ProtocolError, Reason, RequestError};
 
 pub(crate) const HEADER_SIZE: usize = 4;
 
-/// The most that a packet carries. One that does is followed by another, be it empty.
+/// The maximal payload of a packet. A packet of this size is followed by another one, possibly
+/// empty.
 pub(crate) const PAYLOAD_SIZE_MAX: usize = 0xff_ffff;
 
-/// A message that is here to its end.
+/// A complete message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// The number of its first packet.
@@ -28,16 +29,17 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// No bytes at all, in place of some that were taken already.
+    /// An empty message, in place of one that was already consumed.
     pub(crate) const EMPTY: Self = Self {
         sequence: 0,
         packet_count: 0,
         payload_size: 0,
     };
 
-    /// Finds the first message in what was received, once all of it is here.
+    /// Finds the first message in the received bytes, once it is complete.
     ///
-    /// Its size is checked with each head, so that nobody waits for what would be refused.
+    /// Its size is checked with each header, so that a message that would be refused is not
+    /// awaited.
     pub(crate) fn find(
         received: &[u8],
         check_size: impl Fn(usize) -> Result<(), Reason>,
@@ -78,20 +80,20 @@ impl Frame {
         }
     }
 
-    /// The number that the next packet has to have.
+    /// The number that the next packet must have.
     pub(crate) fn sequence_behind(&self) -> u8 {
         self.sequence.wrapping_add(self.packet_count as u8)
     }
 
-    /// How many bytes `join` leaves before the payload.
+    /// The number of bytes that `join` leaves before the payload.
     pub(crate) fn head_size(&self) -> usize {
         self.packet_count * HEADER_SIZE
     }
 
-    /// Moves the payloads together, so that they end where the last one ends.
+    /// Joins the payloads, so that they end where the last one ends.
     pub(crate) fn join(&self, received: &mut [u8]) {
-        // The last payload is where it has to be, and so on towards the first: each byte is moved
-        // once, by a few bytes.
+        // The last payload is already in place; the others are moved from last to first, so each
+        // byte is moved once, by a few bytes.
         for index in (0..self.packet_count - 1).rev() {
             let start = index * (PAYLOAD_SIZE_MAX + HEADER_SIZE) + HEADER_SIZE;
             let head_count_behind = self.packet_count - 1 - index;
@@ -101,8 +103,8 @@ impl Frame {
     }
 }
 
-/// Writes a message whose first packet has the number `sequence`, and says how many it has. When
-/// its payload cannot be written, `output` is as it was.
+/// Writes a message whose first packet has the number `sequence`, and returns how many packets it
+/// has. If its payload cannot be written, `output` is unchanged.
 pub(crate) fn write_packets(
     output: &mut Vec<u8>,
     sequence: u8,
@@ -132,7 +134,7 @@ pub(crate) fn write_packets(
     }
 }
 
-/// Makes room for the heads of all packets but the first, and writes them.
+/// Inserts the headers of all packets except the first.
 fn split(output: &mut Vec<u8>, start: usize, size: usize, sequence: u8) -> usize {
     let packet_count = size / PAYLOAD_SIZE_MAX + 1;
     output.resize(output.len() + (packet_count - 1) * HEADER_SIZE, 0);

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Limits, ProtocolError, RequestError, RequestId};
 
-/// Log-ins without a password, for streams that begin behind one.
+/// Log-ins without a password, for streams that begin after one.
 const LOGIN_MYSQL: &[u8] =
     b"\x4a\0\0\0\x0a9.7.4\0\x09\0\0\0\x1b{+(!zj-\0\xff\xff\xff\x02\0\xff\xdf\x15\
     \0\0\0\0\0\0\0\0\0\0h`6P.F^8qK)a\x1d\0mysql_native_password\0\x07\0\0\x02\0\0\0\x02\0\0\0";
@@ -16,13 +16,13 @@ const LOGIN_MARIADB: &[u8] =
     b"\x4c\0\0\0\x0a10.11.1\0\x09\0\0\0\x1b{+(!zj-\0\xfe\xff\x08\x02\0\xff\x81\x15\
     \0\0\0\0\0\0\x1d\0\0\0h`6P.F^8qK)a\x1d\0mysql_native_password\0\x07\0\0\x02\0\0\0\x02\0\0\0";
 
-/// Whatever a server sends: nothing panics, ids never go back, every field can be read, and it does
-/// not matter where the stream is cut.
+/// Whatever a server sends: nothing panics, ids never decrease, every field can be read, and the
+/// result does not depend on where the stream is split.
 ///
-/// The first byte chooses the session: whether its stream begins behind the log-in (128), and of
-/// which server (64), and what the client does otherwise (1 to 16). The second one says how the
-/// stream is cut, the third how many requests are queued behind the log-in. Each takes two bytes,
-/// its command and the number of its statement; all that is left is the stream.
+/// The first byte selects the session: whether its stream begins after the log-in (128), which
+/// server it is (64), and options of the client (1 to 16). The second one determines how the stream
+/// is split, the third how many requests are queued after the log-in. Each request takes two bytes,
+/// its command and the number of its statement; the rest is the stream.
 pub fn fuzz_mysql(data: &[u8]) {
     let Some((&[options, cut, request_count], rest)) = data.split_first_chunk() else {
         return;
@@ -39,10 +39,10 @@ pub fn fuzz_mysql(data: &[u8]) {
     assert_eq!(whole, cut, "events depend on where the stream was cut");
 }
 
-/// What a run leaves behind to compare.
+/// The result of a run, for comparison.
 #[derive(Debug, Default, PartialEq)]
 struct Trace {
-    /// Whose event it was, and a hash of all that it says.
+    /// The request of each event, and a hash of the event's content.
     events: Vec<(Option<RequestId>, u64)>,
     error: Option<ProtocolError>,
     output_size: usize,
@@ -93,7 +93,7 @@ fn run(options: u8, requests: &[u8], stream: &[u8], piece_size: usize) -> Trace 
     trace
 }
 
-/// Takes all events; the requests are queued behind the log-in.
+/// Takes all events; the requests are queued after the log-in.
 fn drain(
     connection: &mut Connection,
     requests: &[u8],
@@ -111,7 +111,7 @@ fn drain(
             id.is_none_or(|id| unanswered.first() == Some(id)),
             "an answer out of turn: {event:?}"
         );
-        // To show an event is to walk all of its fields.
+        // Formatting an event reads all of its fields.
         let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
         write!(hash, "{event:?}").expect("a hash takes everything");
         events.push((id, hash.0));
@@ -165,7 +165,7 @@ fn queue(
     connection.queue(request)
 }
 
-/// A hash that needs no more than a multiplication a byte (FNV-1a).
+/// A hash that takes one multiplication per byte (FNV-1a).
 struct Fnv(u64);
 
 impl Write for Fnv {

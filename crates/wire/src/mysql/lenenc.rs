@@ -32,7 +32,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Bytes behind their length.
+    /// Bytes, prefixed with their length.
     #[inline]
     pub(crate) fn lenenc_bytes(&mut self) -> Result<&'a [u8], ProtocolError> {
         let before = *self;
@@ -48,17 +48,17 @@ pub(crate) fn write_lenenc(output: &mut Vec<u8>, number: u64) {
     output.extend_from_slice(&bytes[..size]);
 }
 
-/// Appends bytes behind their length.
+/// Appends bytes, prefixed with their length.
 pub(crate) fn write_lenenc_bytes(output: &mut Vec<u8>, bytes: &[u8]) {
     write_lenenc(output, bytes.len() as u64);
     output.extend_from_slice(bytes);
 }
 
-/// Appends what `write` appends, behind its length.
+/// Appends what `write` appends, prefixed with its length.
 ///
 /// # Panics
 ///
-/// When `write` takes away what is there already.
+/// When `write` removes existing bytes.
 pub(crate) fn write_lenenc_with(output: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     // Most values need one byte for the length; the others are moved.
     let start = output.len();

@@ -1,8 +1,8 @@
-//! The protocol of MySQL 5.7 and later and of MariaDB 10.2 and later, as a client speaks it.
+//! The client side of the protocol of MySQL 5.7 and later and of MariaDB 10.2 and later.
 //!
-//! A [`Connection`] begins with the log-in, which is its request 0, and then takes requests. The
-//! server speaks first. The one who owns the socket feeds what comes, takes the events, and sends
-//! what [`take_output`](Connection::take_output) gives:
+//! A [`Connection`] begins with the log-in, which is its request 0, and then accepts requests. The
+//! server sends the first message. The owner of the socket feeds received bytes, takes the events,
+//! and sends the output of [`take_output`](Connection::take_output):
 //!
 //! ```
 //! use lookaside_wire::mysql::{Connection, Credentials, Event, Request, Startup};
@@ -13,7 +13,7 @@
 //! let mut connection = Connection::new(&startup, credentials, Limits::default())?;
 //! let mut output = Vec::new();
 //!
-//! // What a server says first, and what it answers to somebody without a password.
+//! // The greeting of a server, and its answer to a log-in without a password.
 //! connection.feed(b"\x4a\0\0\0\x0a9.7.4\0\x09\0\0\0\x1b{+(!zj-\0\xff\xff\xff\x02\0\xff\xdf\x15");
 //! connection.feed(b"\0\0\0\0\0\0\0\0\0\0h`6P.F^8qK)a\x1d\0mysql_native_password\0");
 //! assert!(matches!(connection.next_event()?, Some(Event::Greeting(_))));
@@ -41,26 +41,27 @@
 //!
 //! # TLS
 //!
-//! It begins in the middle of the log-in. When [`Connection::wants_tls`] says so, the owner sends
-//! the output, does the TLS handshake, and calls [`Connection::tls_started`]; from then on, what is
-//! taken and fed is the inside of it.
+//! TLS begins in the middle of the log-in. If [`Connection::wants_tls`] returns true, the owner
+//! sends the output, does the TLS handshake, and calls [`Connection::tls_started`]; from then on,
+//! output and input are the plaintext within TLS.
 //!
 //! # Pipelining
 //!
-//! Any number of requests may be queued before the first is answered. Servers take them one by one:
-//! each has its own answer, and an error in one does not touch the next. Some proxies do not stand
-//! it, so an owner who may talk to one waits for each answer.
+//! Any number of requests may be queued before the first is answered. Servers process them one by
+//! one: each has its own answer, and an error in one does not affect the next. Some proxies do not
+//! support pipelining, so an owner that may be connected to one should wait for each answer.
 //!
 //! # Columns
 //!
-//! A server describes the columns of each result anew, which can be many times as long as the rows.
-//! What is done about it:
+//! A server describes the columns of each result again, which can be many times as long as the
+//! rows. This is reduced as follows:
 //!
-//! - MariaDB leaves the descriptions out as long as they are the same, and says when they are not.
-//! - The others are compared with what is known of the same statement, and read only if they are
-//!   other ones. [`Event::Columns`] gives the same [`Columns`] again and says so.
-//! - MySQL leaves them out on demand, without saying when they change:
-//!   [`Startup::optional_metadata`] has the hazard.
+//! - MariaDB leaves the descriptions out as long as they are unchanged.
+//! - Received descriptions are compared with the known ones of the same statement, and decoded only
+//!   if they differ. Otherwise, [`Event::Columns`] returns the same [`Columns`] and reports that
+//!   they are unchanged.
+//! - MySQL leaves them out on demand, without reporting changes: [`Startup::optional_metadata`]
+//!   describes the danger.
 //!
 //! The protocol: <https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html>,
 //! <https://mariadb.com/docs/server/reference/clientserver-protocol>

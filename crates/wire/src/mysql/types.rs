@@ -1,8 +1,9 @@
-//! Numbers with a meaning: types and flags of columns, the status of a session, statements.
+//! Numeric codes: types and flags of columns, the status of a session, statement ids.
 
 use std::fmt;
 
-/// The type of a column or parameter. Any number may come; those without a name are read as text.
+/// The type of a column or parameter. Servers may send any number; those without a constant are
+/// read as text.
 ///
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/field__types_8h.html>
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,10 +64,10 @@ impl ColumnType {
     pub const VAR_STRING: Self = Self(253);
     /// `CHAR` and `BINARY`
     pub const STRING: Self = Self(254);
-    /// `GEOMETRY` and what is one.
+    /// `GEOMETRY` and its subtypes.
     pub const GEOMETRY: Self = Self(255);
 
-    /// How a value stands in a row of a prepared statement.
+    /// The width of a value in a row of a prepared statement.
     pub(crate) fn width(self) -> Width {
         match self {
             Self::TINY => Width::Fixed(1),
@@ -74,18 +75,18 @@ impl ColumnType {
             Self::LONG | Self::INT24 | Self::FLOAT => Width::Fixed(4),
             Self::LONGLONG | Self::DOUBLE => Width::Fixed(8),
             Self::NULL => Width::Fixed(0),
-            // A date's length is a byte of at most 12, which reads the same.
+            // The length of a date is one byte of at most 12, which decodes the same.
             _ => Width::Prefixed,
         }
     }
 }
 
-/// How many bytes a binary value has.
+/// The width of a binary value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// Always so many.
+    /// A fixed number of bytes.
     Fixed(u8),
-    /// As the length before it says.
+    /// Prefixed with its length.
     Prefixed,
 }
 
@@ -126,25 +127,25 @@ impl fmt::Debug for ColumnType {
     }
 }
 
-/// What is known of a column beside its type.
+/// The flags of a column.
 ///
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__column__definition__flags.html>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ColumnFlags(pub u16);
 
 impl ColumnFlags {
-    /// Its numbers have no sign.
+    /// Its numbers are unsigned.
     pub fn is_unsigned(self) -> bool {
         self.0 & 32 != 0
     }
 
-    /// Its texts compare byte by byte. Whether they are text is said by the character set.
+    /// Its texts are compared bytewise. The character set tells whether they are text.
     pub fn is_binary(self) -> bool {
         self.0 & 128 != 0
     }
 }
 
-/// The state that an answer left the session in.
+/// The state of the session after an answer.
 ///
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/mysql__com_8h.html#a1d854e841086925be1883e4d7b4e8cad>
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -158,7 +159,7 @@ impl StatusFlags {
         self.0 & 0x0001 != 0
     }
 
-    /// Statements outside of a transaction commit themselves.
+    /// Statements outside of a transaction are committed automatically.
     pub fn is_autocommit(self) -> bool {
         self.0 & 0x0002 != 0
     }
@@ -168,17 +169,17 @@ impl StatusFlags {
         self.0 & Self::MORE_RESULTS_EXIST != 0
     }
 
-    /// The rows wait on the server to be fetched.
+    /// The rows are in a cursor on the server.
     pub fn is_cursor_open(self) -> bool {
         self.0 & 0x0040 != 0
     }
 
-    /// A prepared statement has another number of columns than it had.
+    /// The number of columns of a prepared statement has changed.
     pub fn is_metadata_changed(self) -> bool {
         self.0 & 0x0400 != 0
     }
 
-    /// The answer tells what changed in the session.
+    /// The answer contains changes of the session.
     pub fn is_session_changed(self) -> bool {
         self.0 & 0x4000 != 0
     }
@@ -190,16 +191,16 @@ impl fmt::Debug for StatusFlags {
     }
 }
 
-/// Names a prepared statement of one connection, as its server numbered it.
+/// The id of a prepared statement of one connection, assigned by its server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StatementId(pub(crate) u32);
 
 impl StatementId {
-    /// MariaDB: whichever statement the connection prepared last, so that an Execute can be sent
-    /// along with its Prepare. Where that fails, this fails too.
+    /// MariaDB: the statement that the connection prepared last, so that an Execute can be sent
+    /// together with its Prepare. If the Prepare fails, the Execute fails too.
     ///
-    /// Refused with [`RequestError::Unsupported`](crate::RequestError::Unsupported) where the
-    /// server does not know it; see
+    /// Refused with [`RequestError::Unsupported`](crate::RequestError::Unsupported) if the server
+    /// does not support it; see
     /// [`Connection::can_execute_last`](super::Connection::can_execute_last).
     pub const LAST: Self = Self(u32::MAX);
 

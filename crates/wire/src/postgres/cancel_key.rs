@@ -1,4 +1,4 @@
-//! What it takes to cancel a query of a connection from another one.
+//! Keys with which a query of a connection can be cancelled from another one.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How messages follow one another in the stream from the server.
+//! The framing of messages in the stream from the server.
 //!
 //! ```text
 //!   ┌──────┬───────────────────┬───────────────────┐
@@ -45,7 +45,7 @@ pub(crate) fn name(tag: u8) -> Option<&'static str> {
     })
 }
 
-/// The head of a message.
+/// The header of a message.
 #[derive(Clone, Copy)]
 pub(crate) struct Header {
     pub(crate) tag: u8,
@@ -54,7 +54,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads the head of the message that `unread` begins with, once it is here.
+    /// Decodes the header of the first message in `unread`, once it is complete.
     #[inline]
     pub(crate) fn decode(unread: &[u8]) -> Result<Option<Self>, ProtocolError> {
         let Some((&[tag, length @ ..], _)) = unread.split_first_chunk::<HEADER_SIZE>() else {
@@ -81,7 +81,7 @@ impl Header {
         }))
     }
 
-    /// The message with its head.
+    /// The size of the message with its header.
     pub(crate) fn message_size(self) -> usize {
         HEADER_SIZE + self.body_size
     }

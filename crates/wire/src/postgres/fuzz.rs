@@ -5,14 +5,14 @@ use std::fmt::{self, Write};
 use super::{Bind, Connection, Credentials, Event, Format, Formats, Oid, Parse, Request, Startup};
 use crate::{Limits, ProtocolError, RequestId};
 
-/// A log-in without a password, for streams that begin behind it.
+/// A log-in without a password, for streams that begin after it.
 const LOGIN: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
 
-/// Whatever a server sends: nothing panics, ids never go back, every field can be read, and it does
-/// not matter where the stream is cut.
+/// Whatever a server sends: nothing panics, ids never decrease, every field can be read, and the
+/// result does not depend on where the stream is split.
 ///
-/// The first byte says how many of the next are requests, the one behind these how the stream is
-/// cut and, by its highest bit, whether it begins behind the log-in.
+/// The first byte is the number of following bytes that are requests; the byte after these
+/// determines how the stream is split and, by its highest bit, whether it begins after the log-in.
 pub fn fuzz_postgres(data: &[u8]) {
     let Some((&request_count, rest)) = data.split_first() else {
         return;
@@ -28,10 +28,10 @@ pub fn fuzz_postgres(data: &[u8]) {
     assert_eq!(whole, cut, "events depend on where the stream was cut");
 }
 
-/// What a run leaves behind to compare.
+/// The result of a run, for comparison.
 #[derive(Debug, Default, PartialEq)]
 struct Trace {
-    /// Whose event it was, and a hash of all that it says.
+    /// The request of each event, and a hash of the event's content.
     events: Vec<(Option<RequestId>, u64)>,
     error: Option<ProtocolError>,
     output_size: usize,
@@ -64,7 +64,7 @@ fn run(requests: &[u8], stream: &[u8], piece_size: usize) -> Trace {
     trace
 }
 
-/// Takes all events; the requests are queued behind the log-in, and a COPY gets its data.
+/// Takes all events; the requests are queued after the log-in, and a COPY gets its data.
 fn drain(
     connection: &mut Connection,
     requests: &[u8],
@@ -82,7 +82,7 @@ fn drain(
             id.is_none_or(|id| unanswered.contains(id)),
             "an answer to no request: {event:?}"
         );
-        // To show an event is to walk all of its fields.
+        // Formatting an event reads all of its fields.
         let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
         write!(hash, "{event:?}").expect("a hash takes everything");
         events.push((id, hash.0));
@@ -109,7 +109,7 @@ fn drain(
     }
 }
 
-/// The request that a byte stands for: the type byte of its message, or any other.
+/// The request that a byte represents: the type byte of its message, or any other byte.
 fn request(byte: u8) -> Request<'static> {
     let bind = Bind {
         portal: "",
@@ -137,7 +137,7 @@ fn request(byte: u8) -> Request<'static> {
     }
 }
 
-/// A hash that needs no more than a multiplication a byte (FNV-1a).
+/// A hash that takes one multiplication per byte (FNV-1a).
 struct Fnv(u64);
 
 impl Write for Fnv {

@@ -1,8 +1,8 @@
-//! The PostgreSQL protocol, versions 3.0 and 3.2, as a client speaks it.
+//! The client side of the PostgreSQL protocol, versions 3.0 and 3.2.
 //!
-//! A [`Connection`] begins with the log-in, which is its request 0, and then takes requests. The
-//! one who owns the socket sends what [`take_output`](Connection::take_output) gives, feeds what
-//! comes, and takes the events:
+//! A [`Connection`] begins with the log-in, which is its request 0, and then accepts requests. The
+//! owner of the socket sends the output of [`take_output`](Connection::take_output), feeds received
+//! bytes, and takes the events:
 //!
 //! ```
 //! use lookaside_wire::postgres::{
@@ -16,7 +16,7 @@
 //! let mut output = Vec::new();
 //! connection.take_output(&mut output); // goes to the socket
 //!
-//! // What a server answers to somebody whom it trusts.
+//! // The answer of a server with `trust` authentication.
 //! connection.feed(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I");
 //! assert!(matches!(connection.next_event()?, Some(Event::Authentication(_))));
 //! assert!(matches!(
@@ -40,18 +40,16 @@
 //! # Pipelining
 //!
 //! Any number of requests may be queued before the first is answered. Those of the extended query
-//! protocol belong together up to their [`Request::Sync`]: they are one transaction, if none is
-//! open. When one of them fails, the server skips the rest, up to that Sync and never further: the
-//! one that failed gets [`Event::Failed`], those behind it are named by [`Event::Skipped`], and
-//! those before it are undone although they were answered. So requests that have nothing to do
-//! with each other get a Sync each, unless they only read: then one Sync for all is faster, and
-//! what was skipped can be asked again.
+//! protocol up to a [`Request::Sync`] are a batch: they are one transaction, if none is open. If
+//! one of them fails, the server skips the rest, up to that Sync and never further: the failed one
+//! gets [`Event::Failed`], later ones are listed by [`Event::Skipped`], and earlier ones are rolled
+//! back although they were answered. So unrelated requests should have a Sync each, unless they are
+//! read-only: then one Sync for all is faster, and skipped requests can be queued again.
 //!
 //! # COPY
 //!
-//! A statement that copies from us must be the last one that waits when it starts, but for Syncs:
-//! a server that waits for data takes any other request for the end of the world. See
-//! [`Connection::copy_data`].
+//! A COPY from the client must be the last pending request when it starts, except for Syncs: a
+//! server that waits for data treats any other message as fatal. See [`Connection::copy_data`].
 //!
 //! The protocol: <https://www.postgresql.org/docs/current/protocol.html>
 

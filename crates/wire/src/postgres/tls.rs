@@ -1,7 +1,7 @@
-//! SSLRequest: asks for TLS before anything else is said.
+//! SSLRequest: requests TLS before any other message.
 //!
-//! The caller sends [`SSL_REQUEST`], reads one byte and does the TLS handshake; only then does a
-//! [`Connection`](super::Connection) begin, on the inside.
+//! The caller sends [`SSL_REQUEST`], reads one byte and does the TLS handshake; only then a
+//! [`Connection`](super::Connection) begins, within TLS.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-SSL>
 
@@ -12,19 +12,19 @@ pub const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 const MESSAGE: &str = "answer to SSLRequest";
 
-/// What a server says to [`SSL_REQUEST`].
+/// The answer of a server to [`SSL_REQUEST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SslAnswer {
     /// The TLS handshake may begin.
     Accepted,
-    /// There is no TLS; a log-in in the clear may follow.
+    /// There is no TLS; an unencrypted log-in may follow.
     Refused,
 }
 
-/// Whether this is how MySQL and MariaDB greet: a packet with the number 0, which begins with their
-/// version 10 of the protocol and the digits of theirs, or is an error from 1024 to 1279, as for a
-/// host that may not come. No message of a PostgreSQL log-in begins so: one of that length would
-/// have such bytes where only others stand.
+/// Whether this is a greeting of MySQL or MariaDB: a packet with the number 0 that begins with
+/// protocol version 10 and the digits of the server version, or is an error from 1024 to 1279, for
+/// example for a host that is not allowed. No message of a PostgreSQL log-in begins like this: one
+/// of that length would have other bytes in these places.
 pub(super) fn is_foreign_greeting(received: &[u8]) -> bool {
     matches!(
         received,
@@ -33,10 +33,11 @@ pub(super) fn is_foreign_greeting(received: &[u8]) -> bool {
 }
 
 impl SslAnswer {
-    /// Reads all that came since [`SSL_REQUEST`] was sent; `None` as long as that is nothing.
+    /// Decodes everything received since [`SSL_REQUEST`] was sent; `None` if nothing was received
+    /// yet.
     ///
-    /// More than one byte is an error: a server has nothing to say before the handshake, so
-    /// whoever wrote it wants it to be taken for what comes protected (CVE-2021-23222).
+    /// More than one byte is an error: a server sends nothing else before the handshake, so these
+    /// bytes were injected to be taken for protected data (CVE-2021-23222).
     pub fn decode(received: &[u8]) -> Result<Option<Self>, ProtocolError> {
         let error = |offset, reason| Err(ProtocolError::new(MESSAGE, offset, reason));
         if is_foreign_greeting(received) {

@@ -1,4 +1,4 @@
-//! Words that several messages share: type ids and formats.
+//! Types that several messages share: type ids and formats.
 
 use crate::error::{ProtocolError, Reason};
 use crate::read::Reader;
@@ -12,15 +12,15 @@ impl Oid {
     pub const UNSPECIFIED: Self = Self(0);
 }
 
-/// How a value is written.
+/// The format of a value.
 ///
 /// <https://www.postgresql.org/docs/current/protocol-overview.html#PROTOCOL-FORMAT-CODES>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// As `psql` shows it.
+    /// As text, as `psql` shows it.
     #[default]
     Text,
-    /// As the type's send function writes it; often shorter, and never in need of parsing.
+    /// As the type's send function writes it; often shorter, and without parsing.
     Binary,
 }
 
@@ -32,7 +32,7 @@ impl Format {
         }
     }
 
-    /// Reads a code of 16 bits.
+    /// Decodes a code of 16 bits.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, ProtocolError> {
         let before = *reader;
         let code = reader.u16_be()?;
@@ -63,9 +63,9 @@ pub enum Formats<'a> {
 }
 
 impl Formats<'_> {
-    /// All of them as text.
+    /// Text for all values.
     pub const TEXT: Self = Self::All(Format::Text);
 
-    /// All of them binary.
+    /// Binary for all values.
     pub const BINARY: Self = Self::All(Format::Binary);
 }

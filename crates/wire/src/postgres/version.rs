@@ -2,14 +2,14 @@
 
 /// A version of the protocol.
 ///
-/// Ordered as the versions are.
+/// Ordered by version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ProtocolVersion {
-    /// Since PostgreSQL 7.4. The default, because there are proxies that refuse to hear of others.
+    /// Since PostgreSQL 7.4. The default, because some proxies reject other versions.
     #[default]
     V3_0,
-    /// Since PostgreSQL 18: a longer secret to cancel queries with.
+    /// Since PostgreSQL 18: a longer secret for cancelling queries.
     V3_2,
 }
 

@@ -1,4 +1,4 @@
-//! What a lookup costs once it is warm: nothing from the heap.
+//! A warm lookup allocates nothing.
 
 use lookaside_wire::RequestError;
 use lookaside_wire::postgres::{
@@ -9,7 +9,7 @@ use crate::server::{READY, message, ready, row};
 
 const ROUNDS: u64 = 1_000;
 
-/// A window of lookups by name, under one Sync or one each, and their answers.
+/// A batch of lookups by statement name, with one Sync for all or one each, and their answers.
 fn flight(
     connection: &mut Connection,
     execution: &Execution,
@@ -69,7 +69,7 @@ fn a_warm_flight_of_lookups_allocates_nothing() {
         }
         let mut connection = ready();
         let mut output = Vec::new();
-        // Warm: both buffers of the output have been exchanged, and have their size.
+        // Warm-up: both buffers of the output are swapped and reach their size.
         for _ in 0..4 {
             flight(&mut connection, &execution, &mut output, &answer, sync_each);
         }

@@ -1,4 +1,4 @@
-//! Errors in a pipeline: what they take along, and what they do not.
+//! Errors in a pipeline: which requests they affect, and which they do not.
 
 use lookaside_wire::RequestId;
 use lookaside_wire::postgres::{Connection, Event, Request, TransactionStatus};
@@ -101,7 +101,7 @@ fn with_a_sync_each_an_error_is_alone() {
     );
 }
 
-/// A server that skips reads what is queued long after the error too.
+/// A skipping server also reads requests that were queued long after the error.
 #[test]
 fn requests_queued_behind_an_error_are_skipped_up_to_a_sync() {
     let mut connection = ready();
@@ -188,7 +188,7 @@ fn an_error_in_a_query_takes_nothing_along() {
     assert_eq!(connection.transaction_status(), TransactionStatus::Failed);
 }
 
-/// A constraint that is checked at the end of the transaction fails there.
+/// A deferred constraint fails at the end of the transaction.
 #[test]
 fn a_sync_can_fail_too() {
     let mut connection = ready();
@@ -256,7 +256,7 @@ fn an_error_for_nobody_breaks_the_connection() {
     );
 }
 
-/// Every batch of up to four requests and a Sync, with the error at each place.
+/// Every batch of up to four requests and a Sync, with the error at each position.
 #[test]
 fn each_request_is_answered_or_skipped_exactly_once() {
     let answers: [(Request<'_>, Vec<u8>); 4] = [

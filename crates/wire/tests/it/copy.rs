@@ -16,7 +16,7 @@ fn failure() -> Vec<u8> {
 
 const FAILURE: &str = r#"{'S': "ERROR", 'V': "ERROR", 'C': "22P02", 'M': "no number"}"#;
 
-/// A connection on which `requests` wait, the last of them for data.
+/// A connection with pending `requests`, the last of which is a COPY that waits for data.
 fn copying(requests: &[Request<'_>], before: &[(u8, &[u8])]) -> Connection {
     let mut connection = ready();
     for request in requests {
@@ -75,7 +75,7 @@ fn a_query_may_copy_more_than_once() {
     );
     connection.copy_done().unwrap();
     assert_eq!(output(&mut connection), [b"c\0\0\0\x04", SYNC].concat());
-    // The server swallows the second Sync as it did the first.
+    // The server ignores the second Sync as it did the first.
     check(
         &mut connection,
         &messages(&[COPIED, COPY_IN]),
@@ -139,7 +139,7 @@ fn the_server_gives_up_while_we_write() {
     connection.copy_data(b"x\n").unwrap();
     let failed = format!("Failed {{ id: #1, error: {FAILURE} }}");
     check(&mut connection, &failure(), &failed);
-    // Whoever still writes is told so; what was written before is ignored by the server.
+    // Further writes return an error; data that was written before is ignored by the server.
     assert_eq!(connection.copy_data(b"8\n"), Err(RequestError::CopyClosed));
     assert_eq!(connection.copy_done(), Err(RequestError::CopyClosed));
     check(&mut connection, READY, "Ready { id: #1, status: Idle }");
@@ -167,7 +167,7 @@ fn the_server_gives_up_behind_our_end() {
     );
 }
 
-/// The Sync that was queued behind the COPY was swallowed, so it is sent again.
+/// The Sync that was queued after the COPY was ignored, so it is sent again.
 #[test]
 fn a_swallowed_sync_is_sent_again() {
     let mut connection = statement(&[Request::Sync]);
@@ -197,8 +197,8 @@ fn a_swallowed_sync_is_sent_again_behind_an_error() {
     check(&mut connection, READY, "Ready { id: #3, status: Idle }");
 }
 
-/// A trigger that fails before the first row does so before the server reads the Sync: then that
-/// is answered, and so is the one that was sent again.
+/// A trigger that fails before the first row does so before the server reads the Sync: then both
+/// that one and the one that was sent again are answered.
 #[test]
 fn a_sync_that_was_not_swallowed_has_one_answer_too() {
     let next = Request::Query("");
@@ -219,9 +219,9 @@ fn a_sync_that_was_not_swallowed_has_one_answer_too() {
         for request in before_stray {
             connection.queue(*request).unwrap();
         }
-        // To the Sync that was sent twice.
+        // The answer to the Sync that was sent twice.
         connection.feed(READY);
-        // With a Sync behind it, it does not matter which answer is whose.
+        // With a Sync after it, it does not matter to which one an answer belongs.
         let has_sync = before_stray.len() == 2;
         let expected = if has_sync {
             "Ready { id: #4, status: Idle }"
@@ -240,7 +240,7 @@ fn a_sync_that_was_not_swallowed_has_one_answer_too() {
             &answer_of_next,
             &format!("EmptyQuery {{ id: #{id} }}\nReady {{ id: #{id}, status: Idle }}"),
         );
-        // And no further one is forgiven.
+        // A further one is an error.
         check(
             &mut connection,
             READY,
@@ -249,7 +249,7 @@ fn a_sync_that_was_not_swallowed_has_one_answer_too() {
     }
 }
 
-/// It is not kept for a server that answers twice without a reason.
+/// A second answer is not accepted without a reason.
 #[test]
 fn what_is_forgiven_is_forgotten_with_the_next_answer() {
     let mut connection = statement(&[Request::Sync]);

@@ -78,7 +78,7 @@ fn a_message_past_the_limit_is_refused_by_its_header() {
         "DataRow at byte 0: 1001 bytes are more than the limit of 1000; raise `message_size_max`"
     );
 
-    // An owner who feeds without ever taking an event.
+    // An owner that feeds without ever taking an event.
     let mut connection = ready_with(limits);
     for _ in 0..1000 {
         connection.feed(&[b'x'; 100]);
@@ -103,7 +103,7 @@ fn bytes_can_be_read_straight_into_the_buffer() {
     );
 }
 
-/// Whatever a length or a count says, memory is only taken for what came.
+/// Whatever the lengths and counts, memory is only allocated for received bytes.
 #[test]
 fn numbers_reserve_no_memory() {
     let counted = allocation_counter::measure(|| {

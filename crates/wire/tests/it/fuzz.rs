@@ -5,7 +5,7 @@ use lookaside_wire::postgres::fuzz_postgres;
 
 use crate::transcripts::Transcript;
 
-/// Numbers that lengths and counts are afraid of.
+/// Problematic numbers for lengths and counts.
 const WORDS: [&[u8]; 4] = [
     b"\xff\xff\xff\xff",
     b"\x7f\xff\xff\xff",

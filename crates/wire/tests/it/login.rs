@@ -1,4 +1,4 @@
-//! Log-ins: every method, every refusal, and everything that a false server could try.
+//! Log-ins: every method, every refusal, and all attacks by a malicious server.
 
 use lookaside_wire::postgres::{ChannelBinding, Connection, Credentials, Startup};
 use lookaside_wire::{ErrorKind, Limits, RequestId};
@@ -23,7 +23,7 @@ fn begin(credentials: Credentials) -> Connection {
     connection
 }
 
-/// What the connection answers to one Authentication message, or why it does not.
+/// The connection's answer to one Authentication message, or the error.
 fn answer(credentials: Credentials, body: &[u8]) -> String {
     let mut connection = begin(credentials);
     connection.feed(&message(b'R', body));
@@ -118,7 +118,7 @@ fn methods_that_we_do_not_speak_are_named() {
     );
 }
 
-/// The rules of libpq's `channel_binding`, for each of its values, each transport and each offer.
+/// The rules of libpq's `channel_binding`, for each value, transport and offer.
 #[test]
 fn channel_binding_is_used_as_libpq_uses_it() {
     use ChannelBinding::{Disable, Prefer, Require};
@@ -163,7 +163,7 @@ fn channel_binding_is_used_as_libpq_uses_it() {
     }
 }
 
-/// A whole exchange; its numbers are those of a real server, see `testdata`.
+/// A complete exchange; its numbers are from a real server, see `testdata`.
 fn scram(connection: &mut Connection) {
     let first = format!("\0\0\0\x0br={NONCE}theirs,s=c2FsdHNhbHQ=,i=2");
     connection.feed(&messages(&[(b'R', SCRAM), (b'R', first.as_bytes())]));
@@ -184,7 +184,7 @@ fn a_server_that_cannot_prove_itself_is_left() {
             ErrorKind::Authentication,
             "refused the SCRAM proof",
         ),
-        // It could say so without any proof.
+        // A server could send this without any proof.
         (
             b"\0\0\0\0",
             ErrorKind::Unexpected,

@@ -1,5 +1,4 @@
-//! What the crate promises, seen from outside: dialogues with a server that is a few lines of test,
-//! and with real ones that were recorded.
+//! Tests of the public API: dialogues with a scripted server, and recorded ones with real servers.
 #![allow(clippy::print_stderr, reason = "seeds of random tests are printed")]
 
 mod allocation;

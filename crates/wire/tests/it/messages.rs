@@ -1,4 +1,4 @@
-//! Every message that a server sends: what is read from it, and what is wrong with a wrong one.
+//! Every message that a server sends: its decoding, and the errors of invalid ones.
 
 use lookaside_wire::postgres::{
     Connection, Credentials, Event, Format, Oid, ProtocolVersion, Request, SqlState, Startup,
@@ -7,7 +7,8 @@ use lookaside_wire::{ErrorKind, Limits};
 
 use crate::server::{BIND, EXECUTE, check, message, messages, parse, ready};
 
-/// A connection that waits for a description's second half, for example.
+/// A connection that has processed `stream`, and waits, for example, for the second part of a
+/// description.
 fn waiting(requests: &[Request<'_>], stream: &[u8]) -> Connection {
     let mut connection = ready();
     for request in requests {
@@ -156,7 +157,7 @@ fn each_message_becomes_its_event() {
         let stream = message(tag, body);
         check(&mut waiting(requests, before), &stream, expected);
 
-        // A byte less or more is another message, or none.
+        // With a byte less or more, it is another message, or invalid.
         for cut in 0..stream.len() {
             check(&mut waiting(requests, before), &stream[..cut], "");
         }
@@ -303,7 +304,7 @@ fn a_wrong_message_is_named_with_the_place() {
     ] {
         let mut connection = waiting(requests, before);
         check(&mut connection, &stream, &format!("error: {expected}"));
-        // It stays broken.
+        // The error persists.
         check(
             &mut connection,
             b"Z\0\0\0\x05I",
@@ -312,7 +313,8 @@ fn a_wrong_message_is_named_with_the_place() {
     }
 }
 
-/// Each message in each place: it is taken where the protocol has it, and named where not.
+/// Each message in each state: it is accepted where the protocol allows it, and named in an error
+/// elsewhere.
 #[test]
 fn a_message_comes_only_where_it_is_asked_for() {
     let description = b"\0\0".as_slice();

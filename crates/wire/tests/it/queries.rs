@@ -1,4 +1,4 @@
-//! Dialogues without an error: simple queries, statements, portals, and what comes in between.
+//! Dialogues without an error: simple queries, statements, portals, and asynchronous messages.
 
 use lookaside_wire::postgres::{Request, TransactionStatus};
 
@@ -126,7 +126,7 @@ fn a_portal_goes_on_where_it_stopped() {
     );
 }
 
-/// Between any two messages of an answer, and while nothing is asked.
+/// Between any two messages of an answer, and while no request is pending.
 #[test]
 fn what_nobody_asked_for_may_come_at_any_time() {
     let unasked = messages(&[

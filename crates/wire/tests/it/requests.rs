@@ -1,4 +1,4 @@
-//! Every message that we send, byte for byte, and what is refused.
+//! Every message that the client sends, byte for byte, and refused requests.
 
 use lookaside_wire::postgres::{
     Bind, Connection, Credentials, Execution, ExecutionOptions, Format, Formats, Oid, Parse,
@@ -121,7 +121,7 @@ fn an_execution_is_its_requests() {
     for (parse, requests) in [(None, &named[..]), (Some(parse), &anew[..])] {
         let execution = Execution::new(&ExecutionOptions { parse, ..EXECUTION }).unwrap();
         let mut connection = ready();
-        // What was queued before stays what it was.
+        // Previously queued requests are unchanged.
         connection.queue(Request::Sync).unwrap();
         let id = connection.queue_execution(&execution, write).unwrap();
         let mut other = ready();
@@ -258,7 +258,7 @@ fn what_is_refused_leaves_nothing_behind() {
     assert_eq!(connection.copy_done(), Err(RequestError::CopyClosed));
     assert_eq!(connection.copy_fail("x"), Err(RequestError::CopyClosed));
     assert!(output(&mut connection).is_empty());
-    // 65,535 of them are a request.
+    // 65,535 of them are allowed.
     connection
         .queue(Request::Bind(FORMATS, &many[1..]))
         .unwrap();

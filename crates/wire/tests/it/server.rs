@@ -1,11 +1,11 @@
-//! A server in memory: writes its messages, and shows what a connection makes of them.
+//! An in-memory server: writes messages, and shows the events of a connection.
 
 use std::fmt::Write;
 
 use lookaside_wire::Limits;
 use lookaside_wire::postgres::{Bind, Connection, Credentials, Formats, Parse, Request, Startup};
 
-/// What a server says to somebody whom it trusts.
+/// The answer of a server with `trust` authentication.
 pub(crate) const LOGIN: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
 
 /// ReadyForQuery outside of a transaction.
@@ -45,7 +45,7 @@ pub(crate) fn error(severity: &str, state: &str, text: &str) -> Vec<u8> {
     message(b'E', body.as_bytes())
 }
 
-/// A connection behind a log-in without a password, its output taken.
+/// A connection after a log-in without a password, with its output taken.
 pub(crate) fn ready() -> Connection {
     ready_with(Limits::default())
 }
@@ -59,7 +59,7 @@ pub(crate) fn ready_with(limits: Limits) -> Connection {
     connection
 }
 
-/// All events that are there, one a line, and the error that ends them.
+/// All available events, one per line, and the error that ends them.
 pub(crate) fn events(connection: &mut Connection) -> String {
     let mut text = String::new();
     loop {
@@ -74,14 +74,14 @@ pub(crate) fn events(connection: &mut Connection) -> String {
     }
 }
 
-/// What the connection wants to send.
+/// The output of the connection.
 pub(crate) fn output(connection: &mut Connection) -> Vec<u8> {
     let mut output = Vec::new();
     connection.take_output(&mut output);
     output
 }
 
-/// Checks that the server's `stream` makes just these events.
+/// Checks that the server's `stream` causes exactly these events.
 #[track_caller]
 pub(crate) fn check(connection: &mut Connection, stream: &[u8], expected: &str) {
     connection.feed(stream);
@@ -115,7 +115,7 @@ pub(crate) const BIND: Request<'static> = Request::Bind(
     &[Some(b"7")],
 );
 
-/// An Execute of the portal without a name, of all its rows.
+/// An Execute of the unnamed portal, for all its rows.
 pub(crate) const EXECUTE: Request<'static> = Request::Execute {
     portal: "",
     row_count_max: 0,

@@ -1,19 +1,20 @@
-//! What the log-in needs from outside: secrets, random bytes, and who may listen.
+//! What the log-in needs from the caller: secrets, random bytes, and whether the transport is
+//! protected.
 
 use std::fmt;
 
 use super::PublicKey;
 
-/// Who can read what is sent.
+/// Whether the transport can be read by others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// Anybody on the way, as on TCP without TLS.
+    /// Readable on the network, as TCP without TLS.
     Plain,
-    /// Only the server: a Unix socket, or TLS.
+    /// Readable by the server only: a Unix socket, or TLS.
     Protected,
 }
 
-/// What a log-in may use.
+/// The credentials of a log-in.
 #[derive(Clone)]
 pub struct Credentials {
     password: Option<Box<[u8]>>,
@@ -22,7 +23,7 @@ pub struct Credentials {
     pub(super) clear_password_allowed: bool,
 }
 
-/// Where the key is from that hides the password on a plain connection.
+/// The source of the key that encrypts the password on a plain connection.
 #[derive(Clone)]
 pub(super) enum KeySource {
     Refuse,
@@ -31,8 +32,8 @@ pub(super) enum KeySource {
 }
 
 impl Credentials {
-    /// A log-in without a password. `seed` must be random bytes that nobody can guess, and new ones
-    /// for each connection.
+    /// A log-in without a password. `seed` must be unpredictable random bytes, new for each
+    /// connection.
     pub fn new(seed: [u8; 20]) -> Self {
         Self {
             password: None,
@@ -42,7 +43,7 @@ impl Credentials {
         }
     }
 
-    /// The password; an empty one is none.
+    /// Sets the password; an empty one means no password.
     pub fn password(self, password: &[u8]) -> Self {
         Self {
             password: (!password.is_empty()).then(|| password.into()),
@@ -50,8 +51,9 @@ impl Credentials {
         }
     }
 
-    /// The server's RSA key, under which `caching_sha2_password` may have the password on a plain
-    /// connection. Without any, such a log-in works only while the server remembers our hash.
+    /// Sets the server's RSA key, with which the password is encrypted for `caching_sha2_password`
+    /// on a plain connection. Without a key, such a log-in works only while the server has cached
+    /// the client's hash.
     pub fn public_key(self, key: PublicKey) -> Self {
         Self {
             public_key: KeySource::Known(Box::new(key)),
@@ -59,7 +61,7 @@ impl Credentials {
         }
     }
 
-    /// Takes whichever key the server sends. Somebody on the way can send their own, and read the
+    /// Accepts any key that the server sends. A man in the middle can send another key and read the
     /// password.
     pub fn ask_public_key(self) -> Self {
         Self {
@@ -68,8 +70,8 @@ impl Credentials {
         }
     }
 
-    /// Lets `mysql_clear_password` have the password on a protected connection; never on a plain
-    /// one. A server that asks for it learns the password.
+    /// Allows `mysql_clear_password` to send the password on a protected connection; never on a
+    /// plain one. A server that requests it learns the password.
     pub fn allow_clear_password(self) -> Self {
         Self {
             clear_password_allowed: true,
@@ -81,7 +83,7 @@ impl Credentials {
         self.password.as_deref()
     }
 
-    /// Whether a message can carry the password.
+    /// Whether the password contains a NUL, so that no message can contain it.
     pub(crate) fn has_nul(&self) -> bool {
         let password = self.password.as_deref();
         password.is_some_and(|password| password.contains(&0))

@@ -1,7 +1,7 @@
-//! `client_ed25519`: MariaDB's challenge, signed with a key that is the password.
+//! `client_ed25519`: MariaDB's challenge, signed with the password as the secret key.
 //!
-//! This is Ed25519 but for the secret: 32 bytes there, the password as it is here. Libraries of
-//! signatures take no such secret, so the two lines of RFC 8032 that sign are written out.
+//! This is Ed25519 except for the secret: 32 bytes there, the unmodified password here. Signature
+//! libraries do not accept such a secret, so the signing steps of RFC 8032 are implemented here.
 //!
 //! <https://mariadb.com/docs/server/reference/plugins/authentication-plugins/authentication-plugin-ed25519>,
 //! <https://www.rfc-editor.org/rfc/rfc8032#section-5.1.6>
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn signatures_are_those_of_the_standard() {
-        // RFC 8032, section 7.1, test 2: a secret of 32 bytes is a password as any other.
+        // RFC 8032, section 7.1, test 2: its secret of 32 bytes is used as the password.
         let secret = hex("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb");
         let signature = hex(
             "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da\

@@ -1,4 +1,5 @@
-//! The log-in: how we prove who we are to what the server asks for, and what we refuse to say.
+//! Authentication: the client's answers to the server's authentication requests, and what it
+//! refuses to send.
 //!
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase.html>,
 //! <https://mariadb.com/docs/server/reference/clientserver-protocol/1-connecting/connection>
@@ -18,23 +19,24 @@ use crate::read::Reader;
 
 use credentials::KeySource;
 
-/// How often a server may change its mind on how we have to log in. MariaDB does once for each way
+/// How often a server may switch the authentication plugin. MariaDB does so once for each plugin
 /// that an account allows.
 const SWITCH_COUNT_MAX: u32 = 8;
 
-/// The size of a challenge, but for that of `client_ed25519`, which is longer.
+/// The size of a challenge, except that of `client_ed25519`, which is longer.
 const CHALLENGE_SIZE: usize = 20;
 
-/// A way to log in.
+/// An authentication plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuthPlugin {
     /// `mysql_native_password`: SHA-1.
     NativePassword,
-    /// `caching_sha2_password`: SHA-256, or the password itself, if it is hidden.
+    /// `caching_sha2_password`: SHA-256, or the password itself, encrypted or on a protected
+    /// transport.
     CachingSha2Password,
-    /// `sha256_password`: the password itself, if it is hidden. MySQL also pretends that accounts
-    /// which do not exist log in like this.
+    /// `sha256_password`: the password itself, encrypted or on a protected transport. MySQL also
+    /// pretends that accounts that do not exist use it.
     Sha256Password,
     /// `client_ed25519`: a signature.
     Ed25519,
@@ -67,7 +69,7 @@ impl AuthPlugin {
     }
 }
 
-/// A name for an error, which takes only names that are known.
+/// The error for an unsupported plugin; only known names are shown.
 fn unsupported(name: &[u8]) -> Reason {
     let known = [
         "mysql_old_password",
@@ -84,21 +86,21 @@ fn unsupported(name: &[u8]) -> Reason {
     Reason::PluginUnsupported(known.unwrap_or("a plugin of another name"))
 }
 
-/// A step of the log-in that was taken.
+/// A step of the authentication that was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Authentication {
-    /// The server wants to be proven to in this way.
+    /// The server switched to this plugin.
     Switch(AuthPlugin),
-    /// The server knew our hash from before.
+    /// The server had cached the client's hash.
     FastPassed,
-    /// The server asked for the password, and got it, hidden as the connection allows.
+    /// The server requested the password, which was sent, encrypted or on a protected transport.
     FullBegun,
-    /// The server sent its public key, and got the password under it.
+    /// The server sent its public key, and the password was sent encrypted with it.
     PublicKey,
 }
 
-/// The log-in of one connection.
+/// The authentication of one connection.
 pub(crate) struct Login {
     credentials: Credentials,
     transport: Transport,
@@ -110,16 +112,16 @@ pub(crate) struct Login {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The server has our first proof.
+    /// The first proof was sent.
     Proven,
-    /// `caching_sha2_password` asked for its public key.
+    /// The public key was requested by `caching_sha2_password`.
     KeyAsked,
     /// Only the result is missing.
     Passed,
 }
 
 impl Login {
-    /// Chooses as the server prefers, if we can, and says how we prove ourselves.
+    /// Chooses the plugin that the server prefers, if supported, and returns the first proof.
     pub(crate) fn begin(
         credentials: Credentials,
         transport: Transport,
@@ -127,7 +129,8 @@ impl Login {
         challenge: Vec<u8>,
     ) -> Result<(Self, AuthPlugin, Vec<u8>), ProtocolError> {
         let plugin = match AuthPlugin::of(plugin) {
-            // Nobody asked for it yet: what the account wants is said after the first try.
+            // The plugin is only a default: the server requests that of the account after the first
+            // attempt.
             Some(plugin @ (AuthPlugin::NativePassword | AuthPlugin::CachingSha2Password)) => plugin,
             _ => AuthPlugin::NativePassword,
         };
@@ -143,7 +146,7 @@ impl Login {
         Ok((login, plugin, proof))
     }
 
-    /// AuthSwitchRequest: begins anew in another way.
+    /// AuthSwitchRequest: begins again with another plugin.
     pub(crate) fn switch(
         &mut self,
         mut reader: Reader<'_>,
@@ -174,7 +177,7 @@ impl Login {
             return Ok(match self.plugin {
                 AuthPlugin::NativePassword => Vec::new(),
                 AuthPlugin::CachingSha2Password | AuthPlugin::Sha256Password => vec![0],
-                // The empty password is one as any other here.
+                // An empty password is signed like any other.
                 AuthPlugin::Ed25519 => ed25519::sign(b"", challenge(ed25519::CHALLENGE_SIZE)?),
                 AuthPlugin::ClearPassword => vec![0],
             });
@@ -203,7 +206,7 @@ impl Login {
         })
     }
 
-    /// AuthMoreData: what a plugin has to say; the answer, if it wants one.
+    /// AuthMoreData: data of a plugin; returns the answer, if it requires one.
     pub(crate) fn more_data(
         &mut self,
         mut reader: Reader<'_>,
@@ -233,7 +236,7 @@ impl Login {
         }
     }
 
-    /// Gives the password itself, but never to somebody who listens.
+    /// Sends the password itself, but never readable on the network.
     fn full(&self, reader: Reader<'_>, key_wanted: u8) -> Result<(Vec<u8>, State), ProtocolError> {
         let password = self.credentials.known_password().unwrap_or_default();
         Ok(match &self.credentials.public_key {

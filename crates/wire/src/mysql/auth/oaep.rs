@@ -1,4 +1,4 @@
-//! The padding that makes RSA safe to encrypt with: OAEP, with SHA-1 as MySQL has it.
+//! The OAEP padding of RSA encryption, with SHA-1 as in MySQL.
 //!
 //! ```text
 //!   00 │ seed ⊕ mask │ (hash of nothing ‖ 00 … 00 ‖ 01 ‖ message) ⊕ mask
@@ -11,7 +11,7 @@ use sha1::{Digest, Sha1};
 
 const HASH_SIZE: usize = 20;
 
-/// The message, as long as the modulus; `None` if it does not fit.
+/// The padded message, as long as the modulus; `None` if the message does not fit.
 pub(super) fn pad(message: &[u8], seed: &[u8; HASH_SIZE], size: usize) -> Option<Vec<u8>> {
     if message.len() + 2 * HASH_SIZE + 2 > size {
         return None;
@@ -28,7 +28,7 @@ pub(super) fn pad(message: &[u8], seed: &[u8; HASH_SIZE], size: usize) -> Option
     Some(padded)
 }
 
-/// MGF1: adds a stream of hashes of `seed`.
+/// MGF1: XORs a stream of hashes of `seed` into `bytes`.
 fn mask(bytes: &mut [u8], seed: &[u8]) {
     for (counter, piece) in (0_u32..).zip(bytes.chunks_mut(HASH_SIZE)) {
         let mut hash = Sha1::new();

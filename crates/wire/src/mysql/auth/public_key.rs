@@ -1,4 +1,4 @@
-//! A server's RSA key: read from PEM, and used once a log-in to hide the password.
+//! A server's RSA key: parsed from PEM, and used once per log-in to encrypt the password.
 //!
 //! ```text
 //!   SEQUENCE { SEQUENCE { OID rsaEncryption, NULL }, BIT STRING { SEQUENCE { modulus, exponent } } }
@@ -15,13 +15,13 @@ use crypto_bigint::{BoxedUint, Odd};
 
 use super::oaep;
 
-/// What is safe to use at all, and what takes no noticeable time. MySQL makes keys of 2,048 bits.
+/// The sizes that are secure and take no noticeable time. MySQL generates keys of 2,048 bits.
 const MODULUS_BITS: std::ops::RangeInclusive<usize> = 1024..=16_384;
 
-/// The largest exponent; nearly all keys have 65,537.
+/// The maximal size of the exponent in bytes; nearly all keys have 65,537.
 const EXPONENT_SIZE_MAX: usize = 8;
 
-/// 1.2.840.113549.1.1.1, with parameters that are NULL.
+/// 1.2.840.113549.1.1.1, with NULL parameters.
 const RSA_ENCRYPTION: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
 
 const INTEGER: u8 = 0x02;
@@ -36,7 +36,7 @@ pub struct PublicKey {
     exponent: u64,
 }
 
-/// Why a text is not a public key that can be used.
+/// Why a text is not a usable public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PublicKeyError {
@@ -53,7 +53,7 @@ impl PublicKey {
     ///
     /// # Errors
     ///
-    /// When there is no such key, or none that a password can be hidden with.
+    /// When there is no such key, or it cannot be used to encrypt a password.
     pub fn from_pem(pem: &[u8]) -> Result<Self, PublicKeyError> {
         let text = std::str::from_utf8(pem).map_err(|_| PublicKeyError::Pem)?;
         let (_, behind) = text
@@ -109,12 +109,12 @@ impl PublicKey {
         let message = BoxedMontyForm::new(message, &parameters);
         let power = message.pow(&BoxedUint::from(self.exponent)).retrieve();
         let bytes = power.to_be_bytes();
-        // It may have been rounded up to whole words.
+        // The number may have been rounded up to whole words.
         Some(bytes[bytes.len() - size..].to_vec())
     }
 }
 
-/// The content of modulus and exponent.
+/// The content octets of modulus and exponent.
 fn numbers(der: &[u8]) -> Option<[&[u8]; 2]> {
     let (key, behind) = element(SEQUENCE, der)?;
     let (algorithm, key) = element(SEQUENCE, key)?;
@@ -135,7 +135,7 @@ fn numbers(der: &[u8]) -> Option<[&[u8]; 2]> {
     .then_some([modulus, exponent])
 }
 
-/// The content of the first element, which has to be of this kind, and what is behind it.
+/// The content of the first element, which must have this tag, and the rest after it.
 fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&found, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;

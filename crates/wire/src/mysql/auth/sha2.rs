@@ -1,5 +1,5 @@
 //! `caching_sha2_password`: `SHA256(password) ⊕ SHA256(SHA256(SHA256(password)) ‖ challenge)` for a
-//! server that remembers our hash, and the password itself for one that does not.
+//! server that has cached the client's hash, and the password itself for one that has not.
 //!
 //! ```text
 //!   we:      PROOF
@@ -11,7 +11,7 @@
 //!   we:      RSA(OAEP(PASSWORD\0 ⊕ CHALLENGE))
 //! ```
 //!
-//! `sha256_password` knows only the second half of it, and asks for nothing first.
+//! `sha256_password` has only the second half of this exchange, without the initial request.
 //!
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html>
 
@@ -34,7 +34,7 @@ pub(super) fn prove(password: &[u8], challenge: &[u8]) -> [u8; 32] {
     std::array::from_fn(|index| once[index] ^ mask[index])
 }
 
-/// The password, to be read only by who has the private key; `None` if it is too long for the key.
+/// The password, encrypted with the public key; `None` if it is too long for the key.
 pub(super) fn hide(
     password: &[u8],
     challenge: &[u8],

@@ -14,45 +14,45 @@ use crate::mysql::lenenc::{write_lenenc_bytes, write_lenenc_with};
 
 const SEND_TYPES: u16 = 128;
 
-/// Takes rows of parameters, each from its first parameter to its last.
+/// Writes rows of parameters, each from its first parameter to its last.
 pub struct BulkWriter<'a> {
     output: &'a mut Vec<u8>,
     count: usize,
 }
 
 impl BulkWriter<'_> {
-    /// The next parameter is NULL.
+    /// Writes NULL as the next parameter.
     pub fn null(&mut self) {
         self.indicator(1);
     }
 
-    /// The next parameter is the default of its column.
+    /// Writes the default of the column as the next parameter.
     pub fn default(&mut self) {
         self.indicator(2);
     }
 
-    /// The next parameter leaves its column as it is.
+    /// Leaves the column of the next parameter unchanged.
     pub fn ignore(&mut self) {
         self.indicator(3);
     }
 
-    /// The next parameter is a number of this many bytes, little-endian.
+    /// Writes a number of this many bytes, little-endian, as the next parameter.
     pub fn number<const N: usize>(&mut self, bytes: [u8; N]) {
         self.indicator(0);
         self.output.extend_from_slice(&bytes);
     }
 
-    /// The next parameter is anything else: these bytes behind their length.
+    /// Writes any other value as the next parameter: these bytes, prefixed with their length.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.indicator(0);
         write_lenenc_bytes(self.output, bytes);
     }
 
-    /// The next parameter is what `write` appends, behind its length.
+    /// Writes what `write` appends, prefixed with its length, as the next parameter.
     ///
     /// # Panics
     ///
-    /// When `write` takes away what is there already.
+    /// When `write` removes existing bytes.
     pub fn bytes_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.indicator(0);
         write_lenenc_with(self.output, write);

@@ -4,8 +4,8 @@
 //!   17  statement (4)  cursor  01 00 00 00  bits of the NULLs  01  types (2 each)  values
 //! ```
 //!
-//! The types go along each time, although they could be left out when they are the same: a server
-//! that prepared the statement again would read the values by types of its own.
+//! The types are sent each time, although they could be left out if unchanged: a server that has
+//! prepared the statement again would otherwise read the values with other types.
 //!
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_execute.html>
 
@@ -15,36 +15,36 @@ use crate::error::RequestError;
 use crate::mysql::lenenc::{write_lenenc_bytes, write_lenenc_with};
 use crate::mysql::{ColumnType, StatementId};
 
-/// Which statement is run, and what becomes of its rows.
+/// The statement to run, and how its rows are returned.
 #[derive(Clone, Copy, Debug)]
 pub struct Execute {
     /// The statement.
     pub statement: StatementId,
-    /// Whether the rows stay on the server.
+    /// Whether the rows stay on the server in a cursor.
     pub cursor: Cursor,
 }
 
-/// What becomes of the rows.
+/// How the rows of a result are returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cursor {
-    /// They come.
+    /// All rows are sent.
     #[default]
     None,
-    /// They wait to be fetched, if the statement is one that a cursor can be opened for.
+    /// The rows stay on the server until fetched, if a cursor can be opened for the statement.
     ReadOnly,
 }
 
 /// The type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterType {
-    /// How the value is written.
+    /// The type, which determines the encoding of the value.
     pub column_type: ColumnType,
-    /// Whether it is a number without a sign.
+    /// Whether it is an unsigned number.
     pub is_unsigned: bool,
 }
 
 impl ParameterType {
-    /// A number with a sign, or no number.
+    /// A signed number, or a value that is not a number.
     pub const fn new(column_type: ColumnType) -> Self {
         Self {
             column_type,
@@ -52,7 +52,7 @@ impl ParameterType {
         }
     }
 
-    /// A number without a sign.
+    /// An unsigned number.
     pub const fn unsigned(column_type: ColumnType) -> Self {
         Self {
             column_type,
@@ -66,8 +66,8 @@ impl ParameterType {
     }
 }
 
-/// Takes the values of an [`Execute`], from the first parameter to the last. Each has to be written
-/// as its type says.
+/// Writes the values of an [`Execute`], from the first parameter to the last. Each must be encoded
+/// according to its type.
 pub struct ParameterWriter<'a> {
     output: &'a mut Vec<u8>,
     nulls_start: usize,
@@ -76,7 +76,7 @@ pub struct ParameterWriter<'a> {
 }
 
 impl ParameterWriter<'_> {
-    /// The next parameter is NULL.
+    /// Writes NULL as the next parameter.
     pub fn null(&mut self) {
         if self.count < self.count_max {
             self.output[self.nulls_start + self.count / 8] |= 1 << (self.count % 8);
@@ -84,24 +84,24 @@ impl ParameterWriter<'_> {
         self.count += 1;
     }
 
-    /// The next parameter is a number of this many bytes, little-endian.
+    /// Writes a number of this many bytes, little-endian, as the next parameter.
     pub fn number<const N: usize>(&mut self, bytes: [u8; N]) {
         self.count += 1;
         self.output.extend_from_slice(&bytes);
     }
 
-    /// The next parameter is anything else: these bytes behind their length. Dates and times are of
-    /// this kind, too.
+    /// Writes any other value, also a date or time, as the next parameter: these bytes, prefixed
+    /// with their length.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.count += 1;
         write_lenenc_bytes(self.output, bytes);
     }
 
-    /// The next parameter is what `write` appends, behind its length.
+    /// Writes what `write` appends, prefixed with its length, as the next parameter.
     ///
     /// # Panics
     ///
-    /// When `write` takes away what is there already.
+    /// When `write` removes existing bytes.
     pub fn bytes_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.count += 1;
         write_lenenc_with(self.output, write);

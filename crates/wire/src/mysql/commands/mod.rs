@@ -1,4 +1,4 @@
-//! What we send: one file a family of commands, each written straight into the output.
+//! Commands of the client: one file per family of commands, each written directly into the output.
 
 mod bulk;
 mod execute;

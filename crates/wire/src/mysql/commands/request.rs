@@ -1,11 +1,12 @@
-//! What can be asked once the log-in is done, and the commands that are hardly more than a byte.
+//! The requests that can be sent after the log-in, and the commands that consist of little more
+//! than a byte.
 //!
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_command_phase.html>
 
 use super::command;
 use crate::mysql::StatementId;
 
-/// A request; the events of its answer carry its id.
+/// A request; the events of its answer have its id.
 ///
 /// Statements with parameters are run by
 /// [`Connection::queue_execute`](crate::mysql::Connection::queue_execute) and
@@ -16,20 +17,21 @@ pub enum Request<'a> {
     Query(&'a str),
     /// Prepares a statement.
     Prepare(&'a str),
-    /// The next rows of the cursor that an Execute opened.
+    /// Fetches the next rows of the cursor that an Execute opened.
     Fetch {
         /// The statement that was executed.
         statement: StatementId,
-        /// How many rows at most.
+        /// The maximal number of rows.
         row_count_max: u32,
     },
     /// Closes a statement's cursor.
     ResetStatement(StatementId),
-    /// Forgets a statement. There is no answer and no event, even if there is no such statement.
+    /// Deallocates a statement. There is no answer and no event, even if the statement does not
+    /// exist.
     CloseStatement(StatementId),
-    /// Asks whether the server is there.
+    /// Checks that the server is alive.
     Ping,
-    /// Forgets all statements, variables and temporary tables, and rolls back.
+    /// Drops all statements, variables and temporary tables, and rolls back.
     ResetConnection,
 }
 

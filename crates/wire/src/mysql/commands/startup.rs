@@ -1,4 +1,4 @@
-//! What a connection begins with: who logs in to what, and what the session can.
+//! The start of a connection: user, database, and the capabilities of the session.
 //!
 //! ```text
 //!   capabilities (4)  size of packets (4)  collation  00 … (19)  MariaDB's capabilities (4)
@@ -11,11 +11,11 @@ use crate::error::RequestError;
 use crate::mysql::lenenc::write_lenenc_bytes;
 use crate::mysql::{Capabilities, Transport};
 
-/// `utf8mb4_general_ci`, which all servers know.
+/// `utf8mb4_general_ci`, which all servers have.
 const COLLATION: u8 = 45;
 
-/// The collation that the session begins with, by which it compares literals: the server's own, as
-/// in the vendor's client, if that is one of `utf8mb4`; for any other one, say SET NAMES.
+/// The initial collation of the session, by which it compares literals: the server's own, as in the
+/// vendor's client, if that is one of `utf8mb4`. Use SET NAMES for any other one.
 fn collation(greeted: u8) -> u8 {
     match greeted {
         45 | 46 | 224..=247 | 255 => greeted,
@@ -23,10 +23,10 @@ fn collation(greeted: u8) -> u8 {
     }
 }
 
-/// The longest packet that we say we take; servers send longer ones anyway.
+/// The announced maximal packet size; servers send longer packets anyway.
 const PACKET_SIZE_MAX: u32 = 1 << 30;
 
-/// Capabilities that are taken wherever the server has them.
+/// Capabilities that are used whenever the server has them.
 const WANTED: Capabilities = Capabilities(
     Capabilities::LONG_PASSWORD.0
         | Capabilities::LONG_FLAG.0
@@ -45,19 +45,19 @@ const WANTED: Capabilities = Capabilities(
         | Capabilities::MARIADB_CACHE_METADATA.0,
 );
 
-/// Whether the log-in is hidden by TLS.
+/// Whether the log-in uses TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsMode {
     /// Never.
     #[default]
     Disable,
-    /// If the server can. Somebody on the way can say that it cannot.
+    /// TLS if the server supports it. A man in the middle can pretend that it does not.
     Prefer,
-    /// Or there is no log-in.
+    /// TLS, or the log-in fails.
     Require,
 }
 
-/// Who logs in, and how.
+/// The parameters of a log-in.
 #[derive(Clone, Copy, Debug)]
 pub struct Startup<'a> {
     user: &'a str,
@@ -83,7 +83,7 @@ impl<'a> Startup<'a> {
         }
     }
 
-    /// The database to begin in.
+    /// Sets the initial database.
     pub fn database(self, database: &'a str) -> Self {
         Self {
             database: Some(database),
@@ -91,17 +91,17 @@ impl<'a> Startup<'a> {
         }
     }
 
-    /// What the server may know of this program, as `program_name`.
+    /// Sets attributes of the client program for the server, such as `program_name`.
     pub fn attributes(self, attributes: &'a [(&'a str, &'a str)]) -> Self {
         Self { attributes, ..self }
     }
 
-    /// What the connection runs on. TLS that begins later need not be told here.
+    /// Sets the transport of the connection. TLS that begins later need not be set here.
     pub fn transport(self, transport: Transport) -> Self {
         Self { transport, ..self }
     }
 
-    /// Whether TLS is asked for.
+    /// Sets whether TLS is used.
     pub fn tls(self, tls: TlsMode) -> Self {
         Self { tls, ..self }
     }
@@ -111,38 +111,38 @@ impl<'a> Startup<'a> {
         self.with(Capabilities::FOUND_ROWS)
     }
 
-    /// Lets a query hold several statements; without, a server refuses it.
+    /// Allows a query to contain several statements; otherwise, a server refuses it.
     pub fn multi_statements(self) -> Self {
         self.with(Capabilities::MULTI_STATEMENTS)
     }
 
-    /// Lets the session leave out the definitions of columns by `SET resultset_metadata = NONE`,
-    /// on MySQL since 8.0.3.
+    /// Allows the session to leave out column definitions by `SET resultset_metadata = NONE`, on
+    /// MySQL since 8.0.3.
     ///
-    /// **Dangerous.** Such a server says nothing when a table changes: two columns that were
-    /// exchanged come back exchanged, and a number that became a wider one may be read with bytes
-    /// of its neighbour. Each row is checked to be used up exactly, and
-    /// [`Event::Unreadable`](crate::mysql::Event::Unreadable) tells when one was not, or when the
-    /// number of columns is another one; what changes neither goes by unseen. So this is for
-    /// statements whose columns and their types are pinned by what they say, and for owners who ask
-    /// for the definitions anew now and then.
+    /// ***Dangerous.** Such a server does not report that a table has changed: two exchanged
+    /// columns are returned exchanged, and a number whose type became wider may be read with bytes
+    /// of the next column. Each row is checked to be consumed exactly, and
+    /// [`Event::Unreadable`](crate::mysql::Event::Unreadable) reports if one was not, or if the
+    /// number of columns differs; other changes are not detected. So this is for statements whose
+    /// columns and types are fixed by their text, and for owners that request the definitions again
+    /// from time to time.
     ///
-    /// Such an owner prepares a statement and executes it once with definitions, then says
-    /// `SET resultset_metadata = NONE` and executes as often as it likes. To check, it says
-    /// `SET resultset_metadata = FULL`, executes, and sees whether
-    /// [`Event::Columns`](crate::mysql::Event::Columns) tells of other columns; after
-    /// [`Event::Unreadable`](crate::mysql::Event::Unreadable) it has to. A reset of the connection
-    /// brings the definitions back by itself.
+    /// Such an owner prepares a statement and executes it once with definitions, then runs `SET
+    /// resultset_metadata = NONE` and executes the statement any number of times. To check, it runs
+    /// `SET resultset_metadata = FULL`, executes the statement, and compares the columns of
+    /// [`Event::Columns`](crate::mysql::Event::Columns); after
+    /// [`Event::Unreadable`](crate::mysql::Event::Unreadable) this is required. A reset of the
+    /// connection enables the definitions again.
     ///
-    /// Without this, the definitions come with each answer, and are compared before they are read;
-    /// that costs little but the network. MariaDB leaves them out by itself, and safely.
+    /// Without this, the definitions are sent with each answer, and are compared before they are
+    /// decoded; the main cost is the network. MariaDB leaves them out automatically and safely.
     pub fn optional_metadata(self) -> Self {
         self.with(Capabilities::OPTIONAL_RESULTSET_METADATA)
     }
 
-    /// Does without these, as if the server did not have them.
+    /// Disables these capabilities, as if the server did not have them.
     ///
-    /// What the protocol cannot do without is used all the same.
+    /// Capabilities that the protocol requires are used anyway.
     pub fn without(self, capabilities: Capabilities) -> Self {
         Self {
             excluded: self.excluded | capabilities,
@@ -167,7 +167,7 @@ impl<'a> Startup<'a> {
             write_lenenc_bytes(&mut attributes, name.as_bytes());
             write_lenenc_bytes(&mut attributes, value.as_bytes());
         }
-        // The server's limit is one for all of them together.
+        // The server's limit applies to all attributes together.
         if attributes.len() > usize::from(u16::MAX) {
             return Err(RequestError::TooLong);
         }
@@ -183,7 +183,7 @@ impl<'a> Startup<'a> {
     }
 }
 
-/// The same, kept until the server greets.
+/// An owned [`Startup`], stored until the server's greeting.
 pub(crate) struct StartupOwned {
     user: Box<str>,
     database: Box<str>,
@@ -195,7 +195,7 @@ pub(crate) struct StartupOwned {
 }
 
 impl StartupOwned {
-    /// What both sides can and want.
+    /// The capabilities that both sides have and want.
     pub(crate) fn negotiate(&self, offered: Capabilities) -> Capabilities {
         const NEEDED: Capabilities = Capabilities(
             Capabilities::PROTOCOL_41.0
@@ -207,7 +207,7 @@ impl StartupOwned {
         let wanted = (WANTED | self.optional)
             .and(Capabilities::CONNECT_WITH_DB, !self.database.is_empty())
             .without(self.excluded);
-        // MySQL's bit is clear in what MariaDB offers, and has to be clear in what it is answered.
+        // MariaDB does not set MySQL's bit in its offer, and the answer must not set it either.
         (wanted | NEEDED) & offered
     }
 }
@@ -216,14 +216,14 @@ impl StartupOwned {
 pub(crate) struct HandshakeResponse<'a> {
     pub(crate) startup: &'a StartupOwned,
     pub(crate) capabilities: Capabilities,
-    /// As the server greeted with.
+    /// The collation of the server's greeting.
     pub(crate) collation: u8,
     pub(crate) plugin: &'a str,
     pub(crate) proof: &'a [u8],
 }
 
 impl HandshakeResponse<'_> {
-    /// SSLRequest: its head alone, after which TLS begins.
+    /// SSLRequest: only the head of the response, after which TLS begins.
     pub(crate) fn encode_head(capabilities: Capabilities, greeted: u8, output: &mut Vec<u8>) {
         output.extend_from_slice(&capabilities.low().to_le_bytes());
         output.extend_from_slice(&PACKET_SIZE_MAX.to_le_bytes());
@@ -241,7 +241,7 @@ impl HandshakeResponse<'_> {
         Self::encode_head(*capabilities, self.collation, output);
         output.extend_from_slice(startup.user.as_bytes());
         output.push(0);
-        // Without PLUGIN_AUTH_LENENC the length is a single byte, which is the same up to 250.
+        // Without PLUGIN_AUTH_LENENC, the length is a single byte, which is identical up to 250.
         write_lenenc_bytes(output, self.proof);
         if capabilities.contains(Capabilities::CONNECT_WITH_DB) {
             output.extend_from_slice(startup.database.as_bytes());

@@ -1,4 +1,4 @@
-//! Which packet may follow which: the state of a session, and all steps between its states.
+//! The order of packets: the state of a session, and all transitions between its states.
 //!
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_command_phase.html>
 
@@ -17,18 +17,18 @@ use crate::mysql::{Capabilities, Credentials, ErrPacket, OkPacket, StatementId, 
 use crate::read::Reader;
 use crate::{RequestId, RequestIds};
 
-/// A session without the bytes that come.
+/// The state of a session, without its input bytes.
 pub(super) struct Dialogue {
     output: Vec<u8>,
     queue: Queue,
-    /// Until the log-in is done.
+    /// The log-in, until it is complete.
     login: Option<Box<LoginPhase>>,
     capabilities: Capabilities,
     status: StatusFlags,
     metadata: Metadata,
-    /// The number of the next packet, once an answer began.
+    /// The number of the next packet, once an answer has begun.
     sequence: Option<u8>,
-    /// Of the answer to the first request.
+    /// The phase of the answer to the first request.
     phase: Phase,
     is_first_result: bool,
     message_size_max: usize,
@@ -36,24 +36,24 @@ pub(super) struct Dialogue {
     is_terminated: bool,
 }
 
-/// How far the answer to the first request has come.
+/// The progress of the answer to the first request.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Nothing of this result is here.
+    /// Nothing of this result was received.
     Fresh,
-    /// Definitions come.
+    /// Definitions follow.
     Describing(Step),
-    /// All of a statement's description is here, and is to be told.
+    /// A statement's description is complete, and must be reported.
     Prepared(PrepareOk),
-    /// All of a result's description is here, and is to be told.
+    /// A result's description is complete, and must be reported.
     Columns(ColumnsState, Option<Eof>),
-    /// The rows are in a cursor, and that is to be told.
+    /// The rows are in a cursor, which must be reported.
     CursorOpen(Eof),
-    /// Rows come.
+    /// Rows follow.
     Rows { columns: ColumnsState },
-    /// Rows come that nobody can read.
+    /// Rows follow that cannot be decoded.
     Unreadable,
-    /// The server has its empty file.
+    /// The empty file was sent to the server.
     FileRefused,
 }
 
@@ -108,7 +108,7 @@ impl Dialogue {
         self.capabilities
     }
 
-    /// Whether the log-in is done.
+    /// Whether the log-in is complete.
     pub(super) fn is_trusted(&self) -> bool {
         self.login.is_none()
     }
@@ -117,7 +117,7 @@ impl Dialogue {
         self.login.as_ref().is_some_and(|login| login.wants_tls())
     }
 
-    /// Goes on with the log-in inside of TLS.
+    /// Continues the log-in within TLS.
     pub(super) fn tls_started(&mut self) -> Result<(), ProtocolError> {
         match &mut self.login {
             Some(login) => login.tls_started(&mut self.output, &mut self.sequence),
@@ -166,9 +166,9 @@ impl Dialogue {
         }
     }
 
-    /// Checks the number of a message, and takes it for one of the answer to the first request.
+    /// Checks the number of a message, and treats it as part of the answer to the first request.
     ///
-    /// An error may have any number: a server that ends the session may not have read our request.
+    /// An error may have any number: a server that ends the session may not have read the request.
     pub(super) fn begin(&mut self, frame: &Frame, payload: &[u8]) -> Result<Order, ProtocolError> {
         let expected = match self.queue.head() {
             _ if self.sequence.is_some() => self.sequence,
@@ -192,7 +192,7 @@ impl Dialogue {
         }
     }
 
-    /// Takes a message, or tells what the last one that was absorbed led to.
+    /// Processes a message, or reports the result of the last absorbed one.
     pub(super) fn message<'a>(&'a mut self, payload: &'a [u8]) -> Result<Event<'a>, ProtocolError> {
         let Some((id, waiting)) = self.queue.head() else {
             return self.error(payload);
@@ -206,7 +206,7 @@ impl Dialogue {
                 return Ok(Event::Prepared { id, prepared });
             }
             Phase::Columns(state, eof) => return Ok(self.columns(id, state, eof)),
-            // Nobody knows the columns of what the cursor holds.
+            // The columns of the cursor's rows are unknown.
             Phase::CursorOpen(eof) => {
                 self.phase = Phase::Unreadable;
                 return Ok(self.rows_end(id, OkPacket::of_eof(eof)));
@@ -272,7 +272,7 @@ impl Dialogue {
         }
     }
 
-    /// What is told without a message.
+    /// Returns the event for an open cursor, which has no message.
     pub(super) fn cursor_open(&mut self) -> Option<Event<'static>> {
         let Phase::CursorOpen(eof) = self.phase else {
             return None;
@@ -303,7 +303,7 @@ impl Dialogue {
         }
     }
 
-    /// A result is complete, and with the last one its request.
+    /// Completes a result, and with the last one its request.
     fn result_ended(&mut self, status: StatusFlags) {
         self.status = status;
         if status.has_more_results() {
@@ -322,7 +322,7 @@ impl Dialogue {
         self.skip_unanswered();
     }
 
-    /// Does what requests without answers lead to, once it is their turn.
+    /// Completes requests without answers at the head of the queue.
     fn skip_unanswered(&mut self) {
         while let Some((_, waiting)) = self.queue.head()
             && waiting.kind == Kind::Close
@@ -332,7 +332,7 @@ impl Dialogue {
         }
     }
 
-    /// An empty packet is a file at its end.
+    /// Sends an empty packet, which means the end of a file.
     fn refuse_file(&mut self) {
         let sequence = self.sequence.expect("the server asked just now");
         let written = write_packets(&mut self.output, sequence, PAYLOAD_SIZE_MAX, |_| Ok(()));
@@ -363,7 +363,7 @@ impl Dialogue {
             OK => {
                 login.accept()?;
                 let event = self.ok(id, Kind::Startup, payload)?;
-                // And with it the password.
+                // This also drops the password.
                 self.login = None;
                 Ok(event)
             }
@@ -392,23 +392,23 @@ impl Dialogue {
         Ok(Event::Failed { id, error })
     }
 
-    /// ERR out of order: the server ends the session.
+    /// ERR with an unexpected number: the server ends the session.
     pub(super) fn farewell<'a>(&self, payload: &'a [u8]) -> Result<Event<'a>, ProtocolError> {
         let error = ErrPacket::decode(Reader::new("ERR", payload))?;
         Ok(Event::Fatal { error })
     }
 }
 
-/// Whether a message comes in its order.
+/// Whether a message has the expected number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     InOrder,
-    /// It does not, and is an error.
+    /// It has not, and is an error.
     Farewell,
 }
 
-/// Whether a message in place of a row is the end of the rows. A row of text may begin with the
-/// same byte, which then is the length of a value that alone is longer than a packet.
+/// Whether a message in place of a row is the end of the rows. A text row may begin with the same
+/// byte, which is then the length of a value that alone is longer than a packet.
 fn is_rows_end(payload: &[u8]) -> bool {
     payload.first() == Some(&EOF) && payload.len() < PAYLOAD_SIZE_MAX
 }

@@ -1,29 +1,29 @@
-//! What a connection tells its owner.
+//! The events of a connection.
 
 use std::sync::Arc;
 
 use crate::RequestId;
 use crate::mysql::{Authentication, Columns, ErrPacket, Greeting, OkPacket, Row, StatementId};
 
-/// What happened; it borrows from the connection.
+/// An event; it borrows from the connection.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The server said who it is, and was answered, by a request for TLS or by the log-in; see
+    /// The server's greeting, which was answered by a request for TLS or by the log-in; see
     /// [`Connection::wants_tls`](super::Connection::wants_tls).
     Greeting(Greeting<'a>),
-    /// A step of the log-in, which was answered already.
+    /// A step of the authentication, which was already answered.
     Authentication(Authentication),
 
-    /// A statement without rows is done, the log-in or another request. The request is done, unless
-    /// [`has_more_results`](crate::mysql::StatusFlags::has_more_results).
+    /// A statement without rows, the log-in or another request is complete. The request is
+    /// complete, unless [`has_more_results`](crate::mysql::StatusFlags::has_more_results).
     Ok {
         /// The request.
         id: RequestId,
-        /// What was done.
+        /// The result of the statement.
         ok: OkPacket<'a>,
     },
-    /// A statement is prepared. The request is done.
+    /// A statement is prepared. The request is complete.
     Prepared {
         /// The request.
         id: RequestId,
@@ -36,8 +36,8 @@ pub enum Event<'a> {
         id: RequestId,
         /// The columns; the same [`Arc`] as long as they are the same.
         columns: &'a Arc<Columns>,
-        /// Whether they are other ones than those of this statement's last result or, before its
-        /// first result, those that it was prepared with. Of a query, than those of the last query.
+        /// Whether they differ from those of this statement's last result or, before its first
+        /// result, from those that it was prepared with; for a query, from those of the last query.
         is_changed: bool,
     },
     /// A row.
@@ -47,18 +47,18 @@ pub enum Event<'a> {
         /// The row.
         row: Row<'a>,
     },
-    /// All rows of a result came, or all that were fetched, or a cursor holds them. The request is
-    /// done, unless [`has_more_results`](crate::mysql::StatusFlags::has_more_results).
+    /// All rows of a result were received, or all that were fetched, or a cursor holds them. The
+    /// request is complete, unless
+    /// [`has_more_results`](crate::mysql::StatusFlags::has_more_results).
     RowsEnd {
         /// The query, Execute or Fetch.
         id: RequestId,
         /// How it ended.
         ok: OkPacket<'a>,
     },
-    /// The server left out the definitions of columns, and its rows do not fit those that are
-    /// known. The statement was executed; its rows are skipped, those that came before are not to
-    /// be trusted, and what was known of its columns is forgotten. Comes at the end of the rows,
-    /// instead of `RowsEnd`.
+    /// The server left out the column definitions, and its rows do not match the known ones. The
+    /// statement was executed; its rows are skipped, previous rows may be wrong, and the known
+    /// columns are dropped. It is sent at the end of the rows, instead of `RowsEnd`.
     ///
     /// Only with [`Startup::optional_metadata`](crate::mysql::Startup::optional_metadata).
     Unreadable {
@@ -67,15 +67,15 @@ pub enum Event<'a> {
         /// How it ended.
         ok: OkPacket<'a>,
     },
-    /// The server asked for a file, which it cannot have; it was answered with an empty one.
-    /// `Ok` or `Failed` follows, and neither is to be taken for success.
+    /// The server requested a file, which is refused by sending an empty one. `Ok` or `Failed`
+    /// follows, and neither means success.
     LocalInfile {
         /// The request.
         id: RequestId,
         /// The name of the file.
         file_name: &'a [u8],
     },
-    /// The server refused a request. It is done, and no other one is touched by it.
+    /// The server refused a request. It is complete, and other requests are not affected.
     Failed {
         /// The request.
         id: RequestId,
@@ -83,13 +83,15 @@ pub enum Event<'a> {
         error: ErrPacket<'a>,
     },
 
-    /// The server ended the session, or refused the log-in. This is the last event; what happened
-    /// to the requests in [`Connection::unanswered`](super::Connection::unanswered) is not known.
+    /// The server ended the session, or refused the log-in. This is the last event; whether the
+    /// requests in [`Connection::unanswered`](super::Connection::unanswered) were executed is
+    /// unknown.
     Fatal {
         /// Why.
         error: ErrPacket<'a>,
     },
-    /// All that came was read, and nothing will follow. This is the last event, as `Fatal` is.
+    /// All received data was processed, and nothing will follow. This is the last event, as `Fatal`
+    /// is.
     Closed,
 }
 
@@ -97,18 +99,18 @@ pub enum Event<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Prepared {
-    /// Its name on this connection.
+    /// Its id on this connection.
     pub statement: StatementId,
     /// How many parameters it has.
     pub parameter_count: u16,
-    /// How many columns its rows have; none if it gives no rows.
+    /// How many columns its rows have; 0 if it returns no rows.
     pub column_count: u16,
     /// How many warnings there were.
     pub warning_count: u16,
-    /// What is known of its parameters, and `None` if the server left that out. MariaDB knows
-    /// nothing but their number.
+    /// The definitions of its parameters; `None` if the server left them out. MariaDB only provides
+    /// their number.
     pub parameters: Option<Arc<Columns>>,
-    /// The columns of its rows, and `None` if the server left them out.
+    /// The columns of its rows; `None` if the server left them out.
     pub columns: Option<Arc<Columns>>,
 }
 
@@ -129,7 +131,7 @@ impl Event<'_> {
         }
     }
 
-    /// Whether its request is done with it.
+    /// Whether it is the last event of its request.
     pub fn is_last(&self) -> bool {
         match self {
             Self::Ok { ok, .. } | Self::RowsEnd { ok, .. } | Self::Unreadable { ok, .. } => {

@@ -1,4 +1,4 @@
-//! The log-in's place in the dialogue: greeting, TLS, proof.
+//! The phases of the log-in: greeting, TLS, authentication.
 
 use crate::error::{ProtocolError, Reason};
 use crate::mysql::auth::Login;
@@ -8,19 +8,19 @@ use crate::mysql::packets::{EOF, Handshake};
 use crate::mysql::{Authentication, Capabilities, Credentials, Greeting, Transport};
 use crate::read::Reader;
 
-/// How far the log-in has come.
+/// The phase of the log-in.
 pub(super) enum LoginPhase {
-    /// The server has not greeted.
+    /// The greeting was not received yet.
     Fresh(StartupOwned, Credentials),
     /// The owner has to begin TLS.
     WantsTls(Box<Begun>),
-    /// The server has our proof.
+    /// The proof was sent.
     Proving(Login),
-    /// It may not go on.
+    /// The log-in failed.
     Failed,
 }
 
-/// What is known since the greeting.
+/// The state after the greeting.
 pub(super) struct Begun {
     startup: StartupOwned,
     credentials: Credentials,
@@ -30,10 +30,10 @@ pub(super) struct Begun {
     challenge: Vec<u8>,
 }
 
-/// What the greeting leads to.
+/// The result of the greeting.
 pub(super) struct Greeted<'a> {
     pub(super) greeting: Greeting<'a>,
-    /// Those that both sides have.
+    /// The capabilities that both sides have.
     pub(super) capabilities: Capabilities,
 }
 
@@ -50,7 +50,7 @@ impl LoginPhase {
         matches!(self, Self::WantsTls(_))
     }
 
-    /// Reads the greeting, and asks for TLS or logs in.
+    /// Processes the greeting, and requests TLS or logs in.
     pub(super) fn greeting<'a>(
         &mut self,
         payload: &'a [u8],
@@ -96,7 +96,7 @@ impl LoginPhase {
         })
     }
 
-    /// Goes on inside of TLS.
+    /// Continues within TLS.
     pub(super) fn tls_started(
         &mut self,
         output: &mut Vec<u8>,
@@ -111,7 +111,7 @@ impl LoginPhase {
         Ok(())
     }
 
-    /// The server lets us in.
+    /// The server accepts the log-in.
     pub(super) fn accept(&self) -> Result<(), ProtocolError> {
         match self {
             Self::Proving(_) => Ok(()),
@@ -122,7 +122,7 @@ impl LoginPhase {
         }
     }
 
-    /// Takes a step that the server asks for, and answers.
+    /// Processes a step that the server requests, and answers.
     pub(super) fn step(
         &mut self,
         payload: &[u8],
@@ -176,7 +176,7 @@ impl Begun {
     }
 }
 
-/// Writes a packet behind what was received, and expects the answer behind it.
+/// Writes a packet with the next number, and expects the answer with the number after it.
 fn send(output: &mut Vec<u8>, sequence: &mut Option<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let number = sequence.expect("the server speaks first");
     let written = write_packets(output, number, PAYLOAD_SIZE_MAX, |output| {

@@ -1,4 +1,4 @@
-//! The columns of results: who knows them, and what comes before the first row.
+//! The columns of results: where they are stored, and the packets before the first row.
 //!
 //! ```text
 //!   COM_STMT_PREPARE   OK   parameters … [EOF]   columns … [EOF]
@@ -16,17 +16,17 @@ use crate::mysql::packets::{Columns, ColumnsReader, Definitions, Eof, PrepareOk,
 use crate::mysql::{Capabilities, StatementId};
 use crate::read::Reader;
 
-/// What is known of columns.
+/// The known columns.
 #[derive(Default)]
 pub(super) struct Metadata {
-    /// Of each statement, the columns of its last result or else those that it was prepared with.
+    /// For each statement, the columns of its last result or else those that it was prepared with.
     statements: BTreeMap<StatementId, Arc<Columns>>,
     last_prepared: Option<StatementId>,
-    /// Of the statement that is being prepared.
+    /// The parameters of the statement that is being prepared.
     parameters: Option<Arc<Columns>>,
-    /// Of the last query, so that the same one again need not be read again.
+    /// The columns of the last query, so that those of an equal one need not be decoded again.
     query: Option<Arc<Columns>>,
-    /// Of the result that is being read.
+    /// The columns of the result that is being read.
     current: Option<Arc<Columns>>,
     reader: ColumnsReader,
 }
@@ -39,38 +39,38 @@ pub(super) enum List {
     Columns(Owner),
 }
 
-/// How far a description has come.
+/// The progress of a description.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// So many definitions are missing.
+    /// `left` definitions are missing.
     Definitions { list: List, left: u16 },
     /// Only the EOF is missing.
     End { list: List, state: ColumnsState },
 }
 
-/// Whose columns they are, and who remembers them.
+/// Whose columns they are, and where they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Query,
     Statement(StatementId),
-    /// One of several results of a request but the first.
+    /// A result of a request other than the first.
     Further,
 }
 
-/// What is known at the end of a result's description.
+/// The state at the end of a result's description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColumnsState {
     Same,
     Changed,
     /// They were left out, and are known from before.
     LeftOut,
-    /// They were left out, and nobody knows them.
+    /// They were left out, and are unknown.
     Unknown,
 }
 
-/// What a packet of a description leads to.
+/// The result of a packet of a description.
 pub(super) enum Described {
-    /// Another one.
+    /// Another packet follows.
     More(Step),
     /// A statement is prepared.
     Prepared(PrepareOk),
@@ -84,7 +84,7 @@ impl Metadata {
         self.current.as_ref()
     }
 
-    /// The statement that a request is about.
+    /// The statement that a request refers to.
     pub(super) fn resolve(&self, statement: StatementId) -> Option<StatementId> {
         match statement {
             StatementId::LAST => self.last_prepared,
@@ -92,7 +92,7 @@ impl Metadata {
         }
     }
 
-    /// Whose columns the first result of a request has.
+    /// The owner of the columns of a request's first result.
     pub(super) fn owner(&self, kind: Kind, statement: StatementId) -> Owner {
         match (kind, self.resolve(statement)) {
             (Kind::Execute, Some(statement)) => Owner::Statement(statement),
@@ -128,20 +128,20 @@ impl Metadata {
         self.last_prepared = None;
     }
 
-    /// What comes is read as if it had never come before.
+    /// Drops all known columns, so that the next ones are decoded again.
     pub(super) fn forget_all(&mut self) {
         self.statements.clear();
         self.query = None;
     }
 
-    /// The server forgot all statements.
+    /// Drops all statements after a reset of the session.
     pub(super) fn reset(&mut self) {
         self.statements.clear();
         self.last_prepared = None;
         self.query = None;
     }
 
-    /// The first packet of the answer to COM_STMT_PREPARE.
+    /// Processes the first packet of the answer to COM_STMT_PREPARE.
     pub(super) fn prepared(
         &mut self,
         body: Reader<'_>,
@@ -156,14 +156,14 @@ impl Metadata {
         Ok(step.unwrap_or_else(|| self.prepared_columns(ok, capabilities)))
     }
 
-    /// The parameters are known, and the columns follow.
+    /// Continues with the columns after the parameters.
     fn prepared_columns(&mut self, ok: PrepareOk, capabilities: Capabilities) -> Described {
         let list = List::PreparedColumns(ok);
         let step = self.prepared_list(list, ok.column_count, ok, capabilities);
         step.unwrap_or(Described::Prepared(ok))
     }
 
-    /// Begins a list of a statement's description, unless nothing of it is sent. One whose
+    /// Begins a list of a statement's description, unless none of it is sent. A list whose
     /// definitions are left out still has its EOF.
     fn prepared_list(
         &mut self,
@@ -184,7 +184,7 @@ impl Metadata {
         has_eof.then_some(Described::More(Step::End { list, state }))
     }
 
-    /// What the owner is told of a statement that is prepared.
+    /// The description of a prepared statement for the owner.
     pub(super) fn take_prepared(&mut self, ok: PrepareOk) -> Prepared {
         Prepared {
             statement: ok.statement,
@@ -196,7 +196,7 @@ impl Metadata {
         }
     }
 
-    /// The first packet of a result with rows.
+    /// Processes the first packet of a result with rows.
     pub(super) fn result(
         &mut self,
         body: Reader<'_>,
@@ -215,12 +215,13 @@ impl Metadata {
             let (list, left) = (List::Columns(owner), header.column_count);
             return Ok(Described::More(Step::Definitions { list, left }));
         }
-        // What another query had says nothing of this one.
+        // The columns of another query do not apply to this one.
         self.current =
             known.filter(|known| matches!(owner, Owner::Statement(_)) && known.len() == count);
         let state = match &self.current {
             Some(_) => ColumnsState::LeftOut,
-            // A server that leaves out only what it sent has broken its word.
+            // A server that may only leave out definitions that it has sent before violates the
+            // protocol.
             None if !capabilities.contains(Capabilities::OPTIONAL_RESULTSET_METADATA) => {
                 return Err(body.error(Reason::MetadataMissing));
             }
@@ -234,8 +235,7 @@ impl Metadata {
         })
     }
 
-    /// The packets that are to come, if they are the same as the last time: right behind the first
-    /// packet of a result.
+    /// The expected packets right after the first packet of a result, if the columns are unchanged.
     pub(super) fn known_packets(&self, step: Step) -> Option<&[u8]> {
         match step {
             Step::Definitions {
@@ -246,7 +246,7 @@ impl Metadata {
         }
     }
 
-    /// All definitions came, and are the same as the last time.
+    /// All definitions were received, and are unchanged.
     pub(super) fn all_known(
         &mut self,
         step: Step,
@@ -258,7 +258,7 @@ impl Metadata {
         }
     }
 
-    /// A further packet of a description.
+    /// Processes a further packet of a description.
     pub(super) fn step(
         &mut self,
         step: Step,

@@ -20,8 +20,8 @@ use dialogue::{Dialogue, Order};
 pub use event::{Event, Prepared};
 use queue::Kind;
 
-/// The longest message before the server let us in, in bytes of its body. Whoever it is by then,
-/// it need not be a server.
+/// The maximal size of a message before the log-in is complete, in bytes of its body. Until then,
+/// the peer may not be a server at all.
 const STARTUP_MESSAGE_SIZE_MAX: usize = 64 * 1024;
 
 /// A connection to a server, without the socket. See the [module](crate::mysql).
@@ -32,11 +32,11 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Begins with the log-in. The server speaks first.
+    /// Creates a connection, which begins with the log-in. The server sends the first message.
     ///
     /// # Errors
     ///
-    /// [`RequestError::Nul`] if a name or the password holds a NUL, [`RequestError::TooLong`] if
+    /// [`RequestError::Nul`] if a name or the password contains a NUL, [`RequestError::TooLong`] if
     /// the attributes take more than 64 KiB.
     pub fn new(
         startup: &Startup<'_>,
@@ -46,7 +46,7 @@ impl Connection {
         if credentials.has_nul() {
             return Err(RequestError::Nul);
         }
-        // A message has a head for each packet.
+        // A message has a header for each packet.
         let packet_count_max = limits.message_size_max / PAYLOAD_SIZE_MAX + 2;
         Ok(Self {
             input: Input::new(limits.message_size_max, packet_count_max * HEADER_SIZE),
@@ -55,20 +55,21 @@ impl Connection {
         })
     }
 
-    /// Whether the server waits for TLS to begin: the owner sends what
-    /// [`take_output`](Self::take_output) gives, begins TLS, and calls
-    /// [`tls_started`](Self::tls_started). Comes with [`Event::Greeting`].
+    /// Whether the server waits for TLS to begin: the owner then sends the output of
+    /// [`take_output`](Self::take_output), begins TLS, and calls
+    /// [`tls_started`](Self::tls_started). Set after [`Event::Greeting`].
     pub fn wants_tls(&self) -> bool {
         self.input.is_open() && self.dialogue.wants_tls()
     }
 
-    /// Says that from here on all that is taken and fed is what is spoken inside of TLS. The log-in
-    /// waits in the output.
+    /// Tells the connection that TLS has begun: from here on, its output and input are the
+    /// plaintext within TLS. The log-in is in the output.
     ///
     /// # Errors
     ///
-    /// When bytes came before TLS, which anybody on the way could have written, or when the log-in
-    /// cannot be done as the server asks; and then [`next_event`](Self::next_event) gives the same.
+    /// When bytes were received before TLS, which a man in the middle could have written, or when
+    /// the log-in cannot be done as the server requires; [`next_event`](Self::next_event) then
+    /// returns the same error.
     pub fn tls_started(&mut self) -> Result<(), ProtocolError> {
         let started = if self.wants_tls() && !self.input.unread().is_empty() {
             Err(ProtocolError::new("input", 0, Reason::Stuffed))
@@ -81,11 +82,11 @@ impl Connection {
         started
     }
 
-    /// Appends a request to the output, and says by which name its answer will come.
+    /// Appends a request to the output, and returns the id of its answer.
     ///
     /// # Errors
     ///
-    /// What is refused leaves the connection as it was.
+    /// A refused request does not change the connection.
     pub fn queue(&mut self, request: Request<'_>) -> Result<RequestId, RequestError> {
         let (kind, statement) = Kind::of(&request);
         self.queue_with(kind, statement, |output| {
@@ -94,8 +95,8 @@ impl Connection {
         })
     }
 
-    /// Appends a run of a prepared statement, whose parameters `write` writes straight into the
-    /// output, as many as there are `types`.
+    /// Appends an execution of a prepared statement. `write` writes its parameters directly into
+    /// the output, one for each of `types`.
     ///
     /// # Errors
     ///
@@ -112,15 +113,15 @@ impl Connection {
         })
     }
 
-    /// Appends a run of a prepared statement for each of many rows of parameters, which `write`
-    /// writes straight into the output; on MariaDB, for statements that change rows. Where each
-    /// statement commits itself, they are done all or none; an error does not say which one it was.
+    /// Appends an execution of a prepared statement for each of many rows of parameters, which
+    /// `write` writes directly into the output; on MariaDB, for statements that change rows. With
+    /// autocommit, all or none are executed; an error does not tell which row caused it.
     ///
     /// # Errors
     ///
-    /// [`RequestError::Unsupported`] where the server cannot, which
-    /// [`can_execute_last`](Self::can_execute_last) tells too; [`RequestError::ParameterCount`] if
-    /// `write` wrote no row or no whole ones; and as [`queue`](Self::queue).
+    /// [`RequestError::Unsupported`] if the server does not support it, see
+    /// [`can_execute_last`](Self::can_execute_last); [`RequestError::ParameterCount`] if `write`
+    /// wrote no row or an incomplete one; and as [`queue`](Self::queue).
     pub fn queue_bulk(
         &mut self,
         statement: StatementId,
@@ -149,51 +150,52 @@ impl Connection {
         self.dialogue.queue(kind, statement, encode)
     }
 
-    /// Appends the farewell. What was queued is still answered, and more is refused.
+    /// Appends the termination of the session. Queued requests are still answered, and further ones
+    /// are refused.
     pub fn terminate(&mut self) {
         if self.input.open().is_ok() && self.dialogue.is_trusted() {
             self.dialogue.terminate();
         }
     }
 
-    /// Moves what is to be sent behind what `target` holds. An empty `target` is exchanged for
-    /// it, which copies nothing and lets both keep their memory.
+    /// Appends the bytes to send to `target`. An empty `target` is swapped with the output, which
+    /// copies nothing and lets both keep their memory.
     pub fn take_output(&mut self, target: &mut Vec<u8>) {
         self.dialogue.take_output(target);
     }
 
-    /// Takes bytes that the server sent, cut anywhere.
+    /// Adds bytes that the server sent, split at any position.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.input.feed(bytes);
     }
 
-    /// Where at least `size` bytes from the server can be read to, instead of
-    /// [`feed`](Self::feed) and its copy; [`received`](Self::received) says how many came.
+    /// Space for at least `size` bytes from the server, as an alternative to [`feed`](Self::feed)
+    /// that avoids a copy; must be followed by [`received`](Self::received).
     ///
-    /// It is empty once the connection takes no more.
+    /// It is empty once the connection accepts no more.
     pub fn receive_space(&mut self, size: usize) -> &mut [u8] {
         self.input.space(size)
     }
 
-    /// Says that the server sent `size` bytes, which are in [`receive_space`](Self::receive_space).
+    /// Adds `size` bytes that were read into [`receive_space`](Self::receive_space).
     ///
     /// # Panics
     ///
-    /// When there was no room for so many.
+    /// When the space was smaller.
     pub fn received(&mut self, size: usize) {
         self.input.received(size);
     }
 
-    /// Says that the server will send no more: the socket is at its end.
+    /// Tells the connection that the server will send no more: the socket is at its end.
     pub fn end_of_input(&mut self) {
         self.input.close();
     }
 
-    /// The next event, as far as the bytes are here.
+    /// The next event, if its bytes were received.
     ///
     /// # Errors
     ///
-    /// When the server broke the protocol, and then on every further call.
+    /// When the server violated the protocol, and then on every further call.
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>, ProtocolError> {
         if !self.input.has_more()? {
             return Ok(None);
@@ -223,7 +225,7 @@ impl Connection {
         event.map(Some)
     }
 
-    /// Where the next message is that has to be told, once all of it is here.
+    /// The next message that must be reported, once it is complete.
     fn next_frame(&mut self) -> Result<Option<(Frame, Order)>, ProtocolError> {
         loop {
             let unread = self.input.unread();
@@ -240,7 +242,7 @@ impl Connection {
                     return Ok(Some((Frame::EMPTY, Order::InOrder)));
                 }
                 if known.starts_with(unread) {
-                    // The rest is rather waited for than looked at packet by packet.
+                    // Waiting for the rest is cheaper than processing it packet by packet.
                     return Ok(None);
                 }
             }
@@ -271,35 +273,36 @@ impl Connection {
         }
     }
 
-    /// Forgets the columns of all statements, so that those of the next results are read as if they
-    /// were new: that is what comparing them saves. Where the server leaves them out, they are kept.
+    /// Drops the columns of all statements, so that those of the next results are decoded as if
+    /// they were new, to measure what comparing them saves. If the server leaves them out, they are
+    /// kept.
     pub fn forget_columns(&mut self) {
         self.dialogue.forget_columns();
     }
 
-    /// The requests that were queued and have no last event. After the connection's end nobody
-    /// knows whether the server did them; those whose bytes were never sent it did not.
+    /// The queued requests without a last event. After the end of the connection, it is unknown
+    /// whether the server executed them, except those whose bytes were never sent.
     pub fn unanswered(&self) -> RequestIds {
         self.dialogue.unanswered()
     }
 
-    /// Where the last statement that is done left the session.
+    /// The state of the session after the last complete statement.
     pub fn status(&self) -> StatusFlags {
         self.dialogue.status()
     }
 
-    /// What both sides can and want, from [`Event::Greeting`] on.
+    /// The capabilities that both sides have and want, from [`Event::Greeting`] on.
     pub fn capabilities(&self) -> Capabilities {
         self.dialogue.capabilities()
     }
 
-    /// Whether a statement can be executed along with its Prepare, as [`StatementId::LAST`], and
-    /// with many rows of parameters at once: both are MariaDB's.
+    /// Whether a statement can be executed together with its Prepare, as [`StatementId::LAST`], and
+    /// with many rows of parameters at once; both are features of MariaDB.
     pub fn can_execute_last(&self) -> bool {
         self.capabilities().contains(Capabilities::MARIADB_BULK)
     }
 
-    /// Refuses requests that would come at the wrong time.
+    /// Refuses requests that are not allowed in the current state.
     fn writable(&self) -> Result<(), RequestError> {
         self.input.open()?;
         self.dialogue.writable()

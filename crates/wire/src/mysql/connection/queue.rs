@@ -1,14 +1,14 @@
-//! The requests that wait for their answers: ids follow one another, so only the first is kept.
+//! The queue of pending requests: ids are consecutive, so only the first is stored.
 
 use std::collections::VecDeque;
 
 use crate::mysql::{Request, StatementId};
 use crate::{RequestId, RequestIds};
 
-/// Of a request that is about none. Servers count from 1.
+/// The statement of a request that has none. Servers count from 1.
 const NO_STATEMENT: StatementId = StatementId(0);
 
-/// What a request is, as far as its answer depends on it.
+/// The kind of a request, as far as its answer depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Startup,
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Prepare,
     Execute,
     Fetch,
-    /// Answered by OK or ERR: Ping, and Reset of a statement.
+    /// Answered by OK or ERR: Ping, and the reset of a statement.
     Simple,
     ResetConnection,
     /// Not answered.
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// What the connection waits for while this request is the first.
+    /// What the connection waits for while this request is the first, for error messages.
     pub(super) fn waiting(self) -> &'static str {
         match self {
             Self::Startup => "during the log-in",
@@ -50,17 +50,17 @@ impl Kind {
     }
 }
 
-/// A request that is not answered.
+/// A pending request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub(super) kind: Kind,
     /// The number of the first packet of the answer.
     pub(super) sequence: u8,
-    /// Of a request that is about one.
+    /// The statement of the request, if it has one.
     pub(super) statement: StatementId,
 }
 
-/// The requests that are not answered.
+/// The pending requests.
 #[derive(Debug)]
 pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
@@ -68,7 +68,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// A connection begins by waiting for its log-in.
+    /// The initial queue, with the log-in as pending request.
     pub(super) fn new() -> Self {
         let login = Waiting {
             kind: Kind::Startup,
@@ -100,7 +100,7 @@ impl Queue {
         Some((self.ids().first()?, *self.waiting.front()?))
     }
 
-    /// The first request is answered.
+    /// Removes the first request, which is answered.
     pub(super) fn pop(&mut self) {
         let popped = self.waiting.pop_front();
         assert!(popped.is_some(), "an answer is for a request");

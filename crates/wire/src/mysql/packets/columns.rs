@@ -1,4 +1,4 @@
-//! The definitions of columns: kept as they were sent, and read only when they are other ones.
+//! Column definitions: stored as they were sent, and decoded only if they have changed.
 //!
 //! ```text
 //!   catalog  schema  table  table in the schema  name  name in the table  [more on the type]
@@ -20,21 +20,22 @@ use crate::read::Reader;
 
 const MESSAGE: &str = "column definition";
 
-/// The number of the packet with the first definition, where the request was a single one.
+/// The number of the packet with the first definition, if the request was a single packet.
 pub(crate) const FIRST_SEQUENCE: u8 = 2;
 
-/// The longest definition: one packet. Names have 64 letters at most, so it is far away.
+/// The maximal size of a definition: one packet. Names have at most 64 letters, so real ones are
+/// far smaller.
 const DEFINITION_SIZE_MAX: usize = PAYLOAD_SIZE_MAX - 1;
 
 /// The columns of a result, or the parameters of a statement; iterates over them.
 pub struct Columns {
-    /// The packets of the definitions, one behind another, as they follow the first packet of a
-    /// result: so those of the next result can be compared all at once.
+    /// The consecutive packets of the definitions, as they follow the first packet of a result, so
+    /// that those of the next result can be compared all at once.
     bytes: Box<[u8]>,
-    /// Where each of them ends.
+    /// The end of each of them.
     ends: Box<[u32]>,
     widths: Box<[Width]>,
-    /// How many bytes the values of a binary row have without NULLs, where that is always the same.
+    /// The size of the values of a binary row without NULLs, if that is constant.
     row_size: Option<usize>,
     capabilities: Capabilities,
 }
@@ -47,25 +48,26 @@ pub struct Column<'a> {
     pub schema: &'a [u8],
     /// Its table, by the alias that the statement gave it.
     pub table: &'a [u8],
-    /// Its table's own name.
+    /// The original name of its table.
     pub table_original: &'a [u8],
     /// Its name or alias.
     pub name: &'a [u8],
-    /// Its own name in the table.
+    /// Its original name in the table.
     pub name_original: &'a [u8],
-    /// MariaDB: the name of a type that `column_type` does not tell, as `uuid` or `inet6`.
+    /// MariaDB: the name of a type that `column_type` does not represent, such as `uuid` or
+    /// `inet6`.
     pub type_name: Option<&'a [u8]>,
-    /// MariaDB: how the text of the value is to be read, as `json`.
+    /// MariaDB: the format of the value's text, such as `json`.
     pub type_format: Option<&'a [u8]>,
     /// The collation of texts; 63 for bytes and numbers.
     pub collation: u16,
-    /// The most bytes that its text may take.
+    /// The maximal size of its text in bytes.
     pub length: u32,
     /// Its type.
     pub column_type: ColumnType,
-    /// What else is known of it.
+    /// Its flags.
     pub flags: ColumnFlags,
-    /// Digits behind the point; 31 (or 39) for no fixed number of them.
+    /// Digits after the decimal point; 31 (or 39) if their number is not fixed.
     pub decimals: u8,
 }
 
@@ -90,7 +92,7 @@ impl<'a> Column<'a> {
                 }
             }
         }
-        // What follows grew once, and says how long it is.
+        // The following part was extended once, and is prefixed with its length.
         let fixed = reader.lenenc_bytes()?;
         reader.finish()?;
         let mut reader = Reader::new(MESSAGE, fixed);
@@ -137,7 +139,7 @@ impl Columns {
         self.ends.len()
     }
 
-    /// Whether there are none, as of a statement without result.
+    /// Whether there are none, as for a statement without a result.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -161,7 +163,7 @@ impl Columns {
         &self.widths
     }
 
-    /// See the field.
+    /// See the field `row_size`.
     pub(crate) fn row_size(&self) -> Option<usize> {
         self.row_size
     }
@@ -224,22 +226,22 @@ impl<'a> Iterator for ColumnsIter<'a> {
 impl ExactSizeIterator for ColumnsIter<'_> {}
 impl FusedIterator for ColumnsIter<'_> {}
 
-/// Takes definitions as they come, and compares them with those that are known.
+/// Reads definitions as they are received, and compares them with the known ones.
 #[derive(Default)]
 pub(crate) struct ColumnsReader {
-    /// The known ones, as long as all that came are the same.
+    /// The known definitions, as long as all received ones are equal.
     known: Option<Arc<Columns>>,
-    /// How many came.
+    /// The number of received definitions.
     count: usize,
-    /// What came since it is known that they are other ones; emptied with each list.
+    /// The received definitions, if they differ from the known ones; cleared for each list.
     bytes: Vec<u8>,
     ends: Vec<u32>,
 }
 
-/// A list of definitions, at its end.
+/// A complete list of definitions.
 pub(crate) struct Definitions {
     pub(crate) columns: Arc<Columns>,
-    /// Whether they are other ones than those that were known.
+    /// Whether they differ from the known ones.
     pub(crate) is_changed: bool,
 }
 
@@ -252,14 +254,14 @@ impl ColumnsReader {
         self.ends.clear();
     }
 
-    /// The packets of all definitions, where they are known and none has come yet; they are right
-    /// behind the first packet of a result, if that has the number 1.
+    /// The packets of all definitions, if they are known and none was received yet; they directly
+    /// follow the first packet of a result, if that has the number 1.
     pub(crate) fn known_packets(&self) -> Option<&[u8]> {
         let known = self.known.as_ref().filter(|_| self.count == 0)?;
         Some(&known.bytes)
     }
 
-    /// Takes a definition.
+    /// Adds a received definition.
     pub(crate) fn push(&mut self, bytes: &[u8], size_max: usize) -> Result<(), ProtocolError> {
         let index = self.count;
         self.count += 1;

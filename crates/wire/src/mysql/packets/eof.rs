@@ -1,4 +1,4 @@
-//! EOF: the end of definitions, and of rows where OK is not used for it.
+//! EOF: the end of definitions, and of rows if OK is not used for it.
 //!
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_eof_packet.html>
 
@@ -15,7 +15,7 @@ pub(crate) struct Eof {
 }
 
 impl Eof {
-    /// Of a packet with its first byte.
+    /// Decodes a packet, including its first byte.
     pub(crate) fn decode(mut reader: Reader<'_>) -> Result<Self, ProtocolError> {
         let before = reader;
         if reader.u8()? != EOF {

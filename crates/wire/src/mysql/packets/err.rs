@@ -1,4 +1,4 @@
-//! ERR: what the server refuses, and why.
+//! ERR: an error that the server reports.
 //!
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_err_packet.html>
 
@@ -8,12 +8,12 @@ use std::fmt;
 use crate::error::ProtocolError;
 use crate::read::Reader;
 
-/// The state of an error that has none of its own, as of one before the log-in.
+/// The SQLSTATE of an error that has none, such as one before the log-in.
 const GENERAL: [u8; 5] = *b"HY000";
 
 /// An error as the server reports it.
 ///
-/// Borrowed from the receive buffer at first; [`into_owned`](Self::into_owned) keeps it.
+/// It borrows from the receive buffer; [`into_owned`](Self::into_owned) copies it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ErrPacket<'a> {
     code: u16,
@@ -22,7 +22,7 @@ pub struct ErrPacket<'a> {
 }
 
 impl<'a> ErrPacket<'a> {
-    /// Of a packet with its first byte.
+    /// Decodes a packet, including its first byte.
     pub(crate) fn decode(mut reader: Reader<'a>) -> Result<Self, ProtocolError> {
         reader.u8()?;
         let code = reader.u16_le()?;
@@ -40,7 +40,7 @@ impl<'a> ErrPacket<'a> {
         })
     }
 
-    /// The same, independent of the connection.
+    /// An owned copy, independent of the connection.
     pub fn into_owned(self) -> ErrPacket<'static> {
         ErrPacket {
             message: Cow::Owned(self.message.into_owned()),
@@ -48,30 +48,30 @@ impl<'a> ErrPacket<'a> {
         }
     }
 
-    /// The server's number of it: `1062` for a key that is there already, say. MySQL and MariaDB
-    /// agree below 1,900.
+    /// The server's error number, such as `1062` for a duplicate key. MySQL and MariaDB agree below
+    /// 1,900.
     pub fn code(&self) -> u16 {
         self.code
     }
 
-    /// The five characters of the standard, `23000` for each violated constraint.
+    /// The SQLSTATE, such as `23000` for every violated constraint.
     pub fn sqlstate(&self) -> &[u8; 5] {
         &self.sqlstate
     }
 
-    /// What happened, for people, in the language of the server.
+    /// The message for users, in the language of the server.
     pub fn message(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.message)
     }
 
-    /// Whether a prepared statement has to be prepared again: the server does not know it any more,
-    /// or gave up preparing it again by itself after a table changed.
+    /// Whether a prepared statement must be prepared again: the server has dropped it, or failed to
+    /// prepare it again itself after a table changed.
     pub fn is_stale_statement(&self) -> bool {
         // ER_UNKNOWN_STMT_HANDLER, ER_NEED_REPREPARE
         matches!(self.code, 1243 | 1615)
     }
 
-    /// Whether the server takes no further prepared statements: too many are open on all
+    /// Whether the server accepts no further prepared statements, because too many are open on all
     /// connections together.
     pub fn is_statement_limit(&self) -> bool {
         // ER_MAX_PREPARED_STMT_COUNT_REACHED

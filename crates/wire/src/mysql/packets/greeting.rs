@@ -1,4 +1,4 @@
-//! The greeting: what a server says first.
+//! The greeting: the first message of a server.
 //!
 //! ```text
 //!   0a  version\0  connection id (4)  challenge (8)  00  capabilities (2)  charset  status (2)
@@ -14,28 +14,28 @@ use crate::error::{ProtocolError, Reason};
 use crate::mysql::Capabilities;
 use crate::read::Reader;
 
-/// Who the server is.
+/// The identity of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Greeting<'a> {
-    /// Its version. MariaDB before 11 says `5.5.5-` first, which is left out here.
+    /// Its version. MariaDB before 11 sends the prefix `5.5.5-`, which is removed.
     pub server_version: &'a CStr,
-    /// What `KILL QUERY` takes to stop the statements of this connection.
+    /// The id of this connection, which `KILL QUERY` requires to stop its statements.
     pub connection_id: u32,
-    /// What it can.
+    /// Its capabilities.
     pub capabilities: Capabilities,
-    /// The collation that it begins with.
+    /// Its default collation.
     pub collation: u8,
 }
 
 impl Greeting<'_> {
-    /// Whether it is a MariaDB server, by the capabilities that only such a server has.
+    /// Whether it is a MariaDB server, according to capabilities that only such a server has.
     pub fn is_mariadb(&self) -> bool {
         !self.capabilities.contains(Capabilities::LONG_PASSWORD)
     }
 }
 
-/// The greeting, and what the log-in answers to.
+/// The greeting, and the challenge of the log-in.
 #[derive(Clone, Copy)]
 pub(crate) struct Handshake<'a> {
     pub(crate) greeting: Greeting<'a>,
@@ -44,7 +44,7 @@ pub(crate) struct Handshake<'a> {
     pub(crate) plugin: &'a [u8],
 }
 
-/// The capabilities that this client does not talk without.
+/// The capabilities that this client requires.
 const REQUIRED: Capabilities = Capabilities(
     Capabilities::PROTOCOL_41.0
         | Capabilities::SECURE_CONNECTION.0
@@ -78,10 +78,10 @@ impl<'a> Handshake<'a> {
         if !capabilities.contains(Capabilities::LONG_PASSWORD) {
             capabilities.0 |= u64::from(high) << 32;
         }
-        // 13 bytes at least, of which the last one is NUL.
+        // At least 13 bytes, of which the last one is NUL.
         let rest_size = usize::from(challenge_size).saturating_sub(8).max(13);
         let challenge_end = reader.bytes(rest_size)?;
-        // Some servers of the past forgot the NUL.
+        // Some old servers omit the NUL.
         let plugin = match reader.c_str() {
             Ok(name) => name.to_bytes(),
             Err(_) => reader.rest(),

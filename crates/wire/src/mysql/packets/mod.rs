@@ -1,4 +1,4 @@
-//! What servers send: one file a packet.
+//! Packets of the server: one file per packet.
 
 mod columns;
 mod eof;
@@ -22,7 +22,7 @@ pub(crate) use result_header::ResultHeader;
 pub use row::{Cells, Row, RowFormat};
 pub use session_change::{SessionChange, SessionChanges};
 
-/// First bytes by which packets are told apart.
+/// First bytes, which distinguish packets.
 pub(crate) const OK: u8 = 0x00;
 pub(crate) const MORE_DATA: u8 = 0x01;
 pub(crate) const LOCAL_INFILE: u8 = 0xfb;

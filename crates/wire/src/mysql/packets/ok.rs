@@ -1,4 +1,4 @@
-//! OK: a statement is done, or with 0xFE as its first byte, a result is at its end.
+//! OK: a statement is complete, or with 0xFE as its first byte, the end of a result.
 //!
 //! ```text
 //!   00 | fe   affected rows   last insert id   status (2)   warnings (2)   [info   [changes]]
@@ -20,19 +20,19 @@ use crate::read::Reader;
 pub struct OkPacket<'a> {
     /// How many rows were inserted, deleted, or changed by an UPDATE.
     pub affected_row_count: u64,
-    /// The first number that a column which counts up was given, or 0.
+    /// The first generated value of an AUTO_INCREMENT column, or 0.
     pub last_insert_id: u64,
-    /// Where it left the session.
+    /// The state of the session after it.
     pub status: StatusFlags,
     /// How many warnings `SHOW WARNINGS` would list.
     pub warning_count: u16,
-    /// A remark for people, as on the rows that an UPDATE found.
+    /// Information for users, for example on the rows that an UPDATE found.
     info: &'a [u8],
     changes: SessionChanges<'a>,
 }
 
 impl<'a> OkPacket<'a> {
-    /// Of a packet with its first byte.
+    /// Decodes a packet, including its first byte.
     pub(crate) fn decode(
         mut reader: Reader<'a>,
         capabilities: Capabilities,
@@ -62,13 +62,13 @@ impl<'a> OkPacket<'a> {
         })
     }
 
-    /// The end of rows, in whichever of its forms.
+    /// Decodes the end of rows, in any of its forms.
     pub(crate) fn decode_end(
         reader: Reader<'a>,
         capabilities: Capabilities,
     ) -> Result<Self, ProtocolError> {
-        // An OK has two bytes more at least. MySQL says that a cursor is open by an EOF even to
-        // those who asked for none.
+        // An OK has at least two more bytes. MySQL reports an open cursor by an EOF, even with
+        // DEPRECATE_EOF.
         if reader.unread().len() > 5 {
             return Self::decode(reader, capabilities);
         }
@@ -86,12 +86,12 @@ impl<'a> OkPacket<'a> {
         }
     }
 
-    /// A remark for people, as on the rows that an UPDATE found.
+    /// Information for users, for example on the rows that an UPDATE found.
     pub fn info(&self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.info)
     }
 
-    /// What changed in the session, as far as the server's `session_track_…` settings ask for it.
+    /// The changes of the session that the server's `session_track_…` settings enable.
     pub fn session_changes(&self) -> SessionChanges<'a> {
         self.changes.clone()
     }

@@ -18,7 +18,7 @@ pub(crate) struct PrepareOk {
 }
 
 impl PrepareOk {
-    /// Of a packet with its first byte.
+    /// Decodes a packet, including its first byte.
     pub(crate) fn decode(
         mut reader: Reader<'_>,
         capabilities: Capabilities,

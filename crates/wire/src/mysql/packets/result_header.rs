@@ -1,6 +1,6 @@
 //! The first packet of a result with rows: how many columns, and whether they are described.
 //!
-//! The vendor's documentation has the two fields the other way round; servers send them like this.
+//! The vendor's documentation has the two fields in reverse order; servers send them in this order.
 //!
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset.html>
 
@@ -8,10 +8,10 @@ use crate::error::{ProtocolError, Reason};
 use crate::mysql::Capabilities;
 use crate::read::Reader;
 
-/// The most columns that a result may have; servers stop at 4,096.
+/// The most columns that a result may have; servers allow 4,096.
 const COLUMN_COUNT_MAX: u64 = 65_535;
 
-/// A result begins.
+/// The header of a result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResultHeader {
     pub(crate) column_count: u16,

@@ -1,4 +1,4 @@
-//! A row, read where it was received.
+//! A row, decoded in place in the receive buffer.
 //!
 //! ```text
 //!   text     length value   fb (NULL)   length value   …
@@ -18,14 +18,14 @@ use crate::read::Reader;
 
 const NULL: u8 = 0xfb;
 
-/// How values are written.
+/// The encoding of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowFormat {
     /// As text, in answers to a query.
     Text,
-    /// As the type says, in answers to a prepared statement: numbers little-endian, dates as
-    /// `year (2) month day [hour minute second [microsecond (4)]]`, times as
-    /// `sign day (4) hour minute second [microsecond (4)]`, all else as its bytes.
+    /// According to the type, in answers to a prepared statement: numbers little-endian, dates as
+    /// `year (2) month day [hour minute second [microsecond (4)]]`, times as `sign day (4) hour
+    /// minute second [microsecond (4)]`, all other values as bytes.
     Binary,
 }
 
@@ -34,13 +34,13 @@ pub enum RowFormat {
 pub struct Row<'a> {
     columns: &'a Columns,
     format: RowFormat,
-    /// The bits of binary NULLs.
+    /// The NULL bitmap of a binary row.
     nulls: &'a [u8],
     values: &'a [u8],
 }
 
 impl<'a> Row<'a> {
-    /// Walks all values once, so that nobody who reads them has to expect an error.
+    /// Checks all values once, so that reading them cannot fail.
     pub(crate) fn decode(
         mut reader: Reader<'a>,
         columns: &'a Columns,
@@ -65,7 +65,7 @@ impl<'a> Row<'a> {
                 }
             }
             RowFormat::Binary => {
-                // Of numbers alone, the length says it all.
+                // A row of numbers only is fully checked by its length.
                 if columns.row_size() == Some(values.len()) && nulls.iter().all(|&byte| byte == 0) {
                     return Ok(Self {
                         columns,
@@ -98,17 +98,17 @@ impl<'a> Row<'a> {
         self.columns.len()
     }
 
-    /// Whether it has none, which no server sends.
+    /// Whether it has no values, which no server sends.
     pub fn is_empty(&self) -> bool {
         self.columns.is_empty()
     }
 
-    /// What the values are.
+    /// The columns of the values.
     pub fn columns(&self) -> &'a Columns {
         self.columns
     }
 
-    /// How they are written.
+    /// The encoding of the values.
     pub fn format(&self) -> RowFormat {
         self.format
     }

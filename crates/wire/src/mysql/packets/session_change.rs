@@ -1,4 +1,4 @@
-//! What changed in the session: kind, length and content of each change, behind their length.
+//! Changes of the session: kind, length and content of each change, prefixed with the total length.
 //!
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_ok_packet.html#sect_protocol_basic_ok_packet_sessinfo>
 
@@ -21,15 +21,15 @@ pub enum SessionChange<'a> {
         /// Its value.
         value: &'a [u8],
     },
-    /// This is the current database now.
+    /// The current database has changed to this.
     Schema(&'a [u8]),
-    /// Something changed, or nothing did: with `session_track_state_change`.
+    /// Whether the state changed, with `session_track_state_change`.
     State(bool),
-    /// The statements that would begin a transaction like the open one.
+    /// The statements that would begin a transaction with the characteristics of the open one.
     TransactionCharacteristics(&'a [u8]),
-    /// Eight characters on the open transaction, `________` for none.
+    /// Eight characters that describe the open transaction, `________` for none.
     TransactionState(&'a [u8]),
-    /// Something else, as a replication position.
+    /// Another change, such as a replication position.
     Other {
         /// Its kind.
         kind: u8,
@@ -42,7 +42,7 @@ pub enum SessionChange<'a> {
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionChanges<'a> {
     rest: &'a [u8],
-    /// Of the list of variables that was begun: one entry may hold several.
+    /// The rest of the current entry's list of variables: an entry may contain several.
     variables: &'a [u8],
 }
 
@@ -52,7 +52,7 @@ impl<'a> SessionChanges<'a> {
         variables: &[],
     };
 
-    /// Reads all of them once, so that nobody who iterates has to expect an error.
+    /// Checks all of them once, so that iterating cannot fail.
     pub(crate) fn decode(reader: &mut Reader<'a>) -> Result<Self, ProtocolError> {
         let changes = Self {
             rest: reader.lenenc_bytes()?,
@@ -79,7 +79,7 @@ impl<'a> SessionChanges<'a> {
                     return self.variable().map(Some);
                 }
                 1 => SessionChange::Schema(entry.lenenc_bytes()?),
-                // MySQL has a length before it, MariaDB has not.
+                // MySQL prefixes it with a length, MariaDB does not.
                 2 => SessionChange::State(entry.rest().last() == Some(&b'1')),
                 4 => SessionChange::TransactionCharacteristics(entry.lenenc_bytes()?),
                 5 => SessionChange::TransactionState(entry.lenenc_bytes()?),

@@ -1,25 +1,25 @@
-//! What the log-in needs from outside: secrets, random bytes, and what TLS knows of the server.
+//! What the log-in needs from the caller: secrets, random bytes, and the channel binding of TLS.
 
 use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Whether the log-in is tied to the TLS connection that it runs on, as libpq's `channel_binding`.
+/// Whether the log-in is bound to its TLS connection, as libpq's `channel_binding`.
 ///
-/// A log-in that is tied fails when somebody stands in between with a certificate of their own.
+/// A bound log-in fails if there is a man in the middle with another certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChannelBinding {
     /// Never.
     Disable,
-    /// Whenever both sides can. The default, as libpq's.
+    /// Whenever both sides support it. The default, as in libpq.
     #[default]
     Prefer,
-    /// Or there is no log-in.
+    /// Channel binding, or the log-in fails.
     Require,
 }
 
-/// What a log-in may use.
+/// The credentials of a log-in.
 #[derive(Clone)]
 pub struct Credentials {
     pub(super) nonce: Box<str>,
@@ -28,18 +28,18 @@ pub struct Credentials {
     pub(super) transport: Transport,
 }
 
-/// What the connection runs on.
+/// The transport of the connection.
 #[derive(Clone)]
 pub(super) enum Transport {
-    /// A socket.
+    /// A socket without TLS.
     Plain,
-    /// TLS; without a hash where the server's certificate does not allow one.
+    /// TLS; without a hash if the server's certificate does not allow one.
     Tls { end_point: Option<Box<[u8]>> },
 }
 
 impl Credentials {
-    /// A log-in without password or TLS. `nonce` must be random bytes that nobody can guess, and
-    /// new ones for each connection.
+    /// A log-in without password or TLS. `nonce` must be unpredictable random bytes, new for each
+    /// connection.
     pub fn new(nonce: [u8; 18]) -> Self {
         Self {
             nonce: STANDARD.encode(nonce).into(),
@@ -49,7 +49,8 @@ impl Credentials {
         }
     }
 
-    /// The password, sent or proven if the server asks for it; an empty one is none, as in libpq.
+    /// Sets the password, which is sent or proven if the server requires it; an empty one means no
+    /// password, as in libpq.
     pub fn password(self, password: &[u8]) -> Self {
         Self {
             password: (!password.is_empty()).then(|| password.into()),
@@ -57,7 +58,7 @@ impl Credentials {
         }
     }
 
-    /// Whether the log-in is tied to the TLS connection.
+    /// Sets whether the log-in is bound to the TLS connection.
     pub fn channel_binding(self, channel_binding: ChannelBinding) -> Self {
         Self {
             channel_binding,
@@ -65,11 +66,11 @@ impl Credentials {
         }
     }
 
-    /// The connection runs inside of TLS.
+    /// Declares that the connection runs within TLS.
     ///
-    /// `server_end_point` is the channel binding of that name: the server's certificate, hashed
-    /// with the hash of its signature, or with SHA-256 where that is MD5 or SHA-1; `None` where the
-    /// signature has no hash, as with Ed25519.
+    /// `server_end_point` is the channel binding `tls-server-end-point`: the server's certificate,
+    /// hashed with the hash of its signature, or with SHA-256 if that is MD5 or SHA-1; `None` if
+    /// the signature has no hash, as with Ed25519.
     ///
     /// <https://www.rfc-editor.org/rfc/rfc5929#section-4>
     pub fn tls(self, server_end_point: Option<&[u8]>) -> Self {
@@ -81,7 +82,7 @@ impl Credentials {
         }
     }
 
-    /// Whether a message can carry the password.
+    /// Whether the password contains a NUL, so that no message can contain it.
     pub(crate) fn has_nul(&self) -> bool {
         let password = self.password.as_deref();
         password.is_some_and(|password| password.contains(&0))

@@ -1,4 +1,4 @@
-//! The old hash of a password: `md5(md5(password ‖ user) ‖ salt)`.
+//! The MD5 hash of a password: `md5(md5(password ‖ user) ‖ salt)`.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-START-UP>,
 //! `AuthenticationMD5Password`
@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_that_of_postgres() {
-        // printf 'secretamy' | md5sum, then with \x01\x02\x03\x04 behind it.
+        // printf 'secretamy' | md5sum, then with \x01\x02\x03\x04 appended.
         assert_eq!(
             hex(&[b"secret", b"amy"]),
             "27949486401021cb102ea517e3e0a405"

@@ -1,4 +1,4 @@
-//! The log-in: what we answer to what the server asks for, and what we insist on.
+//! Authentication: the client's answers to the server's requests, and its requirements.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-START-UP>
 
@@ -16,7 +16,7 @@ use scram::{Gs2Header, ScramClient, ServerProof};
 
 const MESSAGE: &str = "Authentication";
 
-/// The log-in of one connection.
+/// The authentication of one connection.
 pub(crate) struct Login {
     user: Box<str>,
     credentials: Credentials,
@@ -25,17 +25,17 @@ pub(crate) struct Login {
 }
 
 enum State {
-    /// The server has not asked yet.
+    /// The server has not requested authentication yet.
     Begun,
-    /// It has our password or a hash of it.
+    /// The password or a hash of it was sent.
     PasswordSent,
-    /// It has our nonce.
+    /// The client's nonce was sent.
     ScramBegun(ScramClient),
-    /// It has our proof, and owes us its own.
+    /// The client's proof was sent; that of the server is expected.
     ScramProven(ServerProof),
-    /// Both sides have proven that they know the password.
+    /// Both sides have proven knowledge of the password.
     ScramVerified,
-    /// It let us in.
+    /// The log-in is complete.
     Done,
 }
 
@@ -49,19 +49,19 @@ impl Login {
         }
     }
 
-    /// Says that it happens inside of TLS.
+    /// Records that the log-in happens within TLS.
     pub(crate) fn tls_started(&mut self, server_end_point: Option<&[u8]>) {
         self.credentials.transport = Transport::Tls {
             end_point: server_end_point.map(Into::into),
         };
     }
 
-    /// Whether the server let us in.
+    /// Whether the log-in is complete.
     pub(crate) fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
     }
 
-    /// Takes a step that the server asks for, and writes the answer to it.
+    /// Processes a step that the server requests, and writes the answer.
     pub(crate) fn step(
         &mut self,
         step: Authentication<'_>,
@@ -101,7 +101,7 @@ impl Login {
             (State::Begun, A::Unsupported(method)) => {
                 return Err(error(Reason::MethodUnsupported(method)));
             }
-            // An AuthenticationOk before the server's proof is here too: whoever says so need not
+            // This includes an AuthenticationOk before the server's proof, as its sender need not
             // know the password.
             _ => return Err(error(Reason::Unexpected("at this point of the log-in"))),
         };
@@ -133,7 +133,7 @@ impl Login {
                     end_point: Some(hash),
                 },
             ) if plus => Gs2Header::TlsServerEndPoint(hash.clone()),
-            // A server that would have offered it finds out here that somebody took it away.
+            // If the server offered channel binding, it detects here that the offer was removed.
             (_, Transport::Tls { .. }) => Gs2Header::NotOffered,
         };
         let bound = matches!(header, Gs2Header::TlsServerEndPoint(_));
@@ -149,7 +149,7 @@ impl Login {
         } else {
             scram::SHA_256
         };
-        // The server takes the user from the start-up and wants none here.
+        // The server uses the user of the start-up message and expects none here.
         let client = ScramClient::new(header, "", nonce);
         let mechanism = mechanism.to_str().expect("both names are ASCII");
         let first = client.first();
@@ -163,10 +163,10 @@ impl Login {
     }
 }
 
-/// Why a password can be written as a text.
+/// Why writing a password as text cannot fail.
 const NO_NUL: &str = "a connection does not begin with a password that holds a NUL";
 
-/// Why a message of the exchange can be written.
+/// Why writing a message of the exchange cannot fail.
 const SMALL: &str = "our part of the exchange is a few hundred bytes long";
 
 fn error(reason: Reason) -> ProtocolError {

@@ -1,5 +1,5 @@
-//! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS: both sides prove that they know the password, and neither
-//! says it.
+//! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS: both sides prove that they know the password, without
+//! sending it.
 //!
 //! ```text
 //!   we:      n,,n=,r=NONCE                       header, user, our nonce
@@ -27,13 +27,13 @@ pub(super) const SHA_256_PLUS: &CStr = c"SCRAM-SHA-256-PLUS";
 
 type Key = [u8; 32];
 
-/// What we say about channel binding: RFC 5802, section 6.
+/// The client's statement about channel binding: RFC 5802, section 6.
 pub(super) enum Gs2Header {
-    /// We cannot or shall not.
+    /// The client does not support it, or it is disabled.
     Unsupported,
-    /// We could, but the server did not offer it.
+    /// The client supports it, but the server did not offer it.
     NotOffered,
-    /// We do: the hash of the certificate that TLS showed us.
+    /// The client uses it: the hash of the server's certificate in TLS.
     TlsServerEndPoint(Box<[u8]>),
 }
 
@@ -46,7 +46,7 @@ impl Gs2Header {
         }
     }
 
-    /// `c=`: the header again, and what it announced.
+    /// `c=`: the header again, with the channel binding data.
     fn channel_binding(&self) -> String {
         let mut bytes = self.as_str().as_bytes().to_vec();
         if let Self::TlsServerEndPoint(hash) = self {
@@ -56,7 +56,7 @@ impl Gs2Header {
     }
 }
 
-/// Our side, which waits for the server's nonce.
+/// The client's side, which waits for the server's nonce.
 pub(super) struct ScramClient {
     header: Gs2Header,
     first_bare: String,
@@ -77,7 +77,7 @@ impl ScramClient {
         format!("{}{}", self.header.as_str(), self.first_bare)
     }
 
-    /// client-final-message, and what the server has to answer to it.
+    /// client-final-message, and the expected answer of the server.
     pub(super) fn prove(
         self,
         password: &[u8],
@@ -119,7 +119,7 @@ impl ScramClient {
     }
 }
 
-/// What only a server that knows the password can sign.
+/// The expected signature, which only a server that knows the password can create.
 pub(super) struct ServerProof {
     server_key: Key,
     auth_message: String,
@@ -138,7 +138,7 @@ impl ServerProof {
         let signature = STANDARD.decode(signature).map_err(|_| malformed())?;
         let mut mac = mac(&self.server_key);
         mac.update(self.auth_message.as_bytes());
-        // Takes as long for a signature that is nearly right.
+        // Compares in constant time.
         mac.verify_slice(&signature)
             .map_err(|_| error(Reason::ScramSignature))
     }
@@ -153,8 +153,8 @@ struct ServerFirst<'a> {
 
 impl<'a> ServerFirst<'a> {
     fn parse(message: &'a str) -> Result<Self, ProtocolError> {
-        // What is behind these three are extensions, which are to be ignored; one that may not be
-        // ignored would be in front of them, as `m=`.
+        // Attributes after these three are extensions, which must be ignored; a mandatory one would
+        // precede them, as `m=`.
         let mut attributes = message.split(',');
         let mut attribute = |name: &str, what| {
             attributes
@@ -177,8 +177,8 @@ impl<'a> ServerFirst<'a> {
     }
 }
 
-/// A password as SASLprep writes it. One that is not UTF-8 or holds what SASLprep forbids is taken
-/// as it is, because the server does the same.
+/// A password normalised by SASLprep. One that is not UTF-8 or contains characters that SASLprep
+/// prohibits is unchanged, as on the server.
 fn normalized(password: &[u8]) -> Cow<'_, [u8]> {
     let prepared = std::str::from_utf8(password)
         .ok()
@@ -191,7 +191,7 @@ fn normalized(password: &[u8]) -> Cow<'_, [u8]> {
 
 /// `Hi()` of RFC 5802: PBKDF2 with one block of output.
 fn salted_password(password: &[u8], salt: &[u8], iteration_count: u32) -> Key {
-    // The key's own blocks are hashed once and not in every round, which is half of the work.
+    // The key blocks are hashed once and not in every iteration, which halves the work.
     let keyed = mac(password);
     let sign = |parts: &[&[u8]]| -> Key {
         let mut mac = keyed.clone();
@@ -299,7 +299,7 @@ mod tests {
                 .verify(server_final.as_bytes())
                 .unwrap_err()
                 .to_string();
-            // Base64 with bits behind its end is not Base64.
+            // Base64 with trailing bits is invalid.
             let expected = expected.replace("signature is", "no valid signature");
             assert!(error.contains(&expected), "{server_final}: {error}");
         }
@@ -373,10 +373,10 @@ mod tests {
     fn passwords_are_prepared_where_they_can_be() {
         for (password, expected) in [
             (&b"pencil"[..], &b"pencil"[..]),
-            // Examples of RFC 4013: a soft hyphen goes, a Roman nine becomes letters.
+            // Examples of RFC 4013: a soft hyphen is removed, a Roman nine becomes letters.
             ("I\u{ad}X".as_bytes(), b"IX"),
             ("\u{2168}".as_bytes(), b"IX"),
-            // A bell is forbidden, and stays.
+            // A control character is prohibited, so the password is unchanged.
             (b"a\x07", b"a\x07"),
             (b"\xff\xfe", b"\xff\xfe"),
         ] {

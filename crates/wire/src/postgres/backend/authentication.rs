@@ -1,4 +1,4 @@
-//! Authentication, in its many forms: what the server asks for at log-in.
+//! Authentication messages, with which the server requests the steps of the log-in.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>,
 //! from `AuthenticationOk` to `AuthenticationSASLFinal`
@@ -15,7 +15,7 @@ use crate::read::Reader;
 pub enum Authentication<'a> {
     /// The log-in is done.
     Ok,
-    /// The password, as it is.
+    /// The password in clear text.
     CleartextPassword,
     /// The password, hashed with this salt.
     Md5Password {
@@ -28,7 +28,7 @@ pub enum Authentication<'a> {
     SaslContinue(&'a [u8]),
     /// The server's proof.
     SaslFinal(&'a [u8]),
-    /// A method that we do not speak: its name.
+    /// The name of an unsupported method.
     Unsupported(&'static str),
 }
 
@@ -60,7 +60,7 @@ impl<'a> Authentication<'a> {
     }
 }
 
-/// The SASL mechanisms that a server offers, the one it likes best first.
+/// The SASL mechanisms that a server offers, in order of its preference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Mechanisms<'a>(&'a [u8]);
 
@@ -89,7 +89,7 @@ impl fmt::Debug for Mechanisms<'_> {
     }
 }
 
-/// Texts one behind the other, each with its NUL.
+/// Consecutive texts, each with its NUL.
 pub(super) struct Texts<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Texts<'a> {

@@ -1,4 +1,4 @@
-//! BackendKeyData: what it takes to cancel a query of this connection from another one.
+//! BackendKeyData: the key with which a query of this connection can be cancelled from another one.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>, `BackendKeyData`
 
@@ -7,7 +7,7 @@ use crate::postgres::cancel_key::CancelKey;
 use crate::postgres::version::ProtocolVersion;
 use crate::read::Reader;
 
-/// The longest secret of protocol 3.2; earlier ones have four bytes.
+/// The maximal size of the secret in protocol 3.2; earlier versions have four bytes.
 const SECRET_SIZE_MAX: usize = 256;
 
 impl CancelKey {

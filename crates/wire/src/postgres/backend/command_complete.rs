@@ -1,4 +1,4 @@
-//! CommandComplete: a statement is done, and what it did.
+//! CommandComplete: the result of a complete statement.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>, `CommandComplete`
 
@@ -8,7 +8,7 @@ use std::fmt;
 use crate::error::ProtocolError;
 use crate::read::Reader;
 
-/// The command that was done, with its count of rows: `SELECT 3`, `INSERT 0 1`, `CREATE TABLE`.
+/// The completed command, with its row count: `SELECT 3`, `INSERT 0 1`, `CREATE TABLE`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CommandTag<'a>(&'a CStr);
 
@@ -26,7 +26,7 @@ impl<'a> CommandTag<'a> {
 
     /// How many rows were selected, changed or copied; `None` for commands that do not count them.
     pub fn row_count(self) -> Option<u64> {
-        // Before the count, INSERT still has the place for the id of its row: `INSERT 0 1`.
+        // INSERT has a field for the former row id before the count: `INSERT 0 1`.
         let digits = self.as_bytes().rsplit(|&byte| byte == b' ').next()?;
         if digits.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! CopyInResponse and CopyOutResponse: the connection turns to COPY.
+//! CopyInResponse and CopyOutResponse: the start of a COPY.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>, `CopyInResponse`
 
@@ -8,7 +8,7 @@ use crate::error::{ProtocolError, Reason};
 use crate::postgres::Format;
 use crate::read::Reader;
 
-/// How the data of a COPY is written.
+/// The format of the data of a COPY.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CopyResponse<'a> {
     format: Format,
@@ -37,12 +37,12 @@ impl<'a> CopyResponse<'a> {
         })
     }
 
-    /// Of the whole stream: lines of text, or PostgreSQL's binary rows.
+    /// The format of the whole stream: lines of text, or PostgreSQL's binary rows.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Of each column.
+    /// The format of each column.
     pub fn column_formats(&self) -> impl ExactSizeIterator<Item = Format> + 'a {
         let (codes, _) = self.column_formats.as_chunks::<2>();
         codes.iter().map(|&code| match u16::from_be_bytes(code) {

@@ -1,4 +1,4 @@
-//! DataRow: the values of one row, read where they were received.
+//! DataRow: the values of one row, decoded in place in the receive buffer.
 //!
 //! ```text
 //!   ┌───────┬────────┬───────┬────────┬───────┬─
@@ -23,7 +23,7 @@ pub struct DataRow<'a> {
 }
 
 impl<'a> DataRow<'a> {
-    /// Walks all lengths once, so that nobody who reads the fields has to expect an error.
+    /// Checks all lengths once, so that reading the fields cannot fail.
     pub(crate) fn decode(mut reader: Reader<'a>) -> Result<Self, ProtocolError> {
         let count = reader.count_be()?;
         let fields = reader.unread();
@@ -47,12 +47,12 @@ impl<'a> DataRow<'a> {
         self.count.into()
     }
 
-    /// Whether it is a row without columns, as of `SELECT FROM t`.
+    /// Whether it is a row without columns, as from `SELECT FROM t`.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Its values as they were sent, each behind its length. All lengths are right.
+    /// Its values as they were sent, each prefixed with its length. All lengths are valid.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.fields
     }

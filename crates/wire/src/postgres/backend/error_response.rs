@@ -1,4 +1,4 @@
-//! ErrorResponse and NoticeResponse: what the server has to say, field by field.
+//! ErrorResponse and NoticeResponse: errors and notices of the server, by field.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-error-fields.html>
 
@@ -11,15 +11,15 @@ use crate::read::Reader;
 
 /// An error as the server reports it.
 ///
-/// Borrowed from the receive buffer at first; [`into_owned`](Self::into_owned) keeps it. Texts are
-/// in the encoding and language of the session, and before log-in in those of the server.
+/// It borrows from the receive buffer; [`into_owned`](Self::into_owned) copies it. Texts are in the
+/// encoding and language of the session, and before log-in in those of the server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ErrorResponse<'a> {
-    /// For each field its code, its text and a NUL; without the NUL at the very end.
+    /// For each field its code, its text and a NUL, without the final NUL.
     fields: Cow<'a, [u8]>,
 }
 
-/// A warning or other remark, which has the fields of an error.
+/// A warning or another notice, with the fields of an error.
 pub type NoticeResponse<'a> = ErrorResponse<'a>;
 
 /// The five characters that classify an error in any language.
@@ -39,7 +39,7 @@ impl SqlState {
         &self.0
     }
 
-    /// The first two of them: `23` for every violated constraint, say.
+    /// The first two characters, such as `23` for every violated constraint.
     pub fn class(&self) -> [u8; 2] {
         [self.0[0], self.0[1]]
     }
@@ -69,7 +69,7 @@ impl<'a> ErrorResponse<'a> {
         })
     }
 
-    /// The same, independent of the connection.
+    /// An owned copy, independent of the connection.
     pub fn into_owned(self) -> ErrorResponse<'static> {
         ErrorResponse {
             fields: Cow::Owned(self.fields.into_owned()),
@@ -87,7 +87,7 @@ impl<'a> ErrorResponse<'a> {
         })
     }
 
-    /// The field of this code.
+    /// The field with this code.
     pub fn field(&self, code: u8) -> Option<&CStr> {
         self.fields()
             .find(|&(field, _)| field == code)
@@ -104,72 +104,72 @@ impl<'a> ErrorResponse<'a> {
 
     /// `ERROR`, `FATAL`, `PANIC`, or for notices `WARNING`, `NOTICE`, `DEBUG`, `INFO`, `LOG`.
     pub fn severity(&self) -> Option<Cow<'_, str>> {
-        // Servers before 9.6 have only the translated one.
+        // Servers before 9.6 only send the translated severity.
         self.text(b'V').or_else(|| self.text(b'S'))
     }
 
-    /// The code that programs decide by.
+    /// The error code for programs.
     pub fn sqlstate(&self) -> Option<SqlState> {
         let code = self.field(b'C')?.to_bytes();
         code.try_into().ok().map(SqlState)
     }
 
-    /// What happened, for people, typically a line.
+    /// The message for users, typically one line.
     pub fn message(&self) -> Option<Cow<'_, str>> {
         self.text(b'M')
     }
 
-    /// More about it.
+    /// Details about the error.
     pub fn detail(&self) -> Option<Cow<'_, str>> {
         self.text(b'D')
     }
 
-    /// What could be done about it.
+    /// A suggestion what to do.
     pub fn hint(&self) -> Option<Cow<'_, str>> {
         self.text(b'H')
     }
 
-    /// Where in the SQL it is: the number of a character, from 1.
+    /// The position in the SQL: the number of a character, from 1.
     pub fn position(&self) -> Option<u32> {
         self.number(b'P')
     }
 
-    /// Where it is in [`internal_query`](Self::internal_query).
+    /// The position in [`internal_query`](Self::internal_query).
     pub fn internal_position(&self) -> Option<u32> {
         self.number(b'p')
     }
 
-    /// SQL that a function ran, if the error is in there.
+    /// The SQL that a function ran, if the error is in it.
     pub fn internal_query(&self) -> Option<Cow<'_, str>> {
         self.text(b'q')
     }
 
-    /// What led to it, one line for each call.
+    /// The call stack, one line for each call.
     pub fn context(&self) -> Option<Cow<'_, str>> {
         self.text(b'W')
     }
 
-    /// The schema of what the error is about.
+    /// The schema of the object that the error refers to.
     pub fn schema(&self) -> Option<Cow<'_, str>> {
         self.text(b's')
     }
 
-    /// The table that it is about.
+    /// The table that it refers to.
     pub fn table(&self) -> Option<Cow<'_, str>> {
         self.text(b't')
     }
 
-    /// The column that it is about.
+    /// The column that it refers to.
     pub fn column(&self) -> Option<Cow<'_, str>> {
         self.text(b'c')
     }
 
-    /// The data type that it is about.
+    /// The data type that it refers to.
     pub fn data_type(&self) -> Option<Cow<'_, str>> {
         self.text(b'd')
     }
 
-    /// The constraint that it is about.
+    /// The constraint that it refers to.
     pub fn constraint(&self) -> Option<Cow<'_, str>> {
         self.text(b'n')
     }
@@ -195,11 +195,11 @@ impl<'a> ErrorResponse<'a> {
         severity.is_some_and(|severity| matches!(severity.to_bytes(), b"FATAL" | b"PANIC"))
     }
 
-    /// Whether a prepared statement is gone or its result has another shape: it has to be parsed
-    /// again, and outside of a transaction that is all it takes.
+    /// Whether a prepared statement no longer exists or its result type has changed: it must be
+    /// parsed again, which outside of a transaction is sufficient.
     ///
-    /// The state 0A000 alone says only that something is not supported. Its text cannot be relied
-    /// on, because it is translated; the name of the routine is the same since PostgreSQL 8.3.
+    /// The state 0A000 alone only means that something is not supported. The text is translated, so
+    /// it cannot be checked; the name of the routine has not changed since PostgreSQL 8.3.
     pub fn is_stale_statement(&self) -> bool {
         match self.sqlstate().as_ref().map(SqlState::as_bytes) {
             Some(b"26000") => true,

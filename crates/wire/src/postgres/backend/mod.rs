@@ -1,7 +1,8 @@
-//! What a server sends: one file a message, each decoded in place and checked to its last byte.
+//! Messages of the server: one file per message, each decoded in place and checked to its last
+//! byte.
 //!
-//! A count or length that does not fit the bytes at hand is an error here, so that what comes out
-//! can be walked without one.
+//! A count or length that does not match the received bytes is an error, so that iterating over a
+//! decoded message cannot fail.
 
 pub(crate) mod authentication;
 mod backend_key_data;

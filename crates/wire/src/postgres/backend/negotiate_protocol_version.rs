@@ -1,4 +1,4 @@
-//! NegotiateProtocolVersion: the server is older than the protocol that we asked for.
+//! NegotiateProtocolVersion: the server does not support the requested protocol version.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>,
 //! `NegotiateProtocolVersion`
@@ -11,7 +11,7 @@ use crate::error::{ProtocolError, Reason};
 use crate::postgres::version::ProtocolVersion;
 use crate::read::Reader;
 
-/// What the server can do of what was asked for.
+/// The version and options that the server supports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NegotiateProtocolVersion<'a> {
     version: ProtocolVersion,
@@ -19,13 +19,13 @@ pub struct NegotiateProtocolVersion<'a> {
 }
 
 impl<'a> NegotiateProtocolVersion<'a> {
-    /// Reads the answer to a request for `asked`, which it may only lower.
+    /// Decodes the answer to a request for the version `asked`, which it may only lower.
     pub(crate) fn decode(
         mut reader: Reader<'a>,
         asked: ProtocolVersion,
     ) -> Result<Self, ProtocolError> {
         let before = reader;
-        // Documented as a minor version, sent as a whole one by every server so far.
+        // Documented as a minor version, but sent as a full version by all known servers.
         let value = reader.u32_be()?;
         let version = [ProtocolVersion::V3_0, ProtocolVersion::V3_2]
             .into_iter()
@@ -49,12 +49,12 @@ impl<'a> NegotiateProtocolVersion<'a> {
         Ok(Self { version, options })
     }
 
-    /// The version that is spoken from here on.
+    /// The version that is used from here on.
     pub fn version(&self) -> ProtocolVersion {
         self.version
     }
 
-    /// The protocol options that we asked for and the server does not know.
+    /// The requested protocol options that the server does not support.
     pub fn unknown_options(&self) -> impl Iterator<Item = &'a CStr> {
         Texts(self.options)
     }

@@ -1,4 +1,4 @@
-//! NotificationResponse: somebody did `NOTIFY` on a channel that this session listens to.
+//! NotificationResponse: a `NOTIFY` on a channel that this session listens to.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>,
 //! `NotificationResponse`
@@ -8,14 +8,14 @@ use std::ffi::CStr;
 use crate::error::ProtocolError;
 use crate::read::Reader;
 
-/// A notification; it comes between answers, at any time.
+/// A notification; it may be received at any time, between answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotificationResponse<'a> {
-    /// The process whose session sent it.
+    /// The process of the session that sent it.
     pub process_id: u32,
     /// The channel's name.
     pub channel: &'a CStr,
-    /// What was sent along; empty if nothing was.
+    /// The payload; empty if there is none.
     pub payload: &'a CStr,
 }
 

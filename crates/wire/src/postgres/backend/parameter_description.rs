@@ -9,13 +9,13 @@ use crate::error::ProtocolError;
 use crate::postgres::Oid;
 use crate::read::Reader;
 
-/// The types that the server takes a statement's parameters for.
+/// The types that the server assigned to a statement's parameters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ParameterDescription<'a>(&'a [[u8; 4]]);
 
 impl<'a> ParameterDescription<'a> {
     pub(crate) fn decode(mut reader: Reader<'a>) -> Result<Self, ProtocolError> {
-        // Not negative above 32,767: a statement has up to 65,535 parameters.
+        // Unsigned: a statement has up to 65,535 parameters.
         let count = reader.u16_be()?;
         let (types, _) = reader.bytes(4 * usize::from(count))?.as_chunks();
         reader.finish()?;

@@ -1,4 +1,4 @@
-//! ParameterStatus: a setting of the session that a client may have to know, and each change of it.
+//! ParameterStatus: a setting of the session that is relevant for clients, and each change of it.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-ASYNC>
 
@@ -7,12 +7,12 @@ use std::ffi::CStr;
 use crate::error::ProtocolError;
 use crate::read::Reader;
 
-/// A setting and its value; it comes at log-in and then at any time.
+/// A setting and its value; sent at log-in and then at any time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterStatus<'a> {
-    /// The setting's name, `server_version` say.
+    /// The setting's name, such as `server_version`.
     pub name: &'a CStr,
-    /// The value that it has now.
+    /// The current value.
     pub value: &'a CStr,
 }
 

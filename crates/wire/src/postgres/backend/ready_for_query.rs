@@ -1,4 +1,4 @@
-//! ReadyForQuery: the end of a simple query or of a Sync, and where it left the transaction.
+//! ReadyForQuery: the end of a simple query or of a Sync, with the state of the transaction.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>, `ReadyForQuery`
 
@@ -8,11 +8,11 @@ use crate::read::Reader;
 /// Whether the session is in a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
-    /// It is in none.
+    /// It is not in a transaction.
     Idle,
-    /// It is in one that can go on.
+    /// It is in a transaction.
     Open,
-    /// It is in one that can only be rolled back.
+    /// It is in a failed transaction, which can only be rolled back.
     Failed,
 }
 

@@ -31,11 +31,12 @@ pub struct Column<'a> {
     pub table_column: i16,
     /// Its type.
     pub type_oid: Oid,
-    /// The size of a value, or a negative number where sizes differ; `pg_type.typlen`.
+    /// The size of a value, or a negative number if the size varies; `pg_type.typlen`.
     pub type_size: i16,
-    /// What the type was declared with, as in `varchar(20)`; −1 without such.
+    /// The type modifier, as in `varchar(20)`; −1 if there is none.
     pub type_modifier: i32,
-    /// How values come. A statement's description says `Text` for all, because only Bind decides.
+    /// The format of values. In a statement's description it is always `Text`, because Bind selects
+    /// it later.
     pub format: Format,
 }
 
@@ -55,7 +56,7 @@ impl<'a> RowDescription<'a> {
         self.count.into()
     }
 
-    /// Whether there is none, as of `SELECT FROM t`.
+    /// Whether there are none, as for `SELECT FROM t`.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -68,8 +69,8 @@ impl<'a> RowDescription<'a> {
         }
     }
 
-    /// The columns as they were sent. Equal bytes are equal columns, which is cheaper to see than
-    /// by reading them.
+    /// The columns as they were sent. Equal bytes mean equal columns, and comparing bytes is
+    /// cheaper than decoding.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.columns
     }

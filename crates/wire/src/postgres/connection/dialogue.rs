@@ -1,4 +1,4 @@
-//! Which message may follow which: the state of a session, and all steps between its states.
+//! The order of messages: the state of a session, and all transitions between its states.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-flow.html>
 
@@ -16,11 +16,11 @@ use crate::postgres::{
 use crate::read::Reader;
 use crate::{RequestId, RequestIds};
 
-/// A session without the bytes that come.
+/// The state of a session, without its input bytes.
 pub(super) struct Dialogue {
     output: Vec<u8>,
     queue: Queue,
-    /// Until the log-in is done.
+    /// The log-in, until it is complete.
     login: Option<Box<Login>>,
     version: ProtocolVersion,
     cancel_key: Option<CancelKey>,
@@ -31,21 +31,21 @@ pub(super) struct Dialogue {
     is_terminated: bool,
 }
 
-/// Syncs behind a COPY from us.
+/// Syncs after a COPY from the client.
 ///
-/// A server that waits for data drops each Sync, so those that were queued before it said that it
-/// waits are sent once more behind the data. But if it gave the COPY up before it read them, as
-/// for a trigger that runs before the first row, it answers them twice; then one answer is dropped
-/// here. It comes before the answer to any later request.
+/// A server that waits for data ignores each Sync, so those that were queued before it reported
+/// that it waits are sent again after the data. But if the COPY failed before the server read them,
+/// for example in a trigger that runs before the first row, it answers them twice; then one answer
+/// is dropped here. It is received before the answer to any later request.
 #[derive(Default)]
 struct Syncs {
-    /// How many have to be sent again when the COPY ends.
+    /// The number of Syncs that must be sent again when the COPY ends.
     resend_count: usize,
-    /// How many answers may come to none that waits.
+    /// The maximal number of surplus answers.
     stray_count_max: usize,
 }
 
-/// A message that comes with every query, and hardly varies but for its length.
+/// A message that is part of every query, and varies in little but its length.
 #[derive(Clone, Copy)]
 pub(super) enum Usual {
     BindComplete,
@@ -60,7 +60,7 @@ pub(super) enum Usual {
 }
 
 impl Usual {
-    /// How long it is behind its head.
+    /// The size of its body.
     #[inline]
     pub(super) fn body_size(self) -> usize {
         match self {
@@ -123,7 +123,7 @@ impl Dialogue {
         login.tls_started(server_end_point);
     }
 
-    /// Whether the server let us in.
+    /// Whether the log-in is complete.
     pub(super) fn is_trusted(&self) -> bool {
         self.login.as_ref().is_none_or(|login| login.is_done())
     }
@@ -147,7 +147,7 @@ impl Dialogue {
         Ok(self.queue.push(kind))
     }
 
-    /// Queues an execution, which is these requests, and names the last.
+    /// Queues an execution, which consists of these requests, and returns the id of the last.
     #[inline]
     pub(super) fn queue_execution<E: From<RequestError>>(
         &mut self,
@@ -203,13 +203,13 @@ impl Dialogue {
         }
     }
 
-    /// Whether the server skips what was queued, up to the next Sync.
+    /// Whether the server skips queued requests, up to the next Sync.
     #[inline]
     pub(super) fn is_skipping(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Requests that the server skips, once each.
+    /// The event for requests that the server skips; each request is reported once.
     #[inline]
     pub(super) fn skipped(&mut self) -> Option<Event<'static>> {
         let failed = self.failed?;
@@ -227,7 +227,7 @@ impl Dialogue {
         true
     }
 
-    /// Asked behind a COPY only.
+    /// Called after a COPY only.
     #[cold]
     fn takes_ready(&self) -> bool {
         let Some((_, kind)) = self.queue.head() else {
@@ -240,8 +240,8 @@ impl Dialogue {
         }
     }
 
-    /// What the message that comes first is, where it is one of those that come with every query.
-    /// Whatever is unusual is left to [`message`](Self::message).
+    /// The kind of the first unread message, if it is one that is part of every query. All others
+    /// are left to [`message`](Self::message).
     #[inline]
     pub(super) fn usual(&self, unread: &[u8]) -> Option<Usual> {
         let (_, kind) = self.queue.head()?;
@@ -263,7 +263,7 @@ impl Dialogue {
         }
     }
 
-    /// Takes a message that is one of the usual ones, with this body.
+    /// Processes one of the usual messages, with this body.
     #[inline]
     pub(super) fn usual_message<'a>(
         &mut self,
@@ -295,7 +295,7 @@ impl Dialogue {
         Ok(event)
     }
 
-    /// Takes a message.
+    /// Processes a message.
     pub(super) fn message<'a>(
         &mut self,
         tag: u8,
@@ -316,7 +316,7 @@ impl Dialogue {
         }
     }
 
-    /// A message of the log-in.
+    /// Processes a message of the log-in.
     fn startup<'a>(&mut self, tag: u8, body: Reader<'a>) -> Result<Event<'a>, ProtocolError> {
         let login = self.login.as_mut();
         let login = login.expect("the log-in is the first request as long as it lasts");
@@ -337,7 +337,7 @@ impl Dialogue {
                 Ok(Event::BackendKeyData)
             }
             (b'Z', true) => {
-                // And with it the password.
+                // This also drops the password.
                 self.login = None;
                 self.ready(RequestId::STARTUP, body)
             }
@@ -345,7 +345,7 @@ impl Dialogue {
         }
     }
 
-    /// A message of the answer to the first request.
+    /// Processes a message of the answer to the first request.
     fn answer<'a>(
         &mut self,
         id: RequestId,
@@ -357,7 +357,7 @@ impl Dialogue {
         use Phase as P;
         let empty = |event: Event<'a>| body.finish().map(|()| event);
         let phase = self.queue.phase;
-        // What the request waits for next; `None` when this message is its last.
+        // What the request waits for next; `None` if this message is its last.
         let (event, next) = match (kind, phase, tag) {
             (K::Execute, P::Fresh, b'D') => {
                 let row = DataRow::decode(body)?;
@@ -426,7 +426,7 @@ impl Dialogue {
             }
             _ => return Err(body.error(Reason::Unexpected(kind.waiting()))),
         };
-        // The server is past every Sync that came before this request.
+        // The server has processed every Sync before this request.
         self.syncs.stray_count_max = 0;
         match next {
             Some(phase) => self.queue.phase = phase,
@@ -435,7 +435,7 @@ impl Dialogue {
         Ok(event)
     }
 
-    /// ReadyForQuery: the log-in, a query or a Sync is done.
+    /// ReadyForQuery: the log-in, a query or a Sync is complete.
     fn ready<'a>(&mut self, id: RequestId, body: Reader<'a>) -> Result<Event<'a>, ProtocolError> {
         let status = ready_for_query(body)?;
         if self
@@ -450,7 +450,7 @@ impl Dialogue {
         Ok(Event::Ready { id, status })
     }
 
-    /// ErrorResponse: the session ends, or the first request fails, and perhaps more with it.
+    /// ErrorResponse: the session ends, or the first request fails, and perhaps later ones with it.
     fn error<'a>(&mut self, body: Reader<'a>) -> Result<Event<'a>, ProtocolError> {
         let error = ErrorResponse::decode(body)?;
         if error.is_fatal() {
@@ -466,7 +466,7 @@ impl Dialogue {
             self.syncs.stray_count_max = self.syncs.resend_count;
         }
         match kind {
-            // Whatever it is called, there is no session after it.
+            // Whatever its severity, there is no session after it.
             Kind::Startup => return Ok(Event::Fatal { error }),
             Kind::Query | Kind::Sync => self.queue.phase = Phase::Ending,
             _ => {

@@ -1,5 +1,5 @@
-//! What a connection tells its owner: one event for each message that came, and the names of
-//! requests that got no message because the server skipped them.
+//! The events of a connection: one for each received message, and the ids of requests that got no
+//! message because the server skipped them.
 
 use crate::postgres::{
     Authentication, CommandTag, CopyResponse, DataRow, ErrorResponse, NegotiateProtocolVersion,
@@ -8,50 +8,50 @@ use crate::postgres::{
 };
 use crate::{RequestId, RequestIds};
 
-/// What happened; it borrows from the receive buffer.
+/// An event; it borrows from the receive buffer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A step of the log-in, which was answered already.
+    /// A step of the authentication, which was already answered.
     Authentication(Authentication<'a>),
     /// The server lowered the protocol's version.
     NegotiateProtocolVersion(NegotiateProtocolVersion<'a>),
     /// [`Connection::cancel_key`](super::Connection::cancel_key) is known from here on.
     BackendKeyData,
 
-    /// A setting has this value now. Comes at log-in and at any time.
+    /// The current value of a setting. Sent at log-in and at any time.
     ParameterStatus(ParameterStatus<'a>),
-    /// The server remarks something. Comes at any time.
+    /// A notice of the server. Sent at any time.
     Notice(NoticeResponse<'a>),
-    /// Somebody notified a channel that is listened to. Comes at any time.
+    /// A notification on a channel that the session listens to. Sent at any time.
     Notification(NotificationResponse<'a>),
 
-    /// A statement is prepared. The request is done.
+    /// A statement is prepared. The request is complete.
     ParseComplete {
         /// The Parse.
         id: RequestId,
     },
     /// The types of a statement's parameters; its columns follow.
     ParameterDescription {
-        /// The description asked for.
+        /// The request for the description.
         id: RequestId,
         /// The types.
         description: ParameterDescription<'a>,
     },
-    /// The columns of the rows that follow, or of the statement or portal that was asked for. With
-    /// it, a description is done.
+    /// The columns of the rows that follow, or of the statement or portal that was to be described.
+    /// A request for a description is then complete.
     RowDescription {
-        /// The query, or the description asked for.
+        /// The query, or the request for the description.
         id: RequestId,
         /// The columns.
         description: RowDescription<'a>,
     },
-    /// The statement or portal gives no rows. The description is done.
+    /// The statement or portal returns no rows. The request for the description is complete.
     NoData {
-        /// The description asked for.
+        /// The request for the description.
         id: RequestId,
     },
-    /// A portal is there. The request is done.
+    /// A portal is created. The request is complete.
     BindComplete {
         /// The Bind.
         id: RequestId,
@@ -63,24 +63,25 @@ pub enum Event<'a> {
         /// The row.
         row: DataRow<'a>,
     },
-    /// A statement is done, and with it an Execute; more may follow for a query.
+    /// A statement is complete, and with it an Execute; for a query, more may follow.
     CommandComplete {
         /// The query or Execute.
         id: RequestId,
-        /// What was done, and to how many rows.
+        /// The command, and its row count.
         tag: CommandTag<'a>,
     },
-    /// There was no statement in the SQL. Done as by `CommandComplete`.
+    /// There was no statement in the SQL. Ends the request like `CommandComplete`.
     EmptyQuery {
         /// The query or Execute.
         id: RequestId,
     },
-    /// The portal has more rows than were asked for. The Execute is done; another one goes on.
+    /// The portal has more rows than were requested. The Execute is complete; another one
+    /// continues.
     PortalSuspended {
         /// The Execute.
         id: RequestId,
     },
-    /// A statement or portal is forgotten. The request is done.
+    /// A statement or portal is closed. The request is complete.
     CloseComplete {
         /// The Close.
         id: RequestId,
@@ -90,60 +91,63 @@ pub enum Event<'a> {
     CopyIn {
         /// The query or Execute.
         id: RequestId,
-        /// How it has to be written.
+        /// The required format.
         response: CopyResponse<'a>,
     },
     /// The data of a COPY follows.
     CopyOut {
         /// The query or Execute.
         id: RequestId,
-        /// How it is written.
+        /// Its format.
         response: CopyResponse<'a>,
     },
-    /// Data of a COPY, cut as the server likes; so far always a row.
+    /// Data of a COPY, split at any position by the server; all known servers send one row each.
     CopyData {
         /// The query or Execute.
         id: RequestId,
         /// The data.
         data: &'a [u8],
     },
-    /// All data came; `CommandComplete` follows.
+    /// All data was received; `CommandComplete` follows.
     CopyDone {
         /// The query or Execute.
         id: RequestId,
     },
 
-    /// The server refused a request. It is done, unless it is a query or a Sync, which `Ready`
-    /// ends. What came before it in the same batch is undone; for a Sync, that is the whole batch.
+    /// The server refused a request. It is complete, unless it is a query or a Sync, which `Ready`
+    /// ends. Earlier requests of the same batch are rolled back; for a Sync, that is the whole
+    /// batch.
     Failed {
         /// The request.
         id: RequestId,
         /// Why.
         error: ErrorResponse<'a>,
     },
-    /// Requests that were not done because one before them in the batch failed. There is no other
-    /// event for them, and nothing keeps a client from queuing them again.
+    /// Requests that were not executed because an earlier one of the batch failed. There is no
+    /// other event for them, and they can be queued again.
     Skipped {
         /// The requests.
         ids: RequestIds,
         /// The one that failed.
         failed: RequestId,
     },
-    /// The log-in, a query or a Sync is done.
+    /// The log-in, a query or a Sync is complete.
     Ready {
-        /// Which of them; [`RequestId::STARTUP`] for the log-in.
+        /// The request; [`RequestId::STARTUP`] for the log-in.
         id: RequestId,
-        /// Where it left the transaction.
+        /// The state of the transaction.
         status: TransactionStatus,
     },
 
-    /// The server ended the session, or refused the log-in. This is the last event; what happened
-    /// to the requests in [`Connection::unanswered`](super::Connection::unanswered) is not known.
+    /// The server ended the session, or refused the log-in. This is the last event; whether the
+    /// requests in [`Connection::unanswered`](super::Connection::unanswered) were executed is
+    /// unknown.
     Fatal {
         /// Why.
         error: ErrorResponse<'a>,
     },
-    /// All that came was read, and nothing will follow. This is the last event, as `Fatal` is.
+    /// All received data was processed, and nothing will follow. This is the last event, as `Fatal`
+    /// is.
     Closed,
 }
 

@@ -18,8 +18,8 @@ use dialogue::Dialogue;
 pub use event::Event;
 use queue::Kind;
 
-/// The longest message before the server let us in, in bytes of its body. Whoever it is by then,
-/// it need not be a server; libpq takes 30,000.
+/// The maximal size of a message before the log-in is complete, in bytes of its body. Until then,
+/// the peer may not be a server at all; libpq accepts 30,000.
 const STARTUP_MESSAGE_SIZE_MAX: usize = 64 * 1024;
 
 /// A connection to a server, without the socket. See the [module](crate::postgres).
@@ -30,13 +30,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Begins with the log-in, whose first message waits in the output.
+    /// Creates a connection, which begins with the log-in; its first message is in the output.
     ///
-    /// With TLS, this is what is spoken inside of it.
+    /// With TLS, input and output are the plaintext within it.
     ///
     /// # Errors
     ///
-    /// [`RequestError::Nul`] if a name, value or password holds a NUL.
+    /// [`RequestError::Nul`] if a name, value or password contains a NUL.
     pub fn new(
         startup: &Startup<'_>,
         credentials: Credentials,
@@ -52,38 +52,37 @@ impl Connection {
         })
     }
 
-    /// Says that the log-in happens inside of TLS, which began since the connection was made; see
-    /// [`Credentials::tls`].
+    /// Tells the connection that the log-in happens within TLS, which began after the connection
+    /// was created; see [`Credentials::tls`].
     ///
     /// # Panics
     ///
-    /// When the log-in is done.
+    /// When the log-in is complete.
     pub fn tls_started(&mut self, server_end_point: Option<&[u8]>) {
         self.dialogue.tls_started(server_end_point);
     }
 
-    /// Appends a request to the output, and says by which name its answer will come.
+    /// Appends a request to the output, and returns the id of its answer.
     ///
     /// # Errors
     ///
-    /// What is refused leaves the connection as it was.
+    /// A refused request does not change the connection.
     #[inline]
     pub fn queue(&mut self, request: Request<'_>) -> Result<RequestId, RequestError> {
         self.room_for(1)?;
         self.dialogue.queue(request)
     }
 
-    /// Appends the requests of an execution, all or none, and says by which name its Execute is
-    /// answered. `write` appends the value of each parameter and says in which format it is, where
-    /// `None` is NULL.
+    /// Appends the requests of an execution, all or none, and returns the id of its Execute.
+    /// `write` appends the value of each parameter and returns its format, or `None` for NULL.
     ///
     /// # Errors
     ///
-    /// As [`queue`](Self::queue), and what `write` says.
+    /// As [`queue`](Self::queue), and errors of `write`.
     ///
     /// # Panics
     ///
-    /// When `write` takes away what is there already.
+    /// When `write` removes existing bytes.
     #[inline]
     pub fn queue_execution<E: From<RequestError>>(
         &mut self,
@@ -99,7 +98,7 @@ impl Connection {
         self.dialogue.queue_execution(execution, kinds, write)
     }
 
-    /// Refuses requests that would come at the wrong time, or be too many.
+    /// Refuses requests that are not allowed in the current state, or are too many.
     fn room_for(&self, request_count: usize) -> Result<(), RequestError> {
         self.writable()?;
         if self.dialogue.queue_len() + request_count > self.limits.request_count_max {
@@ -108,7 +107,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Has the server send what it answered so far. Without it, answers may stay in the server's
+    /// Makes the server send its answers so far. Without it, answers may stay in the server's
     /// buffer until the next Sync.
     ///
     /// # Errors
@@ -120,15 +119,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Appends data for the COPY that waits for it since [`Event::CopyIn`]. It need not be cut
-    /// where rows end.
+    /// Appends data for the COPY that [`Event::CopyIn`] started. It need not be split at the ends
+    /// of rows.
     ///
-    /// A server that waits for data swallows each Sync that was queued behind the COPY. Such a Sync
-    /// is sent again when the COPY ends, and gets its one answer then; nobody has to mind.
+    /// A server that waits for data ignores each Sync that was queued after the COPY. Such a Sync
+    /// is automatically sent again when the COPY ends, and is answered once.
     ///
     /// # Errors
     ///
-    /// [`RequestError::CopyClosed`] if no COPY waits, as after the server gave it up with
+    /// [`RequestError::CopyClosed`] if no COPY is open, for example after it failed with
     /// [`Event::Failed`].
     pub fn copy_data(&mut self, data: &[u8]) -> Result<(), RequestError> {
         self.input.open()?;
@@ -145,7 +144,7 @@ impl Connection {
         self.dialogue.copy_done()
     }
 
-    /// Gives a COPY up; [`Event::Failed`] follows, with `reason` in its message.
+    /// Aborts a COPY; [`Event::Failed`] follows, with `reason` in its message.
     ///
     /// # Errors
     ///
@@ -155,56 +154,58 @@ impl Connection {
         self.dialogue.copy_fail(reason)
     }
 
-    /// Appends the farewell. What was queued is still answered, and more is refused.
+    /// Appends the termination of the session. Queued requests are still answered, and further ones
+    /// are refused.
     pub fn terminate(&mut self) {
         if self.input.open().is_ok() {
             self.dialogue.terminate();
         }
     }
 
-    /// Moves what is to be sent behind what `target` holds. An empty `target` is exchanged for
-    /// it, which copies nothing and lets both keep their memory.
+    /// Appends the bytes to send to `target`. An empty `target` is swapped with the output, which
+    /// copies nothing and lets both keep their memory.
     pub fn take_output(&mut self, target: &mut Vec<u8>) {
         self.dialogue.take_output(target);
     }
 
-    /// Takes bytes that the server sent, cut anywhere.
+    /// Adds bytes that the server sent, split at any position.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.input.feed(bytes);
     }
 
-    /// Where at least `size` bytes from the server can be read to, instead of
-    /// [`feed`](Self::feed) and its copy; [`received`](Self::received) says how many came.
+    /// Space for at least `size` bytes from the server, as an alternative to [`feed`](Self::feed)
+    /// that avoids a copy; must be followed by [`received`](Self::received).
     ///
-    /// It is empty once the connection takes no more.
+    /// It is empty once the connection accepts no more.
     pub fn receive_space(&mut self, size: usize) -> &mut [u8] {
         self.input.space(size)
     }
 
-    /// Says that the server sent `size` bytes, which are in [`receive_space`](Self::receive_space).
+    /// Adds `size` bytes that were read into [`receive_space`](Self::receive_space).
     ///
     /// # Panics
     ///
-    /// When there was no room for so many.
+    /// When the space was smaller.
     pub fn received(&mut self, size: usize) {
         self.input.received(size);
     }
 
-    /// Says that the server will send no more: the socket is at its end.
+    /// Tells the connection that the server will send no more: the socket is at its end.
     pub fn end_of_input(&mut self) {
         self.input.close();
     }
 
-    /// The next event, as far as the bytes are here.
+    /// The next event, if its bytes were received.
     ///
     /// # Errors
     ///
-    /// When the server broke the protocol, and then on every further call.
+    /// When the server violated the protocol, and then on every further call.
     #[inline]
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>, ProtocolError> {
         if self.input.is_open() && !self.dialogue.is_skipping() {
             let unread = self.input.unread();
-            // An owner asks until there is none, and this is how it mostly learns that.
+            // A fast path: an owner calls this until there is no event, usually because all bytes
+            // are consumed.
             if unread.is_empty() {
                 return Ok(None);
             }
@@ -255,10 +256,11 @@ impl Connection {
         event.map(Some)
     }
 
-    /// The head of the next message, once all of that is here.
+    /// The header of the next message, once it is complete.
     fn next_header(&mut self) -> Result<Option<Header>, ProtocolError> {
         while let Some(header) = Header::decode(self.input.unread())? {
-            // Before the body is here, so that nobody waits for what would be refused.
+            // Checked before the body is received, so that a message that would be refused is not
+            // awaited.
             self.check_size(header)?;
             if header.message_size() > self.input.unread().len() {
                 return Ok(None);
@@ -285,30 +287,30 @@ impl Connection {
         Err(ProtocolError::new(header.name, 0, reason))
     }
 
-    /// The requests that were queued and have no last event. After the connection's end nobody
-    /// knows whether the server did them; those whose bytes were never sent it did not.
+    /// The queued requests without a last event. After the end of the connection, it is unknown
+    /// whether the server executed them, except those whose bytes were never sent.
     pub fn unanswered(&self) -> RequestIds {
         self.dialogue.unanswered()
     }
 
-    /// Where the last query or Sync that is done left the transaction.
+    /// The state of the transaction after the last complete query or Sync.
     pub fn transaction_status(&self) -> TransactionStatus {
         self.dialogue.transaction_status()
     }
 
-    /// What it takes to cancel queries, from [`Event::BackendKeyData`] on. Some proxies send none.
+    /// The key for cancelling queries, from [`Event::BackendKeyData`] on. Some proxies send none.
     pub fn cancel_key(&self) -> Option<&CancelKey> {
         self.dialogue.cancel_key()
     }
 
-    /// Refuses requests that would come at the wrong time.
+    /// Refuses requests that are not allowed in the current state.
     fn writable(&self) -> Result<(), RequestError> {
         self.input.open()?;
         self.dialogue.writable()
     }
 }
 
-/// What is wrong if a message of the log-in is how another kind of server greets.
+/// The error if a message of the log-in is the greeting of another kind of server.
 #[inline]
 fn foreign_greeting(received: &[u8], is_trusted: bool) -> Option<ProtocolError> {
     let is_foreign = !is_trusted && is_foreign_greeting(received);

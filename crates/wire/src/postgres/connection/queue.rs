@@ -1,12 +1,11 @@
-//! The requests that wait for their answers, a byte each: ids follow one another, so only the
-//! first is kept.
+//! The queue of pending requests, one byte each: ids are consecutive, so only the first is stored.
 
 use std::collections::VecDeque;
 
 use crate::postgres::Request;
 use crate::{RequestId, RequestIds};
 
-/// What a request is, as far as its answer depends on it.
+/// The kind of a request, as far as its answer depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Startup,
@@ -34,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// What the connection waits for while this request is the first.
+    /// What the connection waits for while this request is the first, for error messages.
     pub(super) fn waiting(self) -> &'static str {
         match self {
             Self::Startup => "during the log-in",
@@ -50,40 +49,40 @@ impl Kind {
     }
 }
 
-/// How far the answer to the first request has come.
+/// The progress of the answer to the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing of it is here.
+    /// Nothing of it was received.
     Fresh,
-    /// Of a statement's description, the parameters are here.
+    /// The parameters of a statement's description were received.
     Parameters,
-    /// Of a query, the columns of a result are here, and perhaps rows.
+    /// The columns of a query's result were received, and perhaps rows.
     Rows,
-    /// Of a query, at least one result is complete.
+    /// At least one result of a query is complete.
     Between,
-    /// The server waits for our data.
+    /// The server waits for the client's data.
     CopyIn,
-    /// The server has our data.
+    /// The client's data was sent.
     CopyInEnded,
     /// The server sends data.
     CopyOut,
-    /// The server sent all data.
+    /// The server has sent all data.
     CopyOutEnded,
     /// Only the end is missing.
     Ending,
 }
 
-/// The requests that are not answered.
+/// The pending requests.
 #[derive(Debug)]
 pub(super) struct Queue {
     kinds: VecDeque<Kind>,
     first: u64,
-    /// Of the first of them.
+    /// The phase of the first request.
     pub(super) phase: Phase,
 }
 
 impl Queue {
-    /// A connection begins by waiting for its log-in.
+    /// The initial queue, with the log-in as pending request.
     pub(super) fn new() -> Self {
         Self {
             kinds: VecDeque::from([Kind::Startup]),
@@ -107,7 +106,7 @@ impl Queue {
         id
     }
 
-    /// The same for several; names the last.
+    /// Appends several requests; returns the id of the last.
     #[inline]
     pub(super) fn extend(&mut self, kinds: &[Kind]) -> RequestId {
         let (last, others) = kinds.split_last().expect("there is a request");
@@ -123,7 +122,7 @@ impl Queue {
         Some((self.ids().first()?, *self.kinds.front()?))
     }
 
-    /// The first request is answered.
+    /// Removes the first request, which is answered.
     #[inline]
     pub(super) fn pop(&mut self) {
         let popped = self.kinds.pop_front();
@@ -132,7 +131,7 @@ impl Queue {
         self.phase = Phase::Fresh;
     }
 
-    /// Takes away what comes before the next Sync.
+    /// Removes the requests before the next Sync.
     pub(super) fn pop_until_sync(&mut self) -> RequestIds {
         assert!(
             matches!(self.phase, Phase::Fresh | Phase::Ending),

@@ -1,4 +1,4 @@
-//! Bind: gives a prepared statement its parameters, which makes it a portal.
+//! Bind: creates a portal from a prepared statement and its parameters.
 //!
 //! ```text
 //!   portal\0 statement\0 formats  count  length value length value …  formats of the result
@@ -10,16 +10,16 @@ use super::{count, message, text};
 use crate::error::RequestError;
 use crate::postgres::{Format, Formats};
 
-/// Which statement becomes which portal, and how values are written.
+/// The statement and portal of a Bind, and the formats of values.
 #[derive(Clone, Copy, Debug)]
 pub struct Bind<'a> {
     /// The portal's name; the empty one is replaced by the next portal without a name.
     pub portal: &'a str,
     /// The name that the statement was parsed under.
     pub statement: &'a str,
-    /// How the parameters are written.
+    /// The formats of the parameters.
     pub parameter_formats: Formats<'a>,
-    /// How the columns of the result shall come.
+    /// The requested formats of the result columns.
     pub result_formats: Formats<'a>,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn bind(
 
 pub(super) fn formats(output: &mut Vec<u8>, formats: Formats<'_>) -> Result<(), RequestError> {
     let formats = match formats {
-        // Text needs no code at all.
+        // Text is the default and needs no code.
         Formats::All(Format::Text) => &[],
         Formats::All(Format::Binary) => &[Format::Binary][..],
         Formats::Each(formats) => formats,

@@ -1,18 +1,18 @@
-//! CancelRequest: asks, on a connection of its own, to stop what a session is doing.
+//! CancelRequest: requests, on a separate connection, to cancel what a session is doing.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-CANCELING-REQUESTS>
 
 use super::sized;
 use crate::postgres::cancel_key::CancelKey;
 
-/// 1234.5678, in the place where a start-up has the protocol's version.
+/// 1234.5678, in place of the protocol version of a start-up message.
 const CANCEL_REQUEST_CODE: u32 = 1234 << 16 | 5678;
 
 impl CancelKey {
-    /// Writes all that is said on the connection that asks; the server closes it without an answer.
+    /// Writes the only message of the separate connection; the server closes it without an answer.
     ///
-    /// It hits whatever the session does when it arrives, which need not be what it did when it
-    /// was sent: cancel only a request that nothing else waits behind.
+    /// It cancels whatever the session is doing when it arrives, which may differ from what it did
+    /// when it was sent: cancel only a request that has no other pending request after it.
     pub fn cancel_request(&self, output: &mut Vec<u8>) {
         let written = sized(output, |output| {
             output.extend_from_slice(&CANCEL_REQUEST_CODE.to_be_bytes());

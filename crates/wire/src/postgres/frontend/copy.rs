@@ -1,4 +1,4 @@
-//! CopyData, CopyDone, CopyFail: the rows of a COPY from us, and its end.
+//! CopyData, CopyDone, CopyFail: the rows of a COPY from the client, and its end.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-COPY>
 

@@ -1,5 +1,5 @@
-//! Bind and Execute of one statement, made once: from one execution to the next, only the values
-//! of the parameters and their formats are others.
+//! Bind and Execute of one statement, encoded once: between executions, only the values of the
+//! parameters and their formats differ.
 //!
 //! ```text
 //!   Parse   Bind: portal\0 statement\0 formats count │ values │ result's formats   Describe Execute
@@ -11,26 +11,26 @@ use super::{MESSAGE_SIZE_MAX, Parse, Request, count, text};
 use crate::error::RequestError;
 use crate::postgres::{Format, Formats};
 
-/// What a NULL has instead of its length.
+/// The length field of a NULL.
 const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 
-/// How often, and as what, a statement is executed; its bytes are copied for each execution.
+/// A template for executing a statement; its bytes are copied for each execution.
 #[derive(Debug)]
 pub struct Execution {
     head: Box<[u8]>,
     tail: Box<[u8]>,
-    /// Where in the head the length of Bind is.
+    /// The position of Bind's length in the head.
     bind_offset: usize,
-    /// How much of the tail belongs to Bind.
+    /// The size of the part of the tail that belongs to Bind.
     bind_tail_size: usize,
     parameter_count: usize,
     is_prepared_anew: bool,
 }
 
-/// What an [`Execution`] is made of.
+/// The options of an [`Execution`].
 #[derive(Clone, Copy, Debug)]
 pub struct ExecutionOptions<'a> {
-    /// Prepares the statement anew and describes its portal, each time.
+    /// If set, prepares the statement and describes its portal in each execution.
     pub parse: Option<Parse<'a>>,
     /// The portal's name; the empty one is replaced by the next portal without a name.
     pub portal: &'a str,
@@ -38,18 +38,18 @@ pub struct ExecutionOptions<'a> {
     pub statement: &'a str,
     /// How many parameters it has.
     pub parameter_count: usize,
-    /// How the columns of the result shall come.
+    /// The requested formats of the result columns.
     pub result_formats: Formats<'a>,
-    /// Stops after so many rows; 0 is all, and so is more than 2,147,483,647.
+    /// The maximal number of rows; 0 means all, as does more than 2,147,483,647.
     pub row_count_max: u32,
 }
 
 impl Execution {
-    /// Writes what does not change.
+    /// Encodes the constant parts.
     ///
     /// # Errors
     ///
-    /// When a name or the text holds a NUL, or there are too many formats.
+    /// When a name or the text contains a NUL, or there are too many formats.
     pub fn new(options: &ExecutionOptions<'_>) -> Result<Self, RequestError> {
         let mut head = Vec::new();
         if let Some(parse) = options.parse {
@@ -85,13 +85,13 @@ impl Execution {
         })
     }
 
-    /// Whether there is a Parse before the Bind and a Describe behind it.
+    /// Whether there is a Parse before the Bind and a Describe after it.
     pub(crate) fn is_prepared_anew(&self) -> bool {
         self.is_prepared_anew
     }
 
-    /// Writes all of it, or nothing. `write` appends the value of each parameter and says in which
-    /// format; `None` is NULL.
+    /// Writes all of it, or nothing. `write` appends the value of each parameter and returns its
+    /// format, or `None` for NULL.
     #[inline]
     pub(crate) fn encode<E: From<RequestError>>(
         &self,
@@ -113,7 +113,7 @@ impl Execution {
     ) -> Result<(), E> {
         let bind = output.len() + self.bind_offset;
         output.extend_from_slice(&self.head);
-        // The formats and the count of the values are what the head ends with.
+        // The head ends with the formats and the count of the values.
         let formats = output.len() - (self.parameter_count + 1) * size_of::<u16>();
         for index in 0..self.parameter_count {
             let length = output.len();

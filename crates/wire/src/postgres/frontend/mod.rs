@@ -1,4 +1,4 @@
-//! What we send: one file a family of messages, each written straight into the output.
+//! Messages of the client: one file per family of messages, each written directly into the output.
 
 mod bind;
 mod cancel;
@@ -19,10 +19,10 @@ pub use request::Request;
 pub(crate) use request::{flush, password, sasl_initial_response, sasl_response, sync, terminate};
 pub use startup::Startup;
 
-/// The longest message that a server takes, `PQ_LARGE_MESSAGE_LIMIT` in its source.
+/// The maximal size of a message that a server accepts, `PQ_LARGE_MESSAGE_LIMIT` in its source.
 const MESSAGE_SIZE_MAX: usize = 0x3fff_fffe;
 
-/// Writes a message under `tag`; when its body cannot be written, `output` is as it was.
+/// Writes a message with this `tag`; if its body cannot be written, `output` is unchanged.
 fn message(
     output: &mut Vec<u8>,
     tag: u8,
@@ -37,7 +37,7 @@ fn message(
     written
 }
 
-/// Writes a body behind its length, which counts itself.
+/// Writes a body, prefixed with its length, which includes itself.
 fn sized(
     output: &mut Vec<u8>,
     body: impl FnOnce(&mut Vec<u8>) -> Result<(), RequestError>,
@@ -65,12 +65,14 @@ fn text(output: &mut Vec<u8>, text: &str) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// Whether a byte is 0. The names of statements are looked at with each query and are hardly longer
-/// than sixteen bytes, so it goes eight at a time, and the last eight may have been looked at.
+/// Whether a byte is 0. Statement names are checked with each query and are rarely longer than
+/// sixteen bytes, so eight bytes are checked at a time; the last eight may overlap the previous
+/// ones.
 fn has_nul(bytes: &[u8]) -> bool {
     let has_nul_in = |word: &[u8; 8]| {
         let word = u64::from_ne_bytes(*word);
-        // A byte borrows from its top bit without having it only if it is 0.
+        // The subtraction sets the top bit of a byte that did not have it only if the byte is 0, or
+        // follows such a byte.
         word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080 != 0
     };
     match bytes.last_chunk() {
@@ -79,7 +81,7 @@ fn has_nul(bytes: &[u8]) -> bool {
     }
 }
 
-/// Writes how many of something follow.
+/// Writes a count.
 fn count(output: &mut Vec<u8>, count: usize) -> Result<(), RequestError> {
     let count = u16::try_from(count).map_err(|_| RequestError::TooMany)?;
     output.extend_from_slice(&count.to_be_bytes());

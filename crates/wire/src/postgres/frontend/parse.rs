@@ -1,4 +1,4 @@
-//! Parse: has a statement prepared.
+//! Parse: prepares a statement.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>, `Parse`
 
@@ -13,8 +13,8 @@ pub struct Parse<'a> {
     pub statement: &'a str,
     /// One SQL statement, with `$1`, `$2`, … for its parameters.
     pub sql: &'a str,
-    /// The types of the first parameters; the server finds those that are
-    /// [`Oid::UNSPECIFIED`] or not in the list.
+    /// The types of the first parameters; the server infers those that are [`Oid::UNSPECIFIED`] or
+    /// not in the list.
     pub parameter_types: &'a [Oid],
 }
 

@@ -1,40 +1,41 @@
-//! What can be asked once the log-in is done, and the messages that are hardly more than a tag.
+//! The requests that can be sent after the log-in, and the messages that consist of little more
+//! than a tag.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-EXT-QUERY>
 
 use super::{Bind, Parse, bind, message, text};
 use crate::error::RequestError;
 
-/// A request that is answered; the events of the answer carry its id.
+/// A request; the events of its answer have its id.
 ///
-/// All but `Query` and `Sync` belong to the extended query protocol, and are answered for good
-/// only by the `Sync` behind them.
+/// All but `Query` and `Sync` belong to the extended query protocol, and their results are only
+/// final after the following `Sync`.
 #[derive(Clone, Copy)]
 pub enum Request<'a> {
     /// Any number of SQL statements without parameters, results as text; ends like a Sync.
     Query(&'a str),
     /// Prepares a statement.
     Parse(Parse<'a>),
-    /// Asks for a statement's parameters and columns.
+    /// Requests a statement's parameters and columns.
     DescribeStatement(&'a str),
-    /// Asks for a portal's columns.
+    /// Requests a portal's columns.
     DescribePortal(&'a str),
-    /// Makes a portal of a statement and the values of its parameters, where `None` is NULL.
-    /// An [`Execution`](crate::postgres::Execution) has them written in place.
+    /// Creates a portal from a statement and the values of its parameters, where `None` is NULL.
+    /// With an [`Execution`](crate::postgres::Execution), the values are written in place.
     Bind(Bind<'a>, &'a [Option<&'a [u8]>]),
-    /// Runs a portal, or goes on with it after
+    /// Runs a portal, or continues it after
     /// [`Event::PortalSuspended`](crate::postgres::Event::PortalSuspended).
     Execute {
         /// The portal's name.
         portal: &'a str,
-        /// Stops after so many rows; 0 is all, and so is more than 2,147,483,647.
+        /// The maximal number of rows; 0 means all, as does more than 2,147,483,647.
         row_count_max: u32,
     },
-    /// Forgets a statement, and its portals; it is not an error if there is none.
+    /// Closes a statement and its portals; it is not an error if the statement does not exist.
     CloseStatement(&'a str),
-    /// Forgets a portal; it is not an error if there is none.
+    /// Closes a portal; it is not an error if the portal does not exist.
     ClosePortal(&'a str),
-    /// Ends a batch, and with it the transaction that no BEGIN opened; answered by
+    /// Ends a batch, and with it its implicit transaction; answered by
     /// [`Event::Ready`](crate::postgres::Event::Ready).
     Sync,
 }
@@ -47,7 +48,7 @@ impl Request<'_> {
             Self::DescribeStatement(name) => named(output, b'D', b'S', name),
             Self::DescribePortal(name) => named(output, b'D', b'P', name),
             Self::Bind(head, parameters) => bind(output, &head, parameters),
-            // All rows of the portal without a name: nearly every execution there is.
+            // All rows of the unnamed portal, as in nearly every execution.
             Self::Execute {
                 portal: "",
                 row_count_max: 0,
@@ -60,7 +61,7 @@ impl Request<'_> {
                 row_count_max,
             } => message(output, b'E', |output| {
                 text(output, portal)?;
-                // The server takes a number that is not positive for no limit.
+                // The server treats a number that is not positive as no limit.
                 let row_count_max = i32::try_from(row_count_max).unwrap_or(0);
                 output.extend_from_slice(&row_count_max.to_be_bytes());
                 Ok(())
@@ -107,7 +108,7 @@ pub(crate) fn password(output: &mut Vec<u8>, password: &[u8]) -> Result<(), Requ
     })
 }
 
-/// SASLInitialResponse: the mechanism that we choose, and our first part.
+/// SASLInitialResponse: the chosen mechanism, and the client's first message.
 pub(crate) fn sasl_initial_response(
     output: &mut Vec<u8>,
     mechanism: &str,
@@ -122,7 +123,7 @@ pub(crate) fn sasl_initial_response(
     })
 }
 
-/// SASLResponse: our next part.
+/// SASLResponse: the client's next message.
 pub(crate) fn sasl_response(output: &mut Vec<u8>, response: &[u8]) -> Result<(), RequestError> {
     message(output, b'p', |output| {
         output.extend_from_slice(response);

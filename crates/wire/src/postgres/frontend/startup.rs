@@ -1,4 +1,4 @@
-//! StartupMessage: who we are and what we want to speak.
+//! StartupMessage: user, database, settings and protocol version.
 //!
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>, `StartupMessage`
 
@@ -8,7 +8,7 @@ use crate::postgres::version::ProtocolVersion;
 
 /// The first message of a connection.
 ///
-/// The texts of this crate's events are read as UTF-8, so `client_encoding` should say so.
+/// The texts of this crate's events are read as UTF-8, so `client_encoding` should be set to it.
 #[derive(Clone, Debug)]
 pub struct Startup<'a> {
     user: &'a str,
@@ -36,12 +36,12 @@ impl<'a> Startup<'a> {
         }
     }
 
-    /// Sets these for the session: `application_name`, `client_encoding`, `options`, …
+    /// Sets these parameters of the session: `application_name`, `client_encoding`, `options`, …
     pub fn parameters(self, parameters: &'a [(&'a str, &'a str)]) -> Self {
         Self { parameters, ..self }
     }
 
-    /// Asks for this version of the protocol; an older server lowers it.
+    /// Requests this version of the protocol; an older server lowers it.
     pub fn version(self, version: ProtocolVersion) -> Self {
         Self { version, ..self }
     }

@@ -1,4 +1,4 @@
-//! What a lookup costs once it is warm: nothing from the heap.
+//! A warm lookup allocates nothing.
 
 use lookaside_wire::mysql::{
     ColumnType, Connection, Cursor, Event, Execute, ParameterType, Request, StatementId,
@@ -8,7 +8,7 @@ use super::server::{END, MARIADB, MYSQL, answer, column, prepared, ready};
 
 const ROUNDS: u64 = 1_000;
 
-/// A window of lookups, and their answers.
+/// A batch of lookups, and their answers.
 fn flight(
     connection: &mut Connection,
     statement: StatementId,
@@ -60,7 +60,7 @@ fn a_warm_flight_of_lookups_allocates_nothing() {
         };
         let answer = one.repeat(32);
         let mut output = Vec::new();
-        // Warm: both buffers of the output have been exchanged, and have their size.
+        // Warm-up: both buffers of the output are swapped and reach their size.
         for _ in 0..4 {
             flight(&mut connection, statement, &mut output, &answer);
         }

@@ -1,4 +1,4 @@
-//! Awkward dialogues: what a server says at the wrong time, and what it may say at any.
+//! Unusual dialogues: messages at the wrong time, and messages that are allowed at any time.
 
 use lookaside_wire::mysql::{Capabilities, Connection, Cursor, Event, Execute, Request, Startup};
 use lookaside_wire::{Limits, RequestError};
@@ -10,7 +10,7 @@ use super::server::{
 
 const DONE: &str = "{ affected: 0, id: 0, status: 0x0002, warnings: 0 }";
 
-/// Checks what becomes of an answer to a query.
+/// Checks the events of an answer to a query.
 #[track_caller]
 fn check_query(payloads: &[&[u8]], expected: &str) {
     let mut connection = ready(MYSQL);
@@ -47,7 +47,7 @@ fn an_error_ends_an_answer_anywhere() {
             &format!("{before}\n{failed}\n{ok}"),
         );
     }
-    // And at the places where an EOF is due.
+    // Also where an EOF is expected.
     for count in 1..=3 {
         let mut connection = without_eof();
         connection.queue(Request::Query("select")).unwrap();
@@ -113,7 +113,7 @@ fn a_server_gets_no_file() {
         &[packet(3, OK), answer(&[OK])].concat(),
         &format!("Ok {{ id: #1, ok: {DONE} }}\nOk {{ id: #2, ok: {DONE} }}"),
     );
-    // It may refuse, too; but it may not ask again.
+    // It may also refuse, but not request again.
     for (reply, expected) in [
         (ERR, r#"Failed { id: #1, error: 1064 42000 "no" }"#),
         (
@@ -151,7 +151,7 @@ fn counts_are_believed_only_so_far() {
         &[b"\x01\x01"],
         "error: column count at byte 1: bytes are left over behind the last field",
     );
-    // 65,535 columns reserve nothing before they come.
+    // 65,535 columns reserve nothing before they are received.
     check_query(&[b"\xfd\xff\xff\0"], "");
 }
 
@@ -201,7 +201,7 @@ fn packets_that_fit_nowhere_are_errors() {
         &answer(&[b"\0\xff\xff\xff\xff\0\0\0\0\0\0\0"]),
         "error: COM_STMT_PREPARE_OK at byte 1: -1 is not a valid number of a statement",
     );
-    // Where an EOF is due, nothing else will do.
+    // Where an EOF is expected, anything else is an error.
     let mut connection = without_eof();
     connection.queue(Request::Query("select")).unwrap();
     check(
@@ -238,16 +238,16 @@ fn packets_are_numbered() {
 #[test]
 fn a_server_may_end_the_session_at_any_time() {
     let fatal = r#"Fatal { error: 1064 42000 "no" }"#;
-    // Nobody asked.
+    // Unsolicited.
     let mut connection = ready(MYSQL);
     check(&mut connection, &packet(0, ERR), fatal);
     check(&mut connection, b"", "");
-    // It had not read what was asked.
+    // The server had not read the request.
     let mut connection = ready(MYSQL);
     connection.queue(Request::Query("select")).unwrap();
     check(&mut connection, &packet(0, ERR), fatal);
     assert_eq!(connection.unanswered().len(), 1);
-    // Nothing else comes unasked.
+    // Nothing else may be sent unsolicited.
     let mut connection = ready(MYSQL);
     check(
         &mut connection,
@@ -286,7 +286,7 @@ fn what_waits_unread_has_a_limit() {
         error.to_string(),
         "input at byte 0: more than 1000 bytes wait unread; take the events between two feeds"
     );
-    // Definitions are kept, and count together.
+    // Definitions are stored, and count together.
     let limits = Limits {
         message_size_max: 100,
         ..Limits::default()

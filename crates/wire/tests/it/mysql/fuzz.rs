@@ -5,7 +5,7 @@ use lookaside_wire::mysql::fuzz_mysql;
 
 use super::transcripts::Transcript;
 
-/// Numbers that lengths and counts are afraid of.
+/// Problematic numbers for lengths and counts.
 const WORDS: [&[u8]; 6] = [
     b"\xff\xff\xff\xff",
     b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff",

@@ -1,4 +1,4 @@
-//! Messages beyond 16 MiB, which take several packets, both ways.
+//! Messages of more than 16 MiB, which take several packets, in both directions.
 
 use lookaside_wire::mysql::{Connection, Event, Request, Startup};
 use lookaside_wire::{ErrorKind, Limits};
@@ -7,7 +7,7 @@ use super::server::{END, MYSQL, OK, answer, check, column, output, packet, ready
 
 const PACKET: usize = 0xff_ffff;
 
-/// A message in as many packets as it takes.
+/// A message in as many packets as it needs.
 fn packets(mut sequence: u8, mut payload: &[u8]) -> Vec<u8> {
     let mut stream = Vec::new();
     while payload.len() >= PACKET {
@@ -20,7 +20,7 @@ fn packets(mut sequence: u8, mut payload: &[u8]) -> Vec<u8> {
     stream
 }
 
-/// A result of one text of `size` bytes.
+/// A result with one text of `size` bytes.
 fn row(size: usize) -> Vec<u8> {
     let mut payload = vec![0xfe];
     payload.extend_from_slice(&(size as u64).to_le_bytes());
@@ -28,7 +28,7 @@ fn row(size: usize) -> Vec<u8> {
     payload
 }
 
-/// The first cell of the one row that comes.
+/// The first cell of the only row.
 fn cell(connection: &mut Connection) -> Vec<u8> {
     let mut cell = None;
     while let Some(event) = connection.next_event().unwrap() {
@@ -77,7 +77,7 @@ fn requests_are_taken_apart() {
             output(&mut connection) == packets(0, &command),
             "{size} bytes"
         );
-        // The answer goes on counting.
+        // The numbers of the answer continue.
         let sequence = u8::try_from(size / PACKET + 1).unwrap();
         check(
             &mut connection,

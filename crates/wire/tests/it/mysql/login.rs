@@ -1,4 +1,4 @@
-//! Log-ins: what we say to whom, and what we never say.
+//! Log-ins: what is sent to which server, and what is never sent.
 
 use lookaside_wire::Limits;
 use lookaside_wire::mysql::{
@@ -20,7 +20,7 @@ fn connection(startup: Startup<'_>, credentials: Credentials) -> Connection {
     Connection::new(&startup, credentials, Limits::default()).unwrap()
 }
 
-/// Greets, and gives what it is answered.
+/// Sends a greeting, and returns the answer.
 fn greeted(connection: &mut Connection, offered: u64, plugin: &str) -> Vec<u8> {
     connection.feed(&greeting(offered, plugin));
     let told = events(connection);
@@ -86,7 +86,7 @@ fn tls_begins_behind_its_request() {
     assert!(!connection.wants_tls());
     let response = output(&mut connection);
     assert_eq!(response[3..][..5], *b"\x02\x05\xaa\xbe\x01");
-    // The password goes through TLS as it is.
+    // The password is sent in clear text within TLS.
     check(
         &mut connection,
         &packet(3, b"\x01\x04"),
@@ -139,7 +139,7 @@ fn the_password_is_never_said_where_somebody_listens() {
     greeted(&mut plain, MYSQL, "caching_sha2_password");
     check(&mut plain, &packet(2, b"\x01\x04"), hidden);
     assert_eq!(output(&mut plain), b"");
-    // MySQL asks for this one when there is no such account.
+    // MySQL requests this plugin if there is no such account.
     let mut plain = connection(Startup::new("amy"), credentials());
     greeted(&mut plain, MYSQL, "caching_sha2_password");
     check(
@@ -187,7 +187,7 @@ fn a_key_is_asked_for_only_where_that_is_allowed() {
         "error: AuthMoreData at byte 1: the server's public key cannot be used: \
          there is no `-----BEGIN PUBLIC KEY-----` with its base64 and its end",
     );
-    // A socket needs none.
+    // A Unix socket needs no TLS.
     let startup = Startup::new("amy").transport(Transport::Protected);
     let mut socket = connection(startup, credentials().ask_public_key());
     greeted(&mut socket, MYSQL, "caching_sha2_password");
@@ -328,7 +328,7 @@ fn who_is_no_server_is_told_so() {
 
 #[test]
 fn a_refusal_is_the_end() {
-    // Before the greeting, errors have no state.
+    // Before the greeting, errors have no SQLSTATE.
     let mut early = connection(Startup::new("amy"), credentials());
     check(
         &mut early,

@@ -1,4 +1,4 @@
-//! Which columns rows are read with.
+//! The columns that rows are decoded with.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::server::{
     END, ERR, MARIADB, MYSQL, OK, answer, check, column, packet, prepared, ready, ready_with,
 };
 
-/// MariaDB's, but for more on types.
+/// The capabilities of MariaDB, without extended metadata.
 const CACHING: u64 = MARIADB & !(1 << 35);
 
 fn prepare(connection: &mut Connection, number: u8, columns: &[Vec<u8>]) -> StatementId {
@@ -31,7 +31,7 @@ fn execute(connection: &mut Connection, statement: StatementId) {
     connection.queue_execute(&execute, &[], |_| {}).unwrap();
 }
 
-/// The columns that an answer tells of, and whether they are other ones.
+/// The columns of an answer, and whether they have changed.
 fn told(connection: &mut Connection, stream: &[u8]) -> (Arc<Columns>, bool) {
     connection.feed(stream);
     let mut told = None;
@@ -121,7 +121,7 @@ fn definitions_that_were_never_sent_cannot_be_left_out() {
     let missing = "error: column count at byte 0: \
                    the server left out definitions of columns that it never sent";
     let leaves_out = answer(&[b"\x01\0"]);
-    // A query has none from before, even if the last one had as many columns.
+    // A query has no known columns, even if the last one had as many.
     let mut connection = ready(CACHING);
     connection.queue(Request::Query("select")).unwrap();
     told(
@@ -135,7 +135,7 @@ fn definitions_that_were_never_sent_cannot_be_left_out() {
     let statement = prepare(&mut connection, 1, &[column("a", 3)]);
     execute(&mut connection, statement);
     check(&mut connection, &answer(&[b"\x02\0"]), missing);
-    // A statement that was closed, and one that the session forgot.
+    // A statement that was closed, and one that a reset has dropped.
     for request in [Request::CloseStatement(statement), Request::ResetConnection] {
         let mut connection = ready(CACHING);
         prepare(&mut connection, 1, &[column("a", 3)]);
@@ -147,7 +147,7 @@ fn definitions_that_were_never_sent_cannot_be_left_out() {
         execute(&mut connection, statement);
         check(&mut connection, &leaves_out, missing);
     }
-    // A second result, whatever the first one was.
+    // A second result, independent of the first one.
     let mut connection = ready(CACHING);
     let statement = prepare(&mut connection, 1, &[column("a", 3)]);
     execute(&mut connection, statement);
@@ -191,7 +191,7 @@ fn the_last_statement_is_the_one_of_the_last_answer() {
     let mut stream = prepared(2, &[column("b", 8)]);
     stream.extend(answer(&[b"\x01\0", b"\0\0\x08\0\0\0\0\0\0\0", END]));
     stream.extend(answer(&[ERR]));
-    // It cannot have executed anything.
+    // The server cannot have executed anything.
     stream.extend(answer(&[b"\x01\0"]));
     check(
         &mut connection,
@@ -205,7 +205,7 @@ fn the_last_statement_is_the_one_of_the_last_answer() {
     );
 }
 
-/// A connection that may be left without definitions, and a statement with two columns.
+/// A connection on which definitions may be left out, and a statement with two columns.
 fn optional() -> (Connection, StatementId) {
     let startup = Startup::new("amy").optional_metadata();
     let mut connection = ready_with(MYSQL, startup, Limits::default());
@@ -250,10 +250,10 @@ fn rows_that_do_not_fit_are_skipped() {
             &stream,
             &format!("{columns}\n{rows}\n{end}"),
         );
-        // What was known is forgotten, so even rows that fit are not read.
+        // The known columns were dropped, so even matching rows are not decoded.
         let stream = answer(&[b"\x02\0", fits, END]);
         check(&mut connection, &stream, &end.replace("#2", "#3"));
-        // Until the columns are described.
+        // Until the columns are described again.
         execute(&mut connection, statement);
         let described = answer(&[b"\x02\x01", &column("a", 3), &column("b", 3), fits, END]);
         assert!(told(&mut connection, &described).1, "{name}");
@@ -305,8 +305,8 @@ fn rows_of_described_columns_have_to_fit() {
     );
 }
 
-/// Definitions that are known are taken all at once, wherever the bytes are cut, and however often the
-/// numbers of packets begin anew.
+/// Known definitions are processed all at once, wherever the bytes are split, and however often the
+/// packet numbers wrap around.
 #[test]
 fn many_definitions_are_compared_whole() {
     let count = 600_u16;
@@ -317,7 +317,7 @@ fn many_definitions_are_compared_whole() {
     let result = |columns: &[Vec<u8>]| {
         let payloads = [&header].into_iter().chain(columns).map(|one| &one[..]);
         let payloads = payloads.chain([END]);
-        // The number of a packet has a byte.
+        // The number of a packet is one byte.
         let numbered = (1_u32..).map(|sequence| sequence as u8).zip(payloads);
         let packets = numbered.map(|(sequence, payload)| packet(sequence, payload));
         packets.collect::<Vec<_>>().concat()

@@ -1,4 +1,4 @@
-//! What requests look like on the wire, and which are refused.
+//! The encoding of requests, and refused ones.
 
 use lookaside_wire::mysql::{
     ColumnType, Connection, Credentials, Cursor, Execute, ParameterType, Request, Startup,
@@ -10,7 +10,7 @@ use super::server::{
     MARIADB, MYSQL, OK, answer, check, output, packet, prepared, ready, ready_with,
 };
 
-/// A connection whose server knows statement 1.
+/// A connection on which statement 1 is prepared.
 fn with_statement(offered: u64) -> (Connection, StatementId) {
     let mut connection = ready(offered);
     connection.queue(Request::Prepare("insert")).unwrap();

@@ -1,11 +1,11 @@
-//! A server in memory: writes its packets, and shows what a connection makes of them.
+//! An in-memory server: writes packets, and shows the events of a connection.
 
 use std::fmt::Write;
 
 use lookaside_wire::Limits;
 use lookaside_wire::mysql::{Connection, Credentials, Startup};
 
-/// What MySQL 9.7 and MariaDB 10.11 offer.
+/// The capabilities of MySQL 9.7 and MariaDB 10.11.
 pub(crate) const MYSQL: u64 = 0xdfff_ffff;
 pub(crate) const MARIADB: u64 = 0x1d_81ff_f7fe;
 
@@ -38,10 +38,10 @@ pub(crate) fn greeting(capabilities: u64, plugin: &str) -> Vec<u8> {
     packet(0, &payload)
 }
 
-/// OK with nothing to tell.
+/// OK without further information.
 pub(crate) const OK: &[u8] = b"\0\0\0\x02\0\0\0";
 
-/// The same, as the end of rows, and where another result follows.
+/// OK as the end of rows; also with another result following.
 pub(crate) const END: &[u8] = b"\xfe\0\0\x02\0\0\0";
 pub(crate) const END_AND_MORE: &[u8] = b"\xfe\0\0\x0a\0\0\0";
 
@@ -62,7 +62,7 @@ pub(crate) fn column(name: &str, column_type: u8) -> Vec<u8> {
     payload
 }
 
-/// The answer to a Prepare without parameters, whose statement gives these columns.
+/// The answer to a Prepare without parameters, whose statement returns these columns.
 pub(crate) fn prepared(statement: u8, columns: &[Vec<u8>]) -> Vec<u8> {
     let count = u8::try_from(columns.len()).unwrap();
     let ok = [0, statement, 0, 0, 0, count, 0, 0, 0, 0, 0, 0];
@@ -71,7 +71,7 @@ pub(crate) fn prepared(statement: u8, columns: &[Vec<u8>]) -> Vec<u8> {
     answer(&payloads)
 }
 
-/// A connection behind a log-in without a password, its output taken.
+/// A connection after a log-in without a password, with its output taken.
 pub(crate) fn ready(offered: u64) -> Connection {
     ready_with(offered, Startup::new("amy"), Limits::default())
 }
@@ -86,7 +86,7 @@ pub(crate) fn ready_with(offered: u64, startup: Startup<'_>, limits: Limits) -> 
     connection
 }
 
-/// All events that are there, one a line, and the error that ends them.
+/// All available events, one per line, and the error that ends them.
 pub(crate) fn events(connection: &mut Connection) -> String {
     let mut text = String::new();
     loop {
@@ -101,14 +101,14 @@ pub(crate) fn events(connection: &mut Connection) -> String {
     }
 }
 
-/// What the connection wants to send.
+/// The output of the connection.
 pub(crate) fn output(connection: &mut Connection) -> Vec<u8> {
     let mut output = Vec::new();
     connection.take_output(&mut output);
     output
 }
 
-/// Checks that the server's `stream` makes just these events.
+/// Checks that the server's `stream` causes exactly these events.
 #[track_caller]
 pub(crate) fn check(connection: &mut Connection, stream: &[u8], expected: &str) {
     connection.feed(stream);

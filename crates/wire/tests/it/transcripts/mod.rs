@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use scenarios::{SCENARIOS, Scenario};
 use session::Session;
 
-/// Where the transcripts are, one folder a server version.
+/// The folder of the transcripts, with a subfolder per server version.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/postgres")
 }
@@ -33,7 +33,7 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    /// All that are there, of all servers.
+    /// All transcripts, of all servers.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for server in fs::read_dir(folder()).unwrap() {
@@ -51,13 +51,13 @@ impl Transcript {
         all
     }
 
-    /// The bytes of the lines that begin with `mark`, one item a line.
+    /// The bytes of the lines that begin with `mark`, one item per line.
     pub(crate) fn lines(&self, mark: &str) -> impl Iterator<Item = Vec<u8>> {
         let lines = self.text.lines();
         lines.filter_map(move |line| Some(unescaped(line.strip_prefix(mark)?)))
     }
 
-    /// All that the server sent.
+    /// Everything that the server sent.
     pub(crate) fn stream(&self) -> Vec<u8> {
         let messages = self.lines("< ");
         messages
@@ -66,7 +66,7 @@ impl Transcript {
             .collect()
     }
 
-    /// Input for the fuzz target: the requests, and what the server said to them.
+    /// Input for the fuzz target: the requests, and the server's answers.
     pub(crate) fn fuzz_input(&self, cut: u8) -> Vec<u8> {
         let mut requests: Vec<u8> = self
             .lines("> ")
@@ -89,7 +89,7 @@ impl Transcript {
     }
 }
 
-/// What `escape_ascii` was made of.
+/// Reverses `escape_ascii`.
 fn unescaped(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
@@ -111,7 +111,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The same requests make the same bytes, and the same bytes the same events.
+/// The same requests produce the same bytes, and the same bytes the same events.
 #[test]
 fn transcripts_of_real_servers() {
     if let Ok(folders) = std::env::var("LOOKASIDE_WIRE_RECORD") {

@@ -1,4 +1,4 @@
-//! Starts a server of its own and records all scenarios.
+//! Starts a server and records all scenarios.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,7 +20,7 @@ const HBA: &str = "
     host all salted 127.0.0.1/32 scram-sha-256
 ";
 
-/// Records what the server of these programs says, into the folder of its version.
+/// Records the dialogues with the server of these programs, into the folder of its version.
 pub(super) fn all(programs: &Path, folder: &Path) {
     let server = Server::start(programs);
     let admin = Scenario {
@@ -46,11 +46,11 @@ pub(super) fn all(programs: &Path, folder: &Path) {
     }
 }
 
-/// A server that ends with its owner.
+/// A server that is stopped when its owner is dropped.
 struct Server {
     version: String,
     address: SocketAddr,
-    /// Of its certificate: the channel binding `tls-server-end-point`.
+    /// The channel binding `tls-server-end-point` of its certificate.
     end_point: String,
     process: Child,
     _place: TempDir,
@@ -102,7 +102,7 @@ impl Server {
                 "the server did not start"
             );
         }
-        // It writes on as long as it lives.
+        // It writes to the log as long as it runs.
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
 
         let version = Command::new(programs.join("postgres"))
@@ -162,7 +162,7 @@ impl Drop for Server {
     }
 }
 
-/// A program that refuses to run as root runs as somebody else, in a namespace of its own.
+/// Runs a program that refuses to run as root as another user, in a separate namespace.
 fn unprivileged(program: &Path) -> Command {
     let id = Command::new("id").arg("-u").output().unwrap();
     if id.stdout != b"0\n" {
@@ -175,7 +175,7 @@ fn unprivileged(program: &Path) -> Command {
     command
 }
 
-/// Puts a certificate to the server's data, and says its hash.
+/// Writes a certificate to the server's data folder, and returns its hash.
 fn certificate(data: &Path) -> String {
     let file = |name: &str| -> PathBuf { data.join(name) };
     let made = Command::new("openssl")

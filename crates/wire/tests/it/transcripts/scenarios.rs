@@ -1,4 +1,4 @@
-//! What is asked of every server.
+//! The scenarios that are recorded with every server.
 
 use lookaside_wire::postgres::{
     Bind, Event, Format, Formats, Oid, Parse, ProtocolVersion, Request,
@@ -6,7 +6,7 @@ use lookaside_wire::postgres::{
 
 use super::session::Session;
 
-/// A dialogue: who logs in and what is said.
+/// A dialogue: the log-in and the requests.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) user: &'static str,
@@ -74,7 +74,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     scenario("terminated", terminated),
 ];
 
-/// What the server that is recorded has to hold.
+/// The SQL that sets up a server for recording.
 pub(super) const SETUP: &str = "
     create role trusted login superuser;
     create role plain login password 'secret';
@@ -117,7 +117,7 @@ fn bind<'a>(statement: &'a str, parameters: &'a [Option<&'a [u8]>]) -> Request<'
     Request::Bind(head, parameters)
 }
 
-/// Parse, Bind and Execute of a statement without a name.
+/// Parse, Bind and Execute of an unnamed statement.
 fn run(session: &mut Session, sql: &str) {
     session.queue(&[parse(sql), bind("", &[]), EXECUTE]);
 }
@@ -132,7 +132,7 @@ fn is_failed(event: &Event<'_>) -> bool {
 
 fn cancel(session: &mut Session) {
     session.settle();
-    // It tells when it is at work.
+    // A notice shows when it is running.
     let sql = "do $$ begin raise notice 'here'; perform pg_sleep(60); end $$";
     session.queue(&[Request::Query(sql)]);
     session.until(|event| matches!(event, Event::Notice(_)));
@@ -233,7 +233,7 @@ fn portals(session: &mut Session) {
 
 fn batches(session: &mut Session) {
     session.settle();
-    // One Sync for all: the first is undone, the third skipped.
+    // One Sync for all: the first is rolled back, the third skipped.
     for sql in [
         "insert into item values (11, 'a')",
         "insert into item values (11, 'b')",
@@ -245,7 +245,7 @@ fn batches(session: &mut Session) {
     run(session, "select count(*) from item where id > 10");
     session.queue(&[SYNC]);
     session.settle();
-    // One each: only the second is lost.
+    // One Sync each: only the second fails.
     for sql in [
         "insert into item values (11, 'a')",
         "insert into item values (11, 'b')",
@@ -257,7 +257,7 @@ fn batches(session: &mut Session) {
     run(session, "select count(*) from item where id > 10");
     session.queue(&[SYNC, Request::Query("delete from item where id > 10")]);
     session.settle();
-    // In a transaction all is lost until it is rolled back.
+    // In a transaction, all requests fail until it is rolled back.
     run(session, "begin");
     run(session, "select 1/0");
     session.queue(&[SYNC]);
@@ -268,7 +268,7 @@ fn batches(session: &mut Session) {
     session.settle();
 }
 
-/// A constraint that is checked at the end fails the Sync, or the query, and not the insert.
+/// A deferred constraint fails the Sync, or the query, and not the insert.
 fn late_failures(session: &mut Session) {
     session.settle();
     run(session, "insert into late values (1), (1)");
@@ -343,13 +343,13 @@ fn copy_in_fails(session: &mut Session) {
     session.until(is_copy_in);
     session.connection.copy_fail("changed my mind").unwrap();
     session.settle();
-    // The server gives up while we write, and ignores what is on its way.
+    // The server aborts the COPY during the writes, and ignores data in transit.
     session.queue(&[Request::Query("copy item from stdin")]);
     session.until(is_copy_in);
     session.connection.copy_data(b"x\ty\n").unwrap();
     session.until(is_failed);
     session.settle();
-    // The same behind our end.
+    // The same after the end of the data.
     session.queue(&[Request::Query("copy item from stdin")]);
     session.until(is_copy_in);
     session.connection.copy_data(b"x\ty\n").unwrap();
@@ -357,7 +357,7 @@ fn copy_in_fails(session: &mut Session) {
     session.connection.copy_done().unwrap();
     session.queue(&[Request::Query("select count(*) from item where id > 20")]);
     session.settle();
-    // And as a statement: there the server skips to the Sync.
+    // And as a prepared statement: then the server skips to the Sync.
     run(session, "copy item from stdin");
     session.connection.flush().unwrap();
     session.until(is_copy_in);
@@ -367,7 +367,7 @@ fn copy_in_fails(session: &mut Session) {
     session.settle();
 }
 
-/// The Sync behind a COPY is swallowed, and sent again.
+/// The Sync after a COPY is ignored, and sent again.
 fn copy_in_and_sync(session: &mut Session) {
     session.settle();
     for data in [&b"25\ttwenty-five\n"[..], b"x\ty\n"] {
@@ -410,7 +410,7 @@ fn copy_in_and_trigger(session: &mut Session) {
     session.settle();
 }
 
-/// Anything else behind a COPY is the end.
+/// Any other request after a COPY ends the connection.
 fn copy_in_and_more(session: &mut Session) {
     session.settle();
     session.queue(&[
@@ -460,6 +460,6 @@ fn terminated(session: &mut Session) {
     run(session, "select 1");
     session.queue(&[SYNC]);
     session.settle();
-    // Nothing comes behind the end.
+    // Nothing is received after the end.
     session.settle();
 }

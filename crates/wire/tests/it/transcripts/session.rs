@@ -11,10 +11,10 @@ use lookaside_wire::postgres::{ChannelBinding, Connection, Credentials, Event, R
 use super::Transcript;
 use super::scenarios::{Scenario, Transport};
 
-/// How the log says that the server closed the connection.
+/// How the log records that the server closed the connection.
 pub(super) const END: &[u8] = b"(end)";
 
-/// A dialogue that is being held.
+/// A running dialogue.
 pub(super) struct Session {
     pub(super) connection: Connection,
     log: String,
@@ -50,7 +50,7 @@ impl Session {
         Self::new(scenario, head, server)
     }
 
-    /// Holds a recorded dialogue once more, with what the server sent in these pieces.
+    /// Replays a recorded dialogue, with the server's bytes in these pieces.
     pub(super) fn replay(transcript: &Transcript, pieces: VecDeque<Vec<u8>>) -> Self {
         let head = transcript.text.lines().next().unwrap();
         Self::new(transcript.scenario(), head, Server::Recorded(pieces))
@@ -59,7 +59,7 @@ impl Session {
     fn new(scenario: &Scenario, head: &str, server: Server) -> Self {
         let mut credentials = Credentials::new([7; 18]).password(scenario.password.as_bytes());
         if scenario.transport == Transport::Tls {
-            // The last word of the head, in hexadecimal digits.
+            // The last word of the first line, in hexadecimal digits.
             let hash = head.rsplit(' ').next().unwrap();
             let hash: Vec<u8> = (0..hash.len())
                 .step_by(2)
@@ -88,12 +88,12 @@ impl Session {
         }
     }
 
-    /// Goes on until the last request that waits is answered, or the connection ends.
+    /// Continues until the last pending request is answered, or the connection ends.
     pub(super) fn settle(&mut self) {
         self.until(|_| false);
     }
 
-    /// Goes on until an event that ends it, or until all is answered.
+    /// Continues until `is_last` returns true for an event, or until all requests are answered.
     pub(super) fn until(&mut self, is_last: impl Fn(&Event<'_>) -> bool) {
         loop {
             self.send();
@@ -117,7 +117,7 @@ impl Session {
         self.send();
     }
 
-    /// Asks the server, on another connection, to stop.
+    /// Sends a cancel request on another connection.
     pub(super) fn cancel(&mut self) {
         if let Server::Live { address, .. } = self.server {
             let mut request = Vec::new();
@@ -129,7 +129,7 @@ impl Session {
         }
     }
 
-    /// Says farewell, if nobody else did, and gives the log.
+    /// Terminates the session, unless it has ended, and returns the log.
     pub(super) fn finish(mut self) -> String {
         self.connection.terminate();
         self.send();
@@ -141,7 +141,7 @@ impl Session {
         self.connection.take_output(&mut output);
         let mut rest = &output[..];
         while !rest.is_empty() {
-            // The first message of all has no type.
+            // The first message of a connection has no type.
             let length_start = usize::from(self.is_begun);
             self.is_begun = true;
             let (message, behind) = rest.split_at(message_size(rest, length_start).unwrap());
@@ -149,12 +149,12 @@ impl Session {
             rest = behind;
         }
         if let Server::Live { write, .. } = &mut self.server {
-            // A server that is gone is found out about by reading.
+            // A closed connection is detected by reading.
             let _ = write.write_all(&output).and_then(|()| write.flush());
         }
     }
 
-    /// One message at a time, so that the log does not depend on how they arrived.
+    /// Receives one message at a time, so that the log does not depend on how they were split.
     fn receive(&mut self) {
         let message = match &mut self.server {
             Server::Recorded(messages) => {
@@ -188,7 +188,7 @@ impl Session {
     }
 }
 
-/// The size of the message that `bytes` begin with, if its length is here.
+/// The size of the first message in `bytes`, if its length was received.
 fn message_size(bytes: &[u8], length_start: usize) -> Option<usize> {
     let length = bytes.get(length_start..length_start + 4)?;
     let length = u32::from_be_bytes(length.try_into().unwrap());

@@ -1,4 +1,4 @@
-//! Transcripts cut at each byte, ended at each byte, and with each byte changed.
+//! Transcripts split at each byte, ended at each byte, and with each byte changed.
 
 use std::collections::VecDeque;
 
@@ -7,13 +7,13 @@ use lookaside_wire::postgres::fuzz_postgres;
 use super::Transcript;
 use super::session::{END, Session};
 
-/// Those of one server: the others only differ in the numbers of lines.
+/// The transcripts of one server: the others only differ in line numbers.
 fn transcripts() -> impl Iterator<Item = Transcript> {
     let all = Transcript::all().into_iter();
     all.filter(|transcript| transcript.name.starts_with("18/"))
 }
 
-/// What we said and understood, whatever pieces the server's part came in.
+/// The client's bytes and events, independent of how the server's bytes were split.
 fn heard(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with('<'));
     lines.flat_map(|line| [line, "\n"]).collect()
@@ -31,8 +31,8 @@ fn check_pieces(transcript: &Transcript, pieces: VecDeque<Vec<u8>>) {
     );
 }
 
-/// No piece goes past the end of a message, because what follows may be an answer to what is not
-/// asked yet. The fuzz target's body cuts across messages.
+/// No piece extends past the end of a message, because the next bytes may be an answer to a request
+/// that is not sent yet. The fuzz target also splits across messages.
 #[test]
 fn it_does_not_matter_where_a_message_is_cut() {
     for transcript in transcripts() {

@@ -1,4 +1,5 @@
-//! What is taken without being told: definitions of columns, and rows that nobody can read.
+//! Messages that are processed without an event: column definitions, and rows that cannot be
+//! decoded.
 
 use super::{Dialogue, Phase, is_rows_end};
 use crate::error::{ProtocolError, Reason};
@@ -9,8 +10,8 @@ use crate::mysql::{Capabilities, Row, RowFormat};
 use crate::read::Reader;
 
 impl Dialogue {
-    /// Takes a message that is not an event of its own: definitions, and rows that nobody can read.
-    /// Says `false` if it has to be told.
+    /// Processes a message that has no event: definitions, and rows that cannot be decoded. Returns
+    /// `false` if it must be reported.
     pub(in crate::mysql::connection) fn absorbs(
         &mut self,
         payload: &[u8],
@@ -56,8 +57,8 @@ impl Dialogue {
         Ok(self.described(described))
     }
 
-    /// The definitions that come if they are the same as the last time, as long as none came: they
-    /// need not be looked at one by one.
+    /// The expected definitions if they are unchanged, as long as none was received: they need not
+    /// be processed one by one.
     pub(in crate::mysql::connection) fn known_packets(&self) -> Option<&[u8]> {
         match self.phase {
             Phase::Describing(step) if self.sequence == Some(FIRST_SEQUENCE) => {
@@ -67,8 +68,8 @@ impl Dialogue {
         }
     }
 
-    /// Takes the packets of [`known_packets`](Self::known_packets) in one. Says `false` if that has
-    /// to be told.
+    /// Processes the packets of [`known_packets`](Self::known_packets) at once. Returns `false` if
+    /// that must be reported.
     pub(in crate::mysql::connection) fn absorb_known(&mut self) -> Result<bool, ProtocolError> {
         let Phase::Describing(step @ Step::Definitions { left, .. }) = self.phase else {
             panic!("what is known is described");
@@ -78,7 +79,7 @@ impl Dialogue {
         Ok(self.described(described))
     }
 
-    /// Whether there is nothing to tell.
+    /// Whether there is nothing to report.
     fn described(&mut self, described: Described) -> bool {
         self.phase = match described {
             Described::More(step) => Phase::Describing(step),
@@ -113,7 +114,7 @@ impl Dialogue {
             .contains(Capabilities::OPTIONAL_RESULTSET_METADATA)
     }
 
-    /// Whether a row is one that nobody can read.
+    /// Whether a row cannot be decoded.
     fn absorbs_row(&mut self, payload: &[u8]) -> bool {
         if is_rows_end(payload) {
             return false;

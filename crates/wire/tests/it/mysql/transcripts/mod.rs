@@ -21,14 +21,14 @@ use std::path::{Path, PathBuf};
 use scenarios::{SCENARIOS, Scenario, Vendor};
 use session::Session;
 
-/// Commands: COM_QUIT, and those that are about no statement.
+/// Commands: COM_QUIT, and those without a statement.
 const QUIT: u8 = 0x01;
 const WITHOUT_STATEMENT: [u8; 4] = [0x03, 0x16, 0x0e, 0x1f];
 
-/// How the fuzz target cuts streams, as long as nothing changes it.
+/// How the fuzz target splits streams, unless a mutation changes it.
 const CUT: u8 = 0x7f;
 
-/// Where the transcripts are, one folder a server version.
+/// The folder of the transcripts, with a subfolder per server version.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/mysql")
 }
@@ -40,7 +40,7 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    /// All that are there, of all servers.
+    /// All transcripts, of all servers.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for server in fs::read_dir(folder()).unwrap() {
@@ -58,13 +58,13 @@ impl Transcript {
         all
     }
 
-    /// The bytes of the lines that begin with `mark`, one item a line.
+    /// The bytes of the lines that begin with `mark`, one item per line.
     pub(crate) fn lines(&self, mark: &str) -> impl Iterator<Item = Vec<u8>> {
         let lines = self.text.lines();
         lines.filter_map(move |line| Some(unescaped(line.strip_prefix(mark)?)))
     }
 
-    /// All that the server sent.
+    /// Everything that the server sent.
     fn stream(&self) -> Vec<u8> {
         let packets = self.lines("< ");
         packets
@@ -73,7 +73,7 @@ impl Transcript {
             .collect()
     }
 
-    /// Input for the fuzz target: the requests, and what the server said to them.
+    /// Input for the fuzz target: the requests, and the server's answers.
     pub(crate) fn fuzz_input(&self) -> Vec<u8> {
         let mut options = 0;
         for (bit, name) in [
@@ -92,7 +92,7 @@ impl Transcript {
         let requests: Vec<u8> = requests
             .flat_map(|packet| match (packet[4], packet.get(5)) {
                 (command, _) if WITHOUT_STATEMENT.contains(&command) => [command, 0],
-                // The last one has a number that no other one has.
+                // The last statement has a reserved number.
                 (command, Some(0xff)) => [command, 0],
                 (command, statement) => [command, *statement.unwrap()],
             })
@@ -109,7 +109,7 @@ impl Transcript {
     }
 }
 
-/// What `escape_ascii` was made of.
+/// Reverses `escape_ascii`.
 fn unescaped(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
@@ -131,7 +131,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The same requests make the same bytes, and the same bytes the same events.
+/// The same requests produce the same bytes, and the same bytes the same events.
 #[test]
 fn transcripts_of_real_servers() {
     if let Ok(programs) = std::env::var("LOOKASIDE_WIRE_RECORD_MYSQL") {

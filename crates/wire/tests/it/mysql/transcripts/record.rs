@@ -1,4 +1,4 @@
-//! Starts a server of its own and records all scenarios.
+//! Starts a server and records all scenarios.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::scenarios::{Key, SCENARIOS, Scenario, Vendor, Way, setup};
 use super::session::{Ends, Live, Session};
 
-/// Records what this server says, into the folder of its version.
+/// Records the dialogues with this server, into the folder of its version.
 pub(super) fn all(program: &Path, folder: &Path) {
     let server = Server::start(program);
     let admin = Scenario {
@@ -62,7 +62,7 @@ pub(super) fn all(program: &Path, folder: &Path) {
     }
 }
 
-/// A server that ends with its owner.
+/// A server that is stopped when its owner is dropped.
 struct Server {
     vendor: Vendor,
     version: String,
@@ -128,7 +128,7 @@ impl Server {
             let size = log.read_line(&mut text).unwrap();
             assert_ne!(size, 0, "the server did not start:\n{text}");
         }
-        // It writes on as long as it lives.
+        // It writes to the log as long as it runs.
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
         let version = Command::new(program).arg("--version").output().unwrap();
         let version = String::from_utf8(version.stdout).unwrap();
@@ -152,7 +152,7 @@ impl Server {
         let mut head = format!("# {name} {}: {}", self.version, scenario.name);
         if scenario.key == Key::Given {
             let pem = fs::read_to_string(self.data.join("public_key.pem")).unwrap();
-            // The server ends its file with a NUL.
+            // The server's file ends with a NUL.
             let lines = pem.lines().filter(|line| !line.starts_with(['-', '\0']));
             head = format!("{head}, key {}", lines.collect::<String>());
         }
@@ -182,7 +182,7 @@ impl Server {
 }
 
 impl Server {
-    /// Sends values beyond 16 MiB, and gets them back; a transcript of it would be too long.
+    /// Sends values of more than 16 MiB, and receives them back; a transcript would be too long.
     fn check_large(&self) {
         let stream = UnixStream::connect(self.data.join("socket")).unwrap();
         let startup = Startup::new("root").transport(Transport::Protected);
@@ -201,7 +201,7 @@ impl Server {
             cursor: Cursor::None,
         };
         let types = [ParameterType::new(ColumnType::BLOB)];
-        // What is before the value of the parameter takes 18 bytes more than that of the column.
+        // The bytes before the value of the parameter are 18 more than those before the column's.
         for size in [
             0xff_ffff - 13,
             0xff_ffff,
@@ -223,7 +223,7 @@ impl Server {
     }
 }
 
-/// Writes and reads at once, until all is answered.
+/// Writes and reads concurrently, until all requests are answered.
 fn exchange(connection: &mut Connection, stream: &UnixStream, mut seen: impl FnMut(&Event<'_>)) {
     let (mut read, write) = (stream, stream);
     std::thread::scope(|scope| {
@@ -253,7 +253,7 @@ impl Drop for Server {
     }
 }
 
-/// Puts TLS around a connection: OpenSSL's client speaks it to a port that leads there.
+/// Adds TLS to a connection: OpenSSL's client connects to a port that forwards to it.
 fn tls(server: TcpStream) -> Ends {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut process = Command::new("openssl")
@@ -282,7 +282,7 @@ fn tls(server: TcpStream) -> Ends {
     (Box::new(read), Box::new(write))
 }
 
-/// A program that refuses to run as root runs as somebody else, in a namespace of its own.
+/// Runs a program that refuses to run as root as another user, in a separate namespace.
 fn unprivileged(program: &Path) -> Command {
     let id = Command::new("id").arg("-u").output().unwrap();
     if id.stdout != b"0\n" {
@@ -295,7 +295,7 @@ fn unprivileged(program: &Path) -> Command {
     command
 }
 
-/// Puts a key and its certificate to the server's data.
+/// Writes a key and its certificate to the server's data folder.
 fn certificate(data: &Path) -> (PathBuf, PathBuf) {
     let (key, certificate) = (data.join("server.key"), data.join("server.crt"));
     let made = Command::new("openssl")

@@ -1,4 +1,4 @@
-//! What is asked of every server.
+//! The scenarios that are recorded with every server.
 
 use lookaside_wire::mysql::{
     Capabilities, ColumnType, Cursor, ParameterType, Request, Startup, StatementId, TlsMode,
@@ -7,7 +7,7 @@ use lookaside_wire::mysql::{
 
 use super::session::{Session, Value};
 
-/// A dialogue: who logs in and what is said.
+/// A dialogue: the log-in and the requests.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) user: &'static str,
@@ -25,7 +25,7 @@ pub(super) enum Vendor {
     MySql,
 }
 
-/// Where the server's public key is from.
+/// The source of the server's public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Refuse,
@@ -33,7 +33,7 @@ pub(super) enum Key {
     Given,
 }
 
-/// What the connection runs on.
+/// The transport of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Tcp,
@@ -206,7 +206,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     ),
 ];
 
-/// What a server that is recorded has to hold.
+/// The SQL that sets up a server for recording.
 pub(super) fn setup(vendor: Vendor) -> Vec<&'static str> {
     let mut setup = vec![
         "create database shop",
@@ -331,7 +331,7 @@ fn statements(session: &mut Session) {
     session.execute(echo, &values);
     session.execute(echo, &values);
     session.settle();
-    // The columns change under the statement.
+    // The columns of the statement change.
     for sql in [
         "create table shape (a int, b int)",
         "insert into shape values (1, 2)",
@@ -386,7 +386,7 @@ fn cursors(session: &mut Session) {
     session.settle();
     session.queue(&[fetch(2), fetch(2)]);
     session.settle();
-    // In one flight, and given up.
+    // In one flight, and abandoned.
     session.execute_with(statement, Cursor::ReadOnly, &[]);
     session.queue(&[
         fetch(1),
@@ -509,18 +509,18 @@ fn optional_metadata(session: &mut Session) {
         row_count_max: 9,
     }]);
     session.query("select 1 as unknown");
-    // A wider number shows, by what is left over.
+    // A wider number is detected by the remaining bytes.
     session.query("alter table optional modify a bigint");
     session.execute(statement, &[]);
     session.execute(statement, &[]);
     session.query("set resultset_metadata = full");
     session.execute(statement, &[]);
     session.query("set resultset_metadata = none");
-    // Nothing shows that columns were exchanged.
+    // Exchanged columns are not detected.
     session.query("alter table optional modify a bigint after b");
     session.execute(statement, &[]);
     session.settle();
-    // Another number of columns shows.
+    // Another number of columns is detected.
     session.query("alter table optional add c int");
     session.execute(statement, &[]);
     session.settle();

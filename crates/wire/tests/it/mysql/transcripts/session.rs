@@ -13,27 +13,27 @@ use lookaside_wire::mysql::{
 use super::Transcript;
 use super::scenarios::{Key, Scenario};
 
-/// How the log says that the server closed the connection.
+/// How the log records that the server closed the connection.
 pub(super) const END: &[u8] = b"(end)";
 
-/// A dialogue that is being held.
+/// A running dialogue.
 pub(super) struct Session {
     pub(super) connection: Connection,
-    /// What was prepared, in this order.
+    /// The prepared statements, in order.
     pub(super) statements: Vec<StatementId>,
     log: String,
     is_ended: bool,
     server: Server,
 }
 
-/// Both ends of a connection to a server, and how to put TLS around them.
+/// Both ends of a connection to a server, and a function that adds TLS to them.
 pub(super) struct Live {
     pub(super) read: Box<dyn Read>,
     pub(super) write: Box<dyn Write>,
     pub(super) begin_tls: Option<Box<dyn FnOnce() -> Ends>>,
 }
 
-/// Where to read from, and where to write to.
+/// The ends to read from and to write to.
 pub(super) type Ends = (Box<dyn Read>, Box<dyn Write>);
 
 enum Server {
@@ -68,7 +68,7 @@ impl Session {
         Self::new(scenario, head, Server::Live { live, received })
     }
 
-    /// Holds a recorded dialogue once more, with what the server sent in these pieces.
+    /// Replays a recorded dialogue, with the server's bytes in these pieces.
     pub(super) fn replay(transcript: &Transcript, pieces: VecDeque<Vec<u8>>) -> Self {
         let head = transcript.text.lines().next().unwrap();
         Self::new(transcript.scenario(), head, Server::Recorded(pieces))
@@ -80,7 +80,7 @@ impl Session {
             Key::Refuse => {}
             Key::Ask => credentials = credentials.ask_public_key(),
             Key::Given => {
-                // The last word of the head.
+                // The last word of the first line.
                 let key = head.rsplit(' ').next().unwrap();
                 let pem = format!("-----BEGIN PUBLIC KEY-----\n{key}\n-----END PUBLIC KEY-----");
                 credentials = credentials.public_key(PublicKey::from_pem(pem.as_bytes()).unwrap());
@@ -147,7 +147,7 @@ impl Session {
         queued.unwrap();
     }
 
-    /// Goes on until the last request that waits is answered, or the connection ends.
+    /// Continues until the last pending request is answered, or the connection ends.
     pub(super) fn settle(&mut self) {
         while !self.is_ended {
             self.send();
@@ -186,7 +186,7 @@ impl Session {
         self.connection.tls_started().unwrap();
     }
 
-    /// Says farewell, if nobody else did, and gives the log.
+    /// Terminates the session, unless it has ended, and returns the log.
     pub(super) fn finish(mut self) -> String {
         self.connection.terminate();
         self.send();
@@ -203,7 +203,7 @@ impl Session {
             rest = behind;
         }
         if let Server::Live { live, .. } = &mut self.server {
-            // A server that is gone is found out about by reading.
+            // A closed connection is detected by reading.
             let _ = live
                 .write
                 .write_all(&output)
@@ -211,7 +211,7 @@ impl Session {
         }
     }
 
-    /// One packet at a time, so that the log does not depend on how they arrived.
+    /// Receives one packet at a time, so that the log does not depend on how they were split.
     fn receive(&mut self) {
         let packet = match &mut self.server {
             Server::Recorded(packets) => {
@@ -245,7 +245,7 @@ impl Session {
     }
 }
 
-/// The size of the packet that `bytes` begin with, if its length is here.
+/// The size of the first packet in `bytes`, if its length was received.
 pub(super) fn packet_size(bytes: &[u8]) -> Option<usize> {
     let [low, middle, high] = *bytes.first_chunk()?;
     Some(usize::from(low) + (usize::from(middle) << 8) + (usize::from(high) << 16) + 4)
