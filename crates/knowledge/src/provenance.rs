@@ -1,11 +1,11 @@
-//! Where an answer is from, and how old it is.
+//! The origin and age of answers.
 
 use std::time::Duration;
 
 use crate::cache::Entry;
 use crate::clock::Ticks;
 
-/// Who gave an answer.
+/// What answered a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AnsweredBy {
@@ -13,11 +13,11 @@ pub enum AnsweredBy {
     Native,
     /// The session's own cache, or the caller's.
     L0,
-    /// The cache that all sessions share, or another session that was just asking.
+    /// The cache that all sessions share, or another session that was just querying the same key.
     L1,
     /// SQLite.
     Sqlite,
-    /// Another database.
+    /// A provider.
     Provider,
 }
 
@@ -33,8 +33,8 @@ impl AnsweredBy {
         }
     }
 
-    /// Who gave an entry that came by way of a provider to a query made `now`: one that was asked
-    /// for before is the shared cache's.
+    /// The origin of an entry of a provider for a query made at `now`: if it was queried before, it
+    /// counts as an answer of the shared cache.
     pub(crate) fn of_provider(entry: &Entry, now: Ticks) -> Self {
         match entry.age(now).is_zero() || entry.is_stale() {
             true => Self::Provider,
@@ -43,19 +43,19 @@ impl AnsweredBy {
     }
 }
 
-/// Where an answer is from.
+/// The origin of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Provenance {
-    /// Who gave it.
+    /// What answered the query.
     pub by: AnsweredBy,
-    /// How long ago, when it was given out, a database was asked for it: the time that the database
-    /// took counts. Nothing for a native plan, whose answers hold as long as the tables.
+    /// The time from the query of the database until the answer was returned; includes the duration
+    /// of the query. Zero for a native plan, whose answers are valid as long as the tables.
     pub age: Duration,
-    /// For how much longer it may be given out; nothing if it took longer than an answer is kept,
-    /// and [`Duration::MAX`] for a native plan.
+    /// The remaining lifetime; zero if the query took longer than the lifetime of an answer, and
+    /// [`Duration::MAX`] for a native plan.
     pub fresh_for: Duration,
-    /// It is an old answer in place of one that a provider did not give.
+    /// Whether it is a stale answer, which replaces one that a provider did not give.
     pub is_stale: bool,
 }
 
@@ -69,7 +69,7 @@ impl Provenance {
         }
     }
 
-    /// Of an answer that is given out now.
+    /// The provenance of an answer that is returned at `now`.
     pub(crate) fn of(by: AnsweredBy, entry: &Entry, now: Ticks) -> Self {
         Self {
             by,
@@ -80,11 +80,11 @@ impl Provenance {
     }
 }
 
-/// Old answers of a batch in place of those that another database did not give.
+/// The stale answers of a batch, which replace those that a provider did not give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StaleAnswers {
-    /// How many parameter sets have one.
+    /// The number of parameter sets with a stale answer.
     pub count: u64,
     /// The age of the oldest.
     pub age_max: Duration,

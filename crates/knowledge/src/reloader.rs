@@ -1,12 +1,12 @@
-//! Reloads that nobody calls for: when a file changes, and on a timer.
+//! Automatic reloads: when a file changes, and on a timer.
 //!
-//! One thread does both. It compares the files' marks (time, size, number) with those of the last
-//! attempt, so neither a wake-up without a change nor a file that stays broken loads anything. The
-//! system's notifications only say when to look; that also covers what they report under other
-//! names, such as a folder that is replaced behind a symbolic link.
+//! One thread does both. It compares the stamps of the files (time, size, inode) with those of the
+//! last attempt, so neither a wake-up without a change nor a file that remains invalid causes a
+//! load. The system's notifications only trigger the comparison, so changes that they report under
+//! other names are covered too, such as a folder that is replaced as the target of a symbolic link.
 //!
-//! A folder is watched, not its name, so the folder above it is watched too: that one tells when the
-//! name means another folder. After each attempt everything is watched anew.
+//! A watch follows a folder, not its name, so its parent is watched too: it reports when the name
+//! refers to another folder. After each attempt, all watches are renewed.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -21,18 +21,19 @@ use crate::Result;
 use crate::error::Error;
 use crate::file_stamp::FileStamps;
 
-/// Files must rest this long before they are read: a copy in progress is many changes.
+/// Files must be unchanged for this long before they are read: a copy in progress causes many
+/// changes.
 const REST: Duration = Duration::from_millis(100);
 
-/// Files that never rest are read after this time.
+/// Files that keep changing are read after this time.
 const REST_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What is loaded again.
+/// Something that can be reloaded.
 pub(crate) trait Reload: Send + Sync + 'static {
     /// The files that a reload would read now.
     fn files(&self) -> Vec<PathBuf>;
 
-    /// Loads it again, and gives the number of the new state.
+    /// Loads it again, and returns the number of the new state.
     fn reload(self: Arc<Self>) -> Result<u64>;
 }
 
@@ -52,22 +53,22 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     agenda: Agenda,
-    /// The files to look at, as they were before the last attempt to load them.
+    /// The stamps of the files before the last attempt to load them.
     seen: FileStamps,
-    /// What is watched for their sake.
+    /// The folders that are watched for these files.
     folders: Folders,
-    /// Whether the thread has to find out what to watch.
+    /// Whether the thread has to determine again what to watch.
     renewed: bool,
     stopped: bool,
 }
 
-/// When to look at the files; all decisions, no clock.
+/// The schedule for checking the files: decides without reading a clock.
 #[derive(Debug, Default)]
 struct Agenda {
     refresh: Option<Duration>,
     /// When the timer is due.
     refresh_at: Option<Instant>,
-    /// First and last notification since the last look.
+    /// The first and the last notification since the last check.
     changed: Option<(Instant, Instant)>,
 }
 
@@ -82,7 +83,7 @@ impl Agenda {
         self.changed = Some((first, now));
     }
 
-    /// When to look next, if ever.
+    /// When the next check is due, if any.
     fn due_at(&self) -> Option<Instant> {
         let rested = self
             .changed
@@ -90,7 +91,7 @@ impl Agenda {
         [rested, self.refresh_at].into_iter().flatten().min()
     }
 
-    /// The files are looked at now.
+    /// Records that the files are checked now.
     fn look(&mut self, now: Instant) {
         self.changed = None;
         self.set_refresh(self.refresh, now);
@@ -98,7 +99,7 @@ impl Agenda {
 }
 
 impl Reloader {
-    /// Starts the thread. It holds no handle that would keep what is reloaded alive.
+    /// Starts the thread, which only has a weak reference to the reloaded object.
     pub(crate) fn start<T: Reload>(
         owner: Weak<T>,
         watch: bool,
@@ -144,9 +145,10 @@ impl Drop for Reloader {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // The thread itself drops the engine when it held the last handle for the time of a reload.
+        // If the thread held the last reference to the engine during a reload, it drops the engine
+        // itself.
         if thread.thread().id() != thread::current().id() {
-            // A panic in the thread has been shown by its hook, and there is nothing left to save.
+            // A panic in the thread was reported by the panic hook.
             let _ = thread.join();
         }
     }
@@ -158,11 +160,11 @@ impl Shared {
     }
 }
 
-/// A watcher that notices changes; what changed is seen from the marks.
+/// A watcher that reports changes; the stamps show what changed.
 fn watcher(shared: &Arc<Shared>) -> Result<RecommendedWatcher> {
     let shared = shared.clone();
     notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Our own reading is an event too. Errors, such as an overflow, mean: look.
+        // Reading the files also causes events. Errors, such as an overflow, trigger a check.
         if event.as_ref().is_ok_and(|event| event.kind.is_access()) {
             return;
         }
@@ -188,12 +190,12 @@ fn run<T: Reload>(owner: &Weak<T>, shared: &Shared, mut watcher: Option<Recommen
             if let Some(watcher) = &mut watcher {
                 let folders = Folders::of(state.seen.files());
                 let old = mem::replace(&mut state.folders, folders.clone());
-                // The watcher's own thread may wait for the lock while it is told what to watch.
+                // The watcher's thread may wait for the lock while watches are changed.
                 drop(state);
                 old.unwatch(watcher);
                 folders.watch(watcher);
                 state = shared.lock();
-                // What changed before it was watched was not reported.
+                // Changes before the watch was added were not reported.
                 state.agenda.notice(now);
             }
             continue;
@@ -212,8 +214,9 @@ fn run<T: Reload>(owner: &Weak<T>, shared: &Shared, mut watcher: Option<Recommen
                 let Some(owner) = owner.upgrade() else {
                     return;
                 };
-                // From before the load: what changes while it runs is seen as new. Should it fail,
-                // it may be for want of a file that only the new configuration names.
+                // The stamps from before the load, so that changes during the load are detected. If
+                // the load fails, the cause may be a missing file that only the new configuration
+                // names.
                 shared.lock().seen = found.with(owner.files());
                 let is_renewed = reload(owner);
                 state = shared.lock();
@@ -231,7 +234,7 @@ fn run<T: Reload>(owner: &Weak<T>, shared: &Shared, mut watcher: Option<Recommen
     }
 }
 
-/// Whether the new tables serve, and the reloader was told of them.
+/// Reloads; returns whether it succeeded, in which case the reloader was updated.
 fn reload<T: Reload>(owner: Arc<T>) -> bool {
     match owner.reload() {
         Ok(generation) => {
@@ -249,10 +252,10 @@ fn reload<T: Reload>(owner: Arc<T>) -> bool {
 /// The folders that are watched.
 #[derive(Clone, Debug, Default)]
 struct Folders {
-    /// Those that files are in: a file that is replaced by renaming is another file, its folder
-    /// stays. Of those that do not exist, what there is of their path.
+    /// The folders of the files: a file that is replaced by renaming is another file, but its
+    /// folder is the same. For folders that do not exist, their nearest existing ancestor.
     inner: BTreeSet<PathBuf>,
-    /// Those that the inner ones are in, and nothing else of interest.
+    /// The parents of the inner folders, without other relevant content.
     outer: BTreeSet<PathBuf>,
 }
 
@@ -268,7 +271,7 @@ impl Folders {
         Self { inner, outer }
     }
 
-    /// Whether these paths only concern neighbours of the watched folders.
+    /// Whether these paths are all siblings of the watched folders.
     fn are_all_strange(&self, paths: &[PathBuf]) -> bool {
         let is_strange = |path: &PathBuf| {
             let is_outer = path.parent().is_some_and(|at| self.outer.contains(at));
@@ -289,13 +292,13 @@ impl Folders {
 
     fn unwatch(&self, watcher: &mut RecommendedWatcher) {
         for folder in self.inner.iter().chain(&self.outer) {
-            // A folder that is gone is not watched any more.
+            // A deleted folder is no longer watched anyway.
             let _ = watcher.unwatch(folder);
         }
     }
 }
 
-/// The folder under a name that can be opened.
+/// The path of a folder in a form that can be opened.
 fn named(folder: &Path) -> PathBuf {
     match folder.as_os_str().is_empty() {
         true => ".".into(),

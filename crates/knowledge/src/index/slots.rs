@@ -34,7 +34,7 @@ pub(crate) enum ListOrder {
     LowDescending,
 }
 
-/// The rows of a key, in order.
+/// The rows of a key, in the requested order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rows<'a> {
     /// No row has the key.

@@ -1,4 +1,4 @@
-//! What a statement could have meant: the tables and columns that there are.
+//! Hints for statements with unknown names: the existing tables and columns.
 
 use rusqlite::Connection;
 
@@ -6,10 +6,10 @@ use super::Names;
 use crate::config::Config;
 use crate::scan::{Dialect, Scanner, Token};
 
-/// Names in one message; with more of them it is not a hint.
+/// The most names in one message; a longer list is no help.
 const NAME_COUNT_MAX: usize = 20;
 
-/// What there is instead, if a table or a column is missing. Nothing if it cannot be read: a hint
+/// The existing names, if a table or a column is missing. `None` if they cannot be read: a hint
 /// must not hide the failure that it explains.
 pub(super) fn hint(
     connection: &Connection,
@@ -50,7 +50,7 @@ pub(super) fn hint(
     (!hints.is_empty()).then(|| hints.join("; "))
 }
 
-/// A statement that SQLite does not understand may be meant for another database.
+/// A hint that a statement that SQLite cannot parse may be intended for a provider.
 fn provider_hint(names: &Names) -> Option<String> {
     let others = names.all();
     let others: Vec<&&str> = others.iter().filter(|_| names.has_providers()).collect();
@@ -69,7 +69,7 @@ pub(super) fn tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
         .collect()
 }
 
-/// Asks for the names of the tables and views.
+/// Queries the names of the tables and views.
 pub(super) const TABLES_SQL: &str = "select name from sqlite_schema \
     where type in ('table', 'view') and name not like 'sqlite~_%' escape '~' order by name";
 
@@ -80,7 +80,7 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>
         .collect()
 }
 
-/// Whether the name stands in the statement as a bare word.
+/// Whether the statement contains the name as a bare word.
 fn mentions(sql: &str, table: &str) -> bool {
     let mut scanner = Scanner::new(sql, Dialect::Sqlite);
     std::iter::from_fn(|| scanner.next_token())

@@ -1,8 +1,9 @@
-//! Where questions leave the engine: the SQLite store of a generation, or another database.
+//! The databases behind the engine: the SQLite store of a generation, and the choice between it and
+//! providers.
 //!
-//! Everything above (statements, plans, caches, sessions) asks only to describe a statement and for
-//! its rows. Which database a statement belongs to is decided when it is described: by the name
-//! before its tables, or by where its tables are ([`route`]).
+//! The other modules (statements, plans, caches, sessions) only let a database describe a statement
+//! and return its rows. The database of a statement is determined when it is described: by the name
+//! that qualifies its tables, or by where its tables are ([`route`]).
 
 mod hint;
 mod names;

@@ -1,9 +1,9 @@
-//! Who answers, by the names that may stand before tables.
+//! The databases that answer, by the names that qualify tables.
 
 use crate::config::{Config, DEFAULT_NAME, LOCAL_NAME, ProviderKind};
 use crate::scan::{Dialect, Part, Relation, relations};
 
-/// Who answers a statement.
+/// The database that answers a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Target {
     /// The folder's own tables, in SQLite.
@@ -12,7 +12,7 @@ pub(crate) enum Target {
     Provider(usize),
 }
 
-/// The names of those who answer.
+/// The names of the databases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     /// The configured providers, the default one first.
@@ -38,7 +38,7 @@ impl Names {
         }
     }
 
-    /// Who answers to a name before a table.
+    /// The database with this name.
     pub(crate) fn target(&self, name: &str) -> Option<Target> {
         let position = self.providers.iter().position(|(known, _)| known == name);
         match position {
@@ -48,7 +48,7 @@ impl Names {
         }
     }
 
-    /// Who answers what is nowhere else.
+    /// The database for tables that are not qualified and not in the folder.
     pub(crate) fn fallback(&self) -> Target {
         match self.providers.is_empty() {
             true => Target::Local,
@@ -66,7 +66,7 @@ impl Names {
         }
     }
 
-    /// The name of one who answers.
+    /// The name of a database.
     pub(crate) fn name(&self, target: Target) -> &str {
         match target {
             Target::Provider(position) => &self.providers[position].0,
@@ -75,19 +75,19 @@ impl Names {
         }
     }
 
-    /// All who answer, the default one first.
+    /// All databases, the default one first.
     pub(crate) fn targets(&self) -> Vec<Target> {
         let providers = (0..self.providers.len()).map(Target::Provider);
         providers.chain([Target::Local]).collect()
     }
 
-    /// The names of all who answer, the default one first.
+    /// The names of all databases, the default one first.
     pub(crate) fn all(&self) -> Vec<&str> {
         let targets = self.targets().into_iter();
         targets.map(|target| self.name(target)).collect()
     }
 
-    /// What may be meant by a name that nobody has: the one that differs in case only, or any.
+    /// A suggestion for an unknown name: the name that differs in case only, or all names.
     pub(crate) fn instead_of(&self, name: &str) -> String {
         let all = self.all();
         let alike = all.iter().find(|known| known.eq_ignore_ascii_case(name));
@@ -103,12 +103,13 @@ impl Names {
         }
     }
 
-    /// Whether there is anybody but the folder's own tables.
+    /// Whether there are providers.
     pub(crate) fn has_providers(&self) -> bool {
         !self.providers.is_empty()
     }
 
-    /// The relations of a statement that stand behind the name of one who reads it so.
+    /// The relations of a statement that are qualified by the name of a database, when the
+    /// statement is parsed in the dialect of that database.
     pub(crate) fn named<'a>(&self, sql: &'a str) -> Vec<Named<'a>> {
         let mut found: Vec<Named<'a>> = Vec::new();
         let mut dialects = Vec::new();
@@ -139,7 +140,7 @@ impl Names {
     }
 }
 
-/// A relation with the name of one who answers before it.
+/// A relation that is qualified by the name of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named<'a> {
     pub(crate) target: Target,
@@ -147,7 +148,7 @@ pub(crate) struct Named<'a> {
     pub(crate) table: &'a str,
 }
 
-/// What stands before the first dot of a relation's name without quotes.
+/// The first qualifier of a relation's name, if it is not quoted.
 pub(crate) fn prefix_of<'a>(relation: &Relation<'a>) -> Option<&'a str> {
     match relation.parts.as_slice() {
         [Part::Bare(prefix), _, ..] => Some(prefix),

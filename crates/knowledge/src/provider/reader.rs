@@ -1,4 +1,4 @@
-//! The SQLite store of a generation, asked by one session.
+//! A session's reader of the SQLite store of a generation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,26 +18,25 @@ use crate::scan::Dialect;
 use crate::statement::StatementInfo;
 use crate::store::Store;
 
-/// A statement as SQLite reads it.
+/// A statement in its form for SQLite.
 #[derive(Debug)]
 pub(crate) struct StoreStatement {
-    /// The text without its provider's name, if it has one.
+    /// The text without the name of the database, if it has one.
     routed: Option<Box<str>>,
     /// For each of SQLite's parameters, from its first, the position of the value to bind.
     binds: Box<[usize]>,
-    /// For each value by position, the words that it is compared with if it is a boolean; may be
-    /// shorter.
+    /// For each value by position, the words that replace a boolean; may be shorter.
     words: Box<[Option<BoolWords>]>,
 }
 
 impl StoreStatement {
-    /// The text as SQLite is to read it.
+    /// The text for SQLite.
     #[inline]
     pub(crate) fn sql<'a>(&'a self, info: &'a StatementInfo) -> &'a str {
         self.routed.as_deref().unwrap_or(&info.sql)
     }
 
-    /// Says which values are compared with booleans that are words.
+    /// Sets which values are compared with booleans that are stored as words.
     pub(crate) fn set_words(&mut self, words: Box<[Option<BoolWords>]>) {
         self.words = words;
     }
@@ -45,19 +44,19 @@ impl StoreStatement {
 
 /// A connection of one session to the store of one generation.
 ///
-/// Statements are kept by rusqlite's own cache. Holding them here instead would save 85 ns of
-/// 320 (hash of the text, one small allocation), but a held statement cannot move between threads,
-/// and a session that cannot is of no use to a pool.
+/// Statements are cached by rusqlite. Storing them here instead would save 85 ns of 320 (hash of
+/// the text, one small allocation), but a stored statement cannot move between threads, and a
+/// session that cannot move cannot be pooled.
 #[derive(Debug)]
 pub(crate) struct Reader {
     connection: Connection,
     guard: QueryGuard,
-    /// Room for the text of values that SQLite does not know.
+    /// A buffer for the text of values whose types SQLite does not have.
     scratch: String,
 }
 
 impl Reader {
-    /// A connection whose queries may take so long, until they are cancelled.
+    /// Opens a connection whose queries have this time limit and can be cancelled.
     pub(crate) fn open(
         store: &Store,
         limit: Option<Duration>,
@@ -73,9 +72,9 @@ impl Reader {
         })
     }
 
-    /// Compiles a statement; it must read only, and its parameters must be those that the scanner
-    /// found, or values would be bound to the wrong ones. The configuration is for the hint at what
-    /// is missing.
+    /// Compiles a statement, which must be read-only, and whose parameters must be those that the
+    /// scanner found, as values would otherwise be bound to wrong ones. The configuration is used
+    /// for hints about missing names.
     pub(crate) fn describe(
         &self,
         info: &StatementInfo,
@@ -162,7 +161,7 @@ impl Reader {
         let column_count = columns.len();
         let mut cursor = statement.raw_query();
         while let Some(row) = cursor.next()? {
-            // The columns were counted on the same statement over a schema that never changes.
+            // The columns were counted on the same statement, and the schema never changes.
             rows.push((0..column_count).map(|column| value_of(row.get_ref_unwrap(column))));
             if extent == Extent::First {
                 break;

@@ -1,9 +1,9 @@
-//! Who answers a statement, and the statement as they read it.
+//! Routing: the database that answers a statement, and the statement in its form.
 //!
-//! `select t.v from assets.t` reads table `t` of the provider `assets`, and `assets` itself wants to
-//! read `select t.v from t`. Only bare names count: what is quoted belongs to the database. Without
-//! such a name, the folder answers what reads its tables, and the default provider what reads none
-//! of them.
+//! `select t.v from assets.t` reads table `t` of the provider `assets`, to which `select t.v from
+//! t` is sent. Only bare names count: quoted names belong to the database. Without such a name, the
+//! folder answers statements that read its tables, and the default provider those that read none of
+//! them.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::scan::{Dialect, Relation, Scanner, Token, relations};
 /// The schemas that SQLite itself has.
 const SCHEMAS: [&str; 2] = ["main", "temp"];
 
-/// The functions with rows that SQLite has; others may have them too.
+/// The table-valued functions of SQLite; other databases may have them too.
 const SQLITE_FUNCTIONS: [&str; 2] = ["json_each", "json_tree"];
 
 /// The folder's own tables and views.
@@ -32,8 +32,8 @@ impl LocalTables {
         self.0.is_empty()
     }
 
-    /// What to say of a table that a provider does not have, if nothing but its name sent the
-    /// statement there: whoever mistyped one of the folder's would never hear of the folder.
+    /// A hint about a table that a provider does not have, if only its name selected the provider:
+    /// it may be a misspelled table of the folder.
     pub(crate) fn instead_of(&self, sql: &str, names: &Names, dialect: Dialect) -> Option<String> {
         let is_bare = |it: &Relation<'_>| it.parts.len() == 1 && !it.is_function;
         let has_bare = relations(sql, dialect).iter().any(is_bare);
@@ -76,24 +76,24 @@ fn is_one_of_schemas(name: &str) -> bool {
     SCHEMAS.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Where a relation is.
+/// The location of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Here,
     Elsewhere,
-    /// A function that whoever answers may have.
+    /// A function that any database may have.
     Anywhere,
 }
 
-/// Who answers a statement.
+/// The route of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) target: Target,
-    /// The statement without the name of who answers, if it names one.
+    /// The statement without the name of the database, if it has one.
     pub(crate) sql: Option<Box<str>>,
 }
 
-/// Who answers a statement. A statement of several databases is refused.
+/// The route of a statement. A statement that reads several databases is refused.
 pub(crate) fn route(sql: &str, names: &Names, tables: &LocalTables) -> Result<Route> {
     match *names.named(sql) {
         [] => {}
@@ -127,7 +127,7 @@ pub(crate) fn route(sql: &str, names: &Names, tables: &LocalTables) -> Result<Ro
     })
 }
 
-/// Who answers a statement that names nobody.
+/// The database that answers a statement without the name of one.
 fn unnamed(sql: &str, names: &Names, tables: &LocalTables) -> Result<Target> {
     let default = names.fallback();
     if default == Target::Local {
@@ -141,7 +141,7 @@ fn unnamed(sql: &str, names: &Names, tables: &LocalTables) -> Result<Target> {
     match (here, elsewhere) {
         (Some(_), None) => Ok(Target::Local),
         (None, Some(_)) => Ok(default),
-        // What reads no table at all is cheapest here, if anything is here.
+        // A statement that reads no table is cheapest in SQLite, if the folder has tables.
         (None, None) if tables.is_empty() => Ok(default),
         (None, None) => Ok(Target::Local),
         (Some(here), Some(elsewhere)) => {
@@ -155,7 +155,7 @@ fn unnamed(sql: &str, names: &Names, tables: &LocalTables) -> Result<Target> {
     }
 }
 
-/// The one whom a statement names before its first table, and the statement without the name.
+/// The database that qualifies the first table of a statement, and the statement without its name.
 pub(crate) fn named<'a>(sql: &str, names: &'a Names) -> Option<(&'a str, String)> {
     let named = names.named(sql);
     let first = named.first()?;
@@ -174,13 +174,13 @@ pub(crate) fn unknown_prefix<'a>(sql: &'a str, names: &Names, dialect: Dialect) 
     (!is_one_of_schemas(prefix) && names.target(prefix).is_none()).then_some(prefix)
 }
 
-/// The statement without `prefix` and its dot, wherever they begin a name.
+/// Removes `prefix` and its dot wherever they begin a name.
 fn without_prefix(sql: &str, prefix: &str, dialect: Dialect) -> String {
     let mut routed = String::with_capacity(sql.len());
     let mut copied = 0;
     let mut scanner = Scanner::new(sql, dialect);
     let mut before = Token::Other;
-    // Where the prefix begins that was the last token, if it was one.
+    // The position of the prefix, if it was the last token.
     let mut prefix_at = None;
     while let Some(token) = scanner.next_token() {
         if token == Token::Dot
@@ -213,7 +213,7 @@ mod tests {
         LocalTables::new(["t".to_owned(), "Users".to_owned()])
     }
 
-    /// `expected` is who answers and what they read, or a part of the refusal.
+    /// `expected` is the name of the database and its statement, or a part of the error.
     fn check_with(
         names: &Names,
         tables: &LocalTables,

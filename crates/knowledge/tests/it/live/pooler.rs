@@ -1,4 +1,5 @@
-//! A provider behind a PgBouncer whose sessions change with each transaction.
+//! A provider that is reached through PgBouncer in transaction mode, where the session changes with
+//! each transaction.
 
 use std::thread;
 
