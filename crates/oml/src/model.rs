@@ -70,7 +70,7 @@ impl Model {
         &self.program.rules
     }
 
-    /// False when its header says `enable : false`.
+    /// False if its header has `enable : false`.
     pub fn enabled(&self) -> bool {
         self.program.enabled
     }

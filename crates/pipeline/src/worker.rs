@@ -8,13 +8,13 @@ use crate::sync::{Arc, spin_loop, yield_now};
 /// One thread of a stage that changes items in place, for a thread that the caller owns; see
 /// [`Builder::stage_by_caller`](crate::Builder::stage_by_caller).
 ///
-/// Dropped before the end, it fails the pipeline: its items would wait for ever.
+/// Dropping it before the end fails the pipeline, because its items would never be processed.
 pub struct Worker<T>(Hand<T>);
 
 /// One thread of the last stage, for a thread that the caller owns; see
 /// [`Builder::last_by_caller`](crate::Builder::last_by_caller).
 ///
-/// Dropped before the end, it fails the pipeline: its items would wait for ever.
+/// Dropping it before the end fails the pipeline, because its items would never be processed.
 pub struct LastWorker<T>(Hand<T>);
 
 /// The result of one step of a worker.

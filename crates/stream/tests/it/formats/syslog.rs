@@ -124,7 +124,8 @@ fn what_rfc_3164_describes() {
             "<13>Feb  5 17:32:18 10.0.0.99 Use the BFG!",
             "priority:int=13 facility:text=user severity:text=notice time:time=2026-02-05 17:32:18 host:text=10.0.0.99 msg:text=Use the BFG!".into(),
         ),
-        // 5.4, example 3 has a year and a zone that the format does not know: all is the message.
+        // 5.4, example 3 has a year and a zone that the format does not have: all of it is the
+        // message.
         (
             "<0>1990 Oct 22 10:52:01 TZ-6 scapegoat.dmz.example.org 10.1.2.3 sched[0]: That's All Folks!",
             "priority:int=0 facility:text=kern severity:text=emerg msg:text=1990 Oct 22 10:52:01 TZ-6 scapegoat.dmz.example.org 10.1.2.3 sched[0]: That's All Folks!".into(),

@@ -2,13 +2,13 @@
 //! server that has cached the client's hash, and the password itself for one that has not.
 //!
 //! ```text
-//!   we:      PROOF
-//!   server:  03                                          it remembers us; OK follows
-//!   or:      04                                          it does not
-//!   we:      PASSWORD\0                                  if nobody listens
-//!   or:      02                                          if we do not know its key
+//!   client:  PROOF
+//!   server:  03                                          the hash is cached; OK follows
+//!   or:      04                                          it is not cached
+//!   client:  PASSWORD\0                                  on a protected transport
+//!   or:      02                                          requests the server's key, if unknown
 //!   server:  PEM
-//!   we:      RSA(OAEP(PASSWORD\0 ⊕ CHALLENGE))
+//!   client:  RSA(OAEP(PASSWORD\0 ⊕ CHALLENGE))
 //! ```
 //!
 //! `sha256_password` has only the second half of this exchange, without the initial request.

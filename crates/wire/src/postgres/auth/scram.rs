@@ -2,10 +2,10 @@
 //! sending it.
 //!
 //! ```text
-//!   we:      n,,n=,r=NONCE                       header, user, our nonce
-//!   server:  r=NONCE+,s=SALT,i=4096              our nonce and its own, salt, rounds
-//!   we:      c=HEADER,r=NONCE+,p=PROOF           what we said first again, our proof
-//!   server:  v=SIGNATURE                         its proof
+//!   client:  n,,n=,r=NONCE                       header, user, the client's nonce
+//!   server:  r=NONCE+,s=SALT,i=4096              both nonces, salt, iterations
+//!   client:  c=HEADER,r=NONCE+,p=PROOF           the header again, the client's proof
+//!   server:  v=SIGNATURE                         the server's proof
 //! ```
 //!
 //! <https://www.rfc-editor.org/rfc/rfc5802>, <https://www.rfc-editor.org/rfc/rfc7677>,

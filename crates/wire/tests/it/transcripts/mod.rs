@@ -1,7 +1,7 @@
 //! Dialogues with real servers: recorded once, replayed on every run.
 //!
 //! ```text
-//! > a message of ours        < a message of the server        = the event that came of it
+//! > a message of the client    < a message of the server        = the resulting event
 //! ```
 //!
 //! To record them again, name folders of server programs, separated by colons:

@@ -1,7 +1,7 @@
 //! Dialogues with real servers: recorded once, replayed on every run.
 //!
 //! ```text
-//! > a packet of ours        < a packet of the server        = the event that came of it
+//! > a packet of the client    < a packet of the server        = the resulting event
 //! ```
 //!
 //! To record them again, name server programs, separated by colons:
