@@ -266,7 +266,7 @@ impl Follow {
         if room == 0 {
             return Ok(Look::Done);
         }
-        // Complete records may still be buffered.
+        // Records that were read before may still be buffered.
         self.is_search_due = matches!(wait, Wait::AtMost(_)) && !self.is_search_due;
         if self.is_search_due {
             return Ok(Look::Postponed);
