@@ -22,7 +22,7 @@ pub(crate) enum Source {
         path: PathBuf,
         variables: HashMap<String, String>,
         foreign_sections: Vec<String>,
-        /// For the indexes of derived tables.
+        /// The statements, for the indexes of derived tables.
         statements: Option<Statements>,
     },
     /// A SQLite database, which is copied.

@@ -72,13 +72,13 @@ pub struct Static {
 /// One statement.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// What it does.
+    /// The kind of the statement.
     pub kind: StatementKind,
     /// From its first target to its `;`.
     pub span: Span,
 }
 
-/// What a statement does.
+/// The kind of a statement.
 #[derive(Clone, Debug)]
 pub enum StatementKind {
     /// `target = expression ;` appends at most one field.
@@ -107,7 +107,7 @@ pub enum StatementKind {
     },
 }
 
-/// What a statement or an object member writes to.
+/// The target of a statement or an object member.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// The field's name. `_` is an ordinary name, but in a lookup it means the column's name.
@@ -171,7 +171,7 @@ pub enum TypeWord {
 /// An expression and its span.
 #[derive(Clone, Debug)]
 pub struct Expr {
-    /// What it is.
+    /// The kind of the expression.
     pub kind: ExprKind,
     /// Its span.
     pub span: Span,

@@ -142,7 +142,7 @@ impl<T: Send> Pipeline<T> {
 }
 
 impl<T> Pipeline<T> {
-    /// What it is doing.
+    /// The current statistics of the pipeline.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(&self.ring)
     }

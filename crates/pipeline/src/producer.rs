@@ -123,7 +123,7 @@ impl<T> Producer<T> {
         Ok(())
     }
 
-    /// What the pipeline is doing.
+    /// The current statistics of the pipeline.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(&self.ring)
     }

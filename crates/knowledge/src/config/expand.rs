@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 pub(super) struct ExpandError {
     /// Line of the expression, counted from 1.
     pub(super) line: usize,
-    /// What is wrong and how to write it.
+    /// The problem and a hint.
     pub(super) message: String,
 }
 

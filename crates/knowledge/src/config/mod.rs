@@ -67,11 +67,11 @@ pub struct LoadConfig {
     pub transaction: bool,
     /// The number of rows per transaction, at least 1.
     pub batch_size: u64,
-    /// What a row that cannot be loaded does.
+    /// How a row that cannot be loaded is handled.
     pub on_error: OnError,
 }
 
-/// What a row that cannot be loaded does.
+/// How a row that cannot be loaded is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
     /// The load fails, and the current tables stay in use.

@@ -118,7 +118,7 @@ impl Connections {
                 && connection.abandoned_until().is_none_or(|end| end > now)
                 && connection.watch(&self.epoll).is_ok();
             if !is_kept {
-                // One that cannot be taken off leaves with its descriptor.
+                // If the removal fails, closing its descriptor removes it from epoll.
                 let _ = epoll::delete(&self.epoll, &connection.direct.connection);
             }
             is_kept

@@ -72,7 +72,7 @@ pub(crate) fn load(
 /// Loads all enabled tables and drops them, to check that they load; returns the report.
 ///
 /// # Errors
-/// As a load.
+/// The errors of a load.
 pub fn try_load(config: &Config, progress: &dyn Progress) -> Result<LoadReport> {
     load(config, &[], progress).map(|(_, report)| report)
 }

@@ -65,7 +65,7 @@ struct Native {
     /// The order that `order by` requires.
     list_order: ListOrder,
     is_limited: bool,
-    /// For [`Explanation`].
+    /// The name of the table, for [`Explanation`].
     table: Text,
     key_columns: Vec<Text>,
 }

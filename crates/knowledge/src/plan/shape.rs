@@ -259,7 +259,7 @@ fn limit_of(limit: Option<&LimitClause>) -> Result<bool, Reason> {
     }
 }
 
-/// One comparison among those that `and` connects.
+/// One of the comparisons that `and` combines.
 enum Term {
     Equal(Ident, Operand),
     Low(Side),

@@ -158,7 +158,7 @@ impl Resolver {
             stale.add(&entry, *set_count, now);
             let rows = entry.rows.clone();
             if cache.is_some() {
-                // As above.
+                // If there is no room, the shared cache still has the entry.
                 let _ = self.local.insert(key, entry, now);
             }
             Ok(rows)

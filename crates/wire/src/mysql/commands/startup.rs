@@ -48,7 +48,7 @@ const WANTED: Capabilities = Capabilities(
 /// Whether the log-in uses TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsMode {
-    /// Never.
+    /// TLS is never used.
     #[default]
     Disable,
     /// TLS if the server supports it. A man in the middle can pretend that it does not.

@@ -399,11 +399,11 @@ impl Dialogue {
     }
 }
 
-/// Whether a message has the expected number.
+/// Whether the number of a message is as expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     InOrder,
-    /// It has not, and is an error.
+    /// The number is unexpected, and the message is an error packet.
     Farewell,
 }
 

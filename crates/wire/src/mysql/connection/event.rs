@@ -53,7 +53,7 @@ pub enum Event<'a> {
     RowsEnd {
         /// The query, Execute or Fetch.
         id: RequestId,
-        /// How it ended.
+        /// The packet that ended the rows.
         ok: OkPacket<'a>,
     },
     /// The server left out the column definitions, and its rows do not match the known ones. The
@@ -64,7 +64,7 @@ pub enum Event<'a> {
     Unreadable {
         /// The query, Execute or Fetch.
         id: RequestId,
-        /// How it ended.
+        /// The packet that ended the rows.
         ok: OkPacket<'a>,
     },
     /// The server requested a file, which is refused by sending an empty one. `Ok` or `Failed`

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 /// A bound log-in fails if there is a man in the middle with another certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChannelBinding {
-    /// Never.
+    /// Channel binding is never used.
     Disable,
     /// Whenever both sides support it. The default, as in libpq.
     #[default]
