@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lookaside_value::{Row, RowError, RowRef, RowSet, Value};
+use lookaside_value::{RowError, RowRef, RowSet, Value};
 use serde::de::DeserializeOwned;
 
 use crate::raw_rows::RawRows;
@@ -76,28 +76,9 @@ impl Answer {
         self.rows.deserialize().map_err(Error::row)
     }
 
-    /// The only row, if there is one.
-    pub(crate) fn into_row(self) -> Result<Option<Row>> {
-        match self.rows.len() {
-            0 | 1 => Ok(self.rows.first()),
-            count => Err(Error::too_many_rows(count)),
-        }
-    }
-
-    /// The only row.
-    pub(crate) fn into_one_row(self) -> Result<Row> {
-        self.into_row()?.ok_or_else(Error::no_row)
-    }
-
     /// Whether its only value is true.
     pub(crate) fn is_true(&self) -> bool {
         let row = self.rows.iter().next();
         row.is_some_and(|row| matches!(row[0], Value::Bool(true)))
-    }
-
-    /// What came of [`Request::describe`](crate::Request::describe).
-    pub(crate) fn into_description(mut answers: Vec<Result<Self>>) -> Result<Arc<Description>> {
-        let answer = answers.pop().expect("a description is one answer")?;
-        Ok(answer.description.expect("it was asked for"))
     }
 }

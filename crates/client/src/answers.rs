@@ -1,10 +1,13 @@
 //! The answers to a request, and the places for those that have not come.
 
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{iter, slice, vec};
 
-use crate::{Answer, Error, Result, Ticket};
+use lookaside_value::Row;
+
+use crate::{Answer, Description, Error, Result, Ticket};
 
 /// The answers to a request, in the order of its queries.
 #[derive(Debug)]
@@ -33,6 +36,40 @@ impl Answers {
                 answer
             }
         }
+    }
+
+    /// The only row of the answer to the only query.
+    ///
+    /// # Errors
+    ///
+    /// When the query failed, and when it gave no row or more than one.
+    pub(crate) fn into_one_row(self) -> Result<Row> {
+        self.into_one_or_no_row()?.ok_or_else(Error::no_row)
+    }
+
+    /// The same, if there is a row.
+    pub(crate) fn into_one_or_no_row(self) -> Result<Option<Row>> {
+        let rows = self.into_one()?.rows;
+        match rows.len() {
+            0 | 1 => Ok(rows.first()),
+            count => Err(Error::too_many_rows(count)),
+        }
+    }
+
+    /// How many rows the only query changed or selected; 0 where the server counts none.
+    pub(crate) fn into_row_count(self) -> Result<u64> {
+        Ok(self.into_one()?.row_count.unwrap_or(0))
+    }
+
+    /// Nothing, unless a query failed: then the error of the first that did.
+    pub(crate) fn into_success(self) -> Result<()> {
+        self.into_iter().try_for_each(|answer| answer.map(drop))
+    }
+
+    /// What came of [`Request::describe`](crate::Request::describe).
+    pub(crate) fn into_description(self) -> Result<Arc<Description>> {
+        let answer = self.into_one()?;
+        Ok(answer.description.expect("it was asked for"))
     }
 
     /// All of them.

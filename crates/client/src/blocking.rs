@@ -1,17 +1,17 @@
 //! Connections that block the calling thread.
 
+mod queryable;
 mod transaction;
 
 use std::io;
-use std::sync::Arc;
 use std::time::Instant;
 
-use lookaside_value::{ParamBatch, Value};
-
-use crate::driver::{Driver, Fitness, Protocol, Target};
+use crate::driver::{Driver, Fitness, Protocol, Sealed, Target};
 use crate::net::{Address, Attempt, CANCEL_TIMEOUT, MaybeTls, READ_SIZE, Search, Stream, part};
-use crate::{Answer, Answers, Description, Error, Host, Request, Result, Syncs, Ticket};
+use crate::{Answers, Error, Host, Request, Result, Ticket};
 
+pub use queryable::Queryable;
+pub(crate) use queryable::blocking_query_methods;
 pub use transaction::{RowStream, Transaction};
 
 /// A connection whose calls block.
@@ -104,46 +104,7 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses, a value does not fit, or the connection is lost.
-    pub fn query(&mut self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
-        self.ask(Request::new(sql, params))?.into_one()
-    }
-
-    /// Asks the same with each parameter set, all in one flight.
-    ///
-    /// # Errors
-    ///
-    /// When nothing was sent. What happens to a query later is its own result.
-    pub fn query_many(
-        &mut self,
-        sql: impl Into<Arc<str>>,
-        params: ParamBatch,
-        syncs: Syncs,
-    ) -> Result<Vec<Result<Answer>>> {
-        self.request(Request::many(sql, params).syncs(syncs))
-    }
-
-    /// The names and types of a statement's columns and parameters. It is prepared for that, and
-    /// not run.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses the statement, or the connection is lost.
-    pub fn describe(&mut self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
-        let answers = self.request(Request::describe(sql))?;
-        let description = Answer::into_description(answers)?;
-        match description.type_query() {
-            None => Ok(description),
-            Some(names) => {
-                let names = self.ask(names)?.into_one()?;
-                Ok(Arc::new(description.named(&names.rows)))
-            }
-        }
-    }
+    blocking_query_methods!();
 
     /// Makes the session as it was after the log-in; see [`Lock::reset`](crate::nonblocking::Lock::reset).
     ///
@@ -151,22 +112,8 @@ impl<D: Driver> Connection<D> {
     ///
     /// When the server refuses, or the connection is lost.
     pub fn reset(&mut self) -> Result<()> {
-        self.ask(D::reset_request())?.into_one()?;
+        self.answers(D::reset_request())?.into_one()?;
         Ok(())
-    }
-
-    /// Sends a request and waits for its answers.
-    ///
-    /// # Errors
-    ///
-    /// As [`query_many`](Self::query_many).
-    pub fn request(&mut self, request: Request) -> Result<Vec<Result<Answer>>> {
-        Ok(self.ask(request)?.into_vec())
-    }
-
-    fn ask(&mut self, request: Request) -> Result<Answers> {
-        let ticket = self.driver.submit(request)?;
-        Ok(self.reply(ticket))
     }
 
     /// Waits for the answers to a request, which is the only one, unless a copy was forgotten
@@ -287,6 +234,15 @@ impl<D: Driver> Connection<D> {
                 None => {}
             }
         }
+    }
+}
+
+impl<D: Driver> Sealed for Connection<D> {}
+
+impl<D: Driver> Queryable for Connection<D> {
+    fn answers(&mut self, request: Request) -> Result<Answers> {
+        let ticket = self.driver.submit(request)?;
+        Ok(self.reply(ticket))
     }
 }
 

@@ -49,8 +49,8 @@ pub trait Queryable: Sealed + Sync {
         sql: impl Into<Arc<str>>,
         params: &[Value],
     ) -> impl Future<Output = Result<Answer>> + Send {
-        let request = Request::new(sql, params);
-        async move { self.answers(request).await?.into_one() }
+        let answers = self.answers(Request::new(sql, params));
+        async move { answers.await?.into_one() }
     }
 
     /// Runs a statement that gives exactly one row, and returns that.
@@ -64,8 +64,8 @@ pub trait Queryable: Sealed + Sync {
         sql: impl Into<Arc<str>>,
         params: &[Value],
     ) -> impl Future<Output = Result<Row>> + Send {
-        let answer = self.query(sql, params);
-        async move { answer.await?.into_one_row() }
+        let answers = self.answers(Request::new(sql, params));
+        async move { answers.await?.into_one_row() }
     }
 
     /// Runs a statement that gives at most one row, and returns that.
@@ -79,8 +79,8 @@ pub trait Queryable: Sealed + Sync {
         sql: impl Into<Arc<str>>,
         params: &[Value],
     ) -> impl Future<Output = Result<Option<Row>>> + Send {
-        let answer = self.query(sql, params);
-        async move { answer.await?.into_row() }
+        let answers = self.answers(Request::new(sql, params));
+        async move { answers.await?.into_one_or_no_row() }
     }
 
     /// Runs a statement and returns how many rows it changed or selected; 0 where the server counts
@@ -94,8 +94,8 @@ pub trait Queryable: Sealed + Sync {
         sql: impl Into<Arc<str>>,
         params: &[Value],
     ) -> impl Future<Output = Result<u64>> + Send {
-        let answer = self.query(sql, params);
-        async move { Ok(answer.await?.row_count.unwrap_or(0)) }
+        let answers = self.answers(Request::new(sql, params));
+        async move { answers.await?.into_row_count() }
     }
 
     /// Runs any number of statements without parameters, as a [script](Request::script), and drops
@@ -107,10 +107,7 @@ pub trait Queryable: Sealed + Sync {
     /// ([`ErrorKind::Misuse`](crate::ErrorKind::Misuse)).
     fn batch_execute(&self, sql: impl Into<Arc<str>>) -> impl Future<Output = Result<()>> + Send {
         let answers = self.answers(Request::script(sql, 0));
-        async move {
-            let answers = answers.await?;
-            answers.into_iter().try_for_each(|answer| answer.map(drop))
-        }
+        async move { answers.await?.into_success() }
     }
 
     /// Runs a statement with each parameter set, all in one flight on one connection.
@@ -137,9 +134,9 @@ pub trait Queryable: Sealed + Sync {
         &self,
         sql: impl Into<Arc<str>>,
     ) -> impl Future<Output = Result<Arc<Description>>> + Send {
-        let answers = self.request(Request::describe(sql));
+        let answers = self.answers(Request::describe(sql));
         async move {
-            let description = Answer::into_description(answers.await?)?;
+            let description = answers.await?.into_description()?;
             match description.type_query() {
                 None => Ok(description),
                 Some(names) => {

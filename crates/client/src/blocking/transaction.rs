@@ -4,12 +4,12 @@ mod row_stream;
 
 use std::sync::Arc;
 
-use lookaside_value::{ParamBatch, Value};
+use lookaside_value::Value;
 
-use super::Connection;
-use crate::driver::Driver;
+use super::{Connection, Queryable, blocking_query_methods};
+use crate::driver::{Driver, Sealed};
 use crate::transaction::Level;
-use crate::{Answer, Request, Result, Syncs, TransactionOptions};
+use crate::{Answers, Request, Result, TransactionOptions};
 
 pub use row_stream::RowStream;
 
@@ -84,6 +84,8 @@ impl<'c, D: Driver> Transaction<'c, D> {
         self.undo()
     }
 
+    blocking_query_methods!();
+
     /// The rows of a large result in chunks of `chunk_row_count`, at least 1, of which one is in
     /// memory at a time. See the [nonblocking one](crate::nonblocking::Transaction::stream).
     pub fn stream(
@@ -105,38 +107,13 @@ impl<'c, D: Driver> Transaction<'c, D> {
         }
         Ok(())
     }
+}
 
-    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses, a value does not fit, or the connection is lost.
-    pub fn query(&mut self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
-        let mut answers = self.request(Request::new(sql, params))?;
-        answers.pop().expect("a query has an answer")
-    }
+impl<D: Driver> Sealed for Transaction<'_, D> {}
 
-    /// Asks the same with each parameter set, all in one flight.
-    ///
-    /// # Errors
-    ///
-    /// When nothing was sent. What happens to a query later is its own result.
-    pub fn query_many(
-        &mut self,
-        sql: impl Into<Arc<str>>,
-        params: ParamBatch,
-        syncs: Syncs,
-    ) -> Result<Vec<Result<Answer>>> {
-        self.request(Request::many(sql, params).syncs(syncs))
-    }
-
-    /// Sends a request and waits for its answers.
-    ///
-    /// # Errors
-    ///
-    /// As [`query_many`](Self::query_many).
-    pub fn request(&mut self, request: Request) -> Result<Vec<Result<Answer>>> {
-        self.connection.request(request.of_transaction())
+impl<D: Driver> Queryable for Transaction<'_, D> {
+    fn answers(&mut self, request: Request) -> Result<Answers> {
+        self.connection.answers(request.of_transaction())
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lookaside_value::{RowSet, Value};
 
 use super::Transaction;
+use crate::blocking::Queryable as _;
 use crate::driver::Driver;
 use crate::request::{Fetch, Portal, ROW_COUNT_MAX};
 use crate::{Answer, Error, Request, Result};
@@ -86,8 +87,7 @@ impl<'t, 'c, D: Driver> RowStream<'t, 'c, D> {
     }
 
     fn ask(&mut self, request: Request) -> Result<Answer> {
-        let mut answers = self.transaction.request(request)?;
-        answers.pop().expect("a query has an answer")
+        self.transaction.answers(request)?.into_one()
     }
 }
 

@@ -1,8 +1,12 @@
 //! The methods that clients, locks, transactions and pools have in common.
 
+use std::fmt::Debug;
+
+use lookaside_client::blocking::Queryable as BlockingQueryable;
 use lookaside_client::postgres::{Client, blocking};
 use lookaside_client::{
-    Config, ErrorKind, Isolation, Pool, PoolOptions, Queryable, TransactionOptions, params,
+    Config, ErrorKind, Isolation, ParamBatch, Pool, PoolOptions, Queryable, Request, Result, Row,
+    Syncs, TransactionOptions, params,
 };
 use lookaside_embedded::Postgres;
 
@@ -62,6 +66,112 @@ fn whatever_reaches_a_server_is_queried_alike() {
             check(&transaction).await;
             transaction.rollback().await.unwrap();
         });
+    }
+}
+
+/// A result as text; of an error, its kind and its message.
+fn text<T: Debug>(result: Result<T>) -> String {
+    match result {
+        Ok(value) => format!("{value:?}"),
+        Err(error) => format!("{:?}: {error}", error.kind()),
+    }
+}
+
+fn values(row: Row) -> String {
+    format!("{:?}", row.as_ref().values())
+}
+
+/// Three parameter sets without a value.
+fn three_sets() -> ParamBatch {
+    let mut sets = ParamBatch::new(0);
+    (0..3).for_each(|_| sets.push([]));
+    sets
+}
+
+/// What each method returns for a statement.
+async fn results(db: &impl Queryable, sql: &str) -> Vec<String> {
+    let many = db.query_many(sql, three_sets(), Syncs::Each).await.unwrap();
+    let script = db.request(Request::script(sql, 9)).await.unwrap();
+    let mut results = vec![
+        text(db.query(sql, &[]).await),
+        text(db.query_one(sql, &[]).await.map(values)),
+        text(db.query_opt(sql, &[]).await.map(|row| row.map(values))),
+        text(db.execute(sql, &[]).await),
+        text(db.batch_execute(sql).await),
+        text(db.describe(sql).await),
+    ];
+    results.extend(many.into_iter().chain(script).map(text));
+    results
+}
+
+/// The same of a connection that blocks.
+fn blocking_results(db: &mut impl BlockingQueryable, sql: &str) -> Vec<String> {
+    let many = db.query_many(sql, three_sets(), Syncs::Each).unwrap();
+    let script = db.request(Request::script(sql, 9)).unwrap();
+    let mut results = vec![
+        text(db.query(sql, &[])),
+        text(db.query_one(sql, &[]).map(values)),
+        text(db.query_opt(sql, &[]).map(|row| row.map(values))),
+        text(db.execute(sql, &[])),
+        text(db.batch_execute(sql)),
+        text(db.describe(sql)),
+    ];
+    results.extend(many.into_iter().chain(script).map(text));
+    results
+}
+
+#[test]
+fn blocking_connections_return_what_clients_do() {
+    for postgres in databases() {
+        postgres
+            .execute("create type mood as enum ('sad', 'happy')")
+            .unwrap();
+        let mut connection = blocking::Connection::connect(&postgres.url()).unwrap();
+        block_on(async {
+            let client = Client::connect(&postgres.url()).await.unwrap();
+            let mut lock = client.lock().await.unwrap();
+            for sql in [
+                "select 7 as n, 'Tea' as name",
+                "select 'happy'::mood",
+                "select 1 where false",
+                "select generate_series(1, 3)",
+                "create temporary table if not exists t(n int)",
+                "insert into t values (1), (2)",
+                "update t set n = 3 where n = 1 returning n",
+                "select 1; select 2",
+                "select 1/0",
+                "selec",
+                "select $1::int",
+            ] {
+                let expected = results(&lock, sql).await;
+                assert_eq!(blocking_results(&mut connection, sql), expected, "{sql}");
+                let options = TransactionOptions::default();
+                let transaction = lock.begin(options).await.unwrap();
+                let expected = results(&transaction, sql).await;
+                transaction.rollback().await.unwrap();
+                let mut transaction = connection.begin(options).unwrap();
+                let found = blocking_results(&mut transaction, sql);
+                transaction.rollback().unwrap();
+                assert_eq!(found, expected, "{sql}");
+            }
+        });
+        // What the methods are for, and not only that they agree.
+        let row = connection.query_one("select 'Tea' as name", &[]).unwrap();
+        assert_eq!(row.as_ref().get::<&str>("name").unwrap(), "Tea");
+        let none = connection.query_opt("select 1 where false", &[]).unwrap();
+        assert!(none.is_none());
+        let error = connection.query_one("select 1 where false", &[]);
+        assert_eq!(error.err().unwrap().kind(), ErrorKind::Misuse);
+        connection.batch_execute("truncate t; select 1").unwrap();
+        let insert = "insert into t select generate_series(1, $1)";
+        assert_eq!(connection.execute(insert, params![5]).unwrap(), 5);
+        let mut transaction = connection.begin(TransactionOptions::default()).unwrap();
+        assert_eq!(transaction.execute("delete from t", &[]).unwrap(), 5);
+        let mut savepoint = transaction.savepoint().unwrap();
+        assert_eq!(savepoint.execute(insert, params![2]).unwrap(), 2);
+        savepoint.rollback().unwrap();
+        transaction.commit().unwrap();
+        assert_eq!(connection.execute("delete from t", &[]).unwrap(), 0);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The methods that clients, locks, transactions and pools have in common.
 
+use lookaside_client::blocking::Queryable as BlockingQueryable;
 use lookaside_client::mysql::{Client, blocking};
 use lookaside_client::{
     Config, ErrorKind, Pool, PoolOptions, Queryable, TransactionOptions, params,
@@ -20,6 +21,49 @@ async fn check(db: &impl Queryable) {
     }
     let error = db.batch_execute("select 1").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misuse);
+}
+
+fn check_blocking(db: &mut impl BlockingQueryable) {
+    let by_id = "select name from goods where id = ?";
+    let row = db.query_one(by_id, params![1]).unwrap();
+    assert_eq!(row.as_ref().get::<&str>("name").unwrap(), "Tea");
+    assert!(db.query_opt(by_id, params![3]).unwrap().is_none());
+    let error = db.query_one(by_id, params![3]).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Misuse);
+    let error = db.query_opt("select id from goods", &[]).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Misuse);
+    let rename = "update goods set name = ? where id = ?";
+    for (id, name, changed) in [(2, "Rice", 1), (2, "Salt", 1), (3, "Tea", 0)] {
+        let answer = db.execute(rename, params![name, id]);
+        assert_eq!(answer.unwrap(), changed, "{id}");
+    }
+    let error = db.batch_execute("select 1").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misuse);
+    let description = db.describe(by_id).unwrap();
+    assert_eq!(&*description.columns[0], "name");
+}
+
+#[test]
+fn blocking_connections_and_their_transactions_are_queried_alike() {
+    for site in sites() {
+        site.execute(&[
+            "create table goods(id bigint, name text) engine = InnoDB",
+            "insert into goods values (1, 'Tea'), (2, null)",
+        ]);
+        let mut connection = site.connect();
+        check_blocking(&mut connection);
+        let mut transaction = connection.begin(TransactionOptions::default()).unwrap();
+        transaction
+            .execute("update goods set name = null", &[])
+            .unwrap();
+        transaction.rollback().unwrap();
+        let mut transaction = connection.begin(TransactionOptions::default()).unwrap();
+        check_blocking(&mut transaction);
+        transaction.commit().unwrap();
+        let last = "select name from goods where id = 2";
+        let row = connection.query_one(last, &[]).unwrap();
+        assert_eq!(row.as_ref().get::<&str>(0).unwrap(), "Salt");
+    }
 }
 
 #[test]
