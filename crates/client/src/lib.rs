@@ -57,7 +57,9 @@ pub use description::Description;
 pub use driver::{Check, Driver, Fitness, Protocol, Target, Transport, Trust, Upgrade};
 pub use error::{Error, ErrorKind, Result};
 pub use lookaside_value::{ParamBatch, Row, RowRef, RowSet, Value};
-pub use pool::{PolledConnection, Pool, PoolLock, PoolOptions, PoolStatus, PoolTransaction};
+pub use pool::{
+    PolledConnection, Pool, PoolLock, PoolOptions, PoolSavepoint, PoolStatus, PoolTransaction,
+};
 pub use queryable::Queryable;
 pub use request::{Request, Syncs, Ticket};
 pub use script::ScriptPart;

@@ -9,8 +9,9 @@ use crate::{Answer, Answers, Description, Request, Result, Syncs};
 
 /// Queries on whatever reaches a server: a [`Client`](crate::nonblocking::Client), its
 /// [`Lock`](crate::nonblocking::Lock), a [`Transaction`](crate::nonblocking::Transaction), a
-/// [`Pool`](crate::Pool), a [`PoolLock`](crate::PoolLock) or a
-/// [`PoolTransaction`](crate::PoolTransaction).
+/// [`Pool`](crate::Pool), a [`PoolLock`](crate::PoolLock), a
+/// [`PoolTransaction`](crate::PoolTransaction) or a [`PoolSavepoint`](crate::PoolSavepoint).
+/// Connections that block have a trait of the same name, [`blocking::Queryable`](crate::blocking::Queryable).
 ///
 /// Each of them has these methods itself. The trait is for functions that take any of them:
 ///

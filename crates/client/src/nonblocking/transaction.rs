@@ -71,6 +71,27 @@ impl<D: Driver> Lock<D> {
         Ok(())
     }
 
+    /// Sets a savepoint in a transaction, or in another savepoint.
+    pub(crate) async fn savepoint_in(&mut self, outer: Level) -> Result<Transaction<'_, D>> {
+        let level = outer.inner();
+        let Level::Savepoint(number) = level else {
+            panic!("what is inside of a transaction is a savepoint");
+        };
+        let mut savepoint = Transaction {
+            lock: self,
+            level,
+            is_open: false,
+        };
+        let set = savepoint.lock.send_within(Level::savepoint(number));
+        savepoint.is_open = true;
+        if let Err(error) = set.answer().await {
+            // There is none to go back to.
+            savepoint.is_open = false;
+            return Err(error);
+        }
+        Ok(savepoint)
+    }
+
     /// Sends a commit; it is on its way when this returns.
     pub(crate) fn send_commit(&self, level: Level) -> PendingAnswers<D> {
         self.send_within(level.commit())
@@ -101,23 +122,7 @@ impl<D: Driver> Transaction<'_, D> {
     ///
     /// When the transaction has failed, or the connection is lost.
     pub async fn savepoint(&mut self) -> Result<Transaction<'_, D>> {
-        let level = self.level.inner();
-        let Level::Savepoint(number) = level else {
-            panic!("what is inside of a transaction is a savepoint");
-        };
-        let mut savepoint = Transaction {
-            lock: self.lock,
-            level,
-            is_open: false,
-        };
-        let set = savepoint.lock.send_within(Level::savepoint(number));
-        savepoint.is_open = true;
-        if let Err(error) = set.answer().await {
-            // There is none to go back to.
-            savepoint.is_open = false;
-            return Err(error);
-        }
-        Ok(savepoint)
+        self.lock.savepoint_in(self.level).await
     }
 
     /// Makes what was done part of what is around it; for all to see, if this is not a savepoint.

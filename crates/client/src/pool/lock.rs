@@ -52,6 +52,11 @@ impl PoolLock {
         &self.exclusive
     }
 
+    /// The same, for what keeps all others from it.
+    pub(super) fn exclusive_mut(&mut self) -> &mut Exclusive {
+        &mut self.exclusive
+    }
+
     /// Runs a script, and leaves a session that others may be in: the connection is reset, or else
     /// closed, also where this is dropped.
     ///

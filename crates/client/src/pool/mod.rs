@@ -46,7 +46,7 @@ pub use lock::PoolLock;
 pub use options::PoolOptions;
 pub use polled::PolledConnection;
 pub use status::PoolStatus;
-pub use transaction::PoolTransaction;
+pub use transaction::{PoolSavepoint, PoolTransaction};
 
 /// Connections to one server that any number of tasks share. A clone is another handle of the same.
 ///

@@ -1,16 +1,20 @@
 //! Transactions on a connection of a pool.
 
+mod savepoint;
+
 use super::Pool;
 use super::lock::PoolLock;
 use crate::driver::Sealed;
 use crate::queryable::query_methods;
 use crate::{Answers, Queryable, Request, Result, TransactionOptions};
 
+pub use savepoint::PoolSavepoint;
+
 /// A transaction on a connection of a [`Pool`], which is locked for it. Dropped without
 /// [`commit`](Self::commit), it is rolled back, and the connection is shared again after that.
 ///
-/// It behaves as a [`Transaction`](crate::nonblocking::Transaction) does. For savepoints, large
-/// results and several transactions on one connection there is [`Pool::lock`].
+/// It behaves as a [`Transaction`](crate::nonblocking::Transaction) does. For large results and
+/// several transactions on one connection there is [`Pool::lock`].
 ///
 /// ```no_run
 /// # use lookaside_client::{Pool, Result, params};
@@ -53,6 +57,28 @@ impl Pool {
 
 impl PoolTransaction {
     query_methods!();
+
+    /// Sets a savepoint: what follows can be undone without the rest.
+    ///
+    /// ```no_run
+    /// # use lookaside_client::{Pool, Result, params};
+    /// # async fn example(pool: &Pool) -> Result<()> {
+    /// let mut transaction = pool.begin().await?;
+    /// let savepoint = transaction.savepoint().await?;
+    /// match savepoint.execute("delete from goods where id = $1", params![7]).await {
+    ///     Ok(_) => savepoint.commit().await?,
+    ///     Err(_) => savepoint.rollback().await?,
+    /// }
+    /// transaction.commit().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the transaction has failed, or the connection is lost.
+    pub async fn savepoint(&mut self) -> Result<PoolSavepoint<'_>> {
+        PoolSavepoint::first(self.lock.exclusive_mut()).await
+    }
 
     /// Commits what was done.
     ///

@@ -12,6 +12,7 @@ use lookaside_embedded::Postgres;
 
 use super::databases;
 use super::tokio::block_on;
+use super::transactions::begin_and_drop;
 
 fn pool(postgres: &Postgres) -> Pool {
     let config: Config = postgres.url().parse().unwrap();
@@ -62,8 +63,9 @@ fn whatever_reaches_a_server_is_queried_alike() {
             let pool = pool(&postgres);
             check(&pool).await;
             check(&pool.lock().await.unwrap()).await;
-            let transaction = pool.begin().await.unwrap();
+            let mut transaction = pool.begin().await.unwrap();
             check(&transaction).await;
+            check(&transaction.savepoint().await.unwrap()).await;
             transaction.rollback().await.unwrap();
         });
     }
@@ -231,6 +233,70 @@ fn a_transaction_of_a_pool_is_committed_or_undone() {
             // The server turns it into a ROLLBACK.
             assert!(transaction.commit().await.is_err());
             assert_eq!(count(&pool).await, 1);
+        });
+    }
+}
+
+async fn ids(db: &impl Queryable) -> String {
+    let sql = "select coalesce(string_agg(id::text, ' ' order by id), '') from goods";
+    let row = db.query_one(sql, &[]).await.unwrap();
+    row.as_ref().get(0).unwrap()
+}
+
+/// The pool has one connection, so what follows a transaction waits for its end.
+#[test]
+fn savepoints_of_a_pool_are_undone_without_the_rest() {
+    const INSERT: &str = "insert into goods values ($1)";
+    for postgres in databases() {
+        block_on(async {
+            let pool = pool(&postgres);
+            let create = "create table goods(id int8 primary key)";
+            pool.execute(create, &[]).await.unwrap();
+            let mut transaction = pool.begin().await.unwrap();
+            transaction.execute(INSERT, params![1]).await.unwrap();
+
+            let savepoint = transaction.savepoint().await.unwrap();
+            savepoint.execute(INSERT, params![2]).await.unwrap();
+            assert_eq!(ids(&savepoint).await, "1 2");
+            savepoint.rollback().await.unwrap();
+            assert_eq!(ids(&transaction).await, "1");
+
+            let savepoint = transaction.savepoint().await.unwrap();
+            savepoint.execute(INSERT, params![3]).await.unwrap();
+            drop(savepoint);
+            assert_eq!(ids(&transaction).await, "1");
+
+            let mut outer = transaction.savepoint().await.unwrap();
+            outer.execute(INSERT, params![4]).await.unwrap();
+            let inner = outer.savepoint().await.unwrap();
+            inner.execute(INSERT, params![5]).await.unwrap();
+            inner.rollback().await.unwrap();
+            let inner = outer.savepoint().await.unwrap();
+            inner.execute(INSERT, params![6]).await.unwrap();
+            inner.commit().await.unwrap();
+            assert_eq!(ids(&outer).await, "1 4 6");
+            outer.commit().await.unwrap();
+
+            // After an error, nothing but the savepoint can be gone back to.
+            let savepoint = transaction.savepoint().await.unwrap();
+            assert!(savepoint.execute(INSERT, params![1]).await.is_err());
+            assert!(savepoint.execute(INSERT, params![7]).await.is_err());
+            let refused = savepoint.commit().await.unwrap_err();
+            assert_eq!(refused.sqlstate().unwrap().as_bytes(), b"25P02");
+            transaction.execute(INSERT, params![8]).await.unwrap();
+
+            // The savepoint that is not waited for is gone, and takes nothing along.
+            begin_and_drop(transaction.savepoint());
+            transaction.execute(INSERT, params![9]).await.unwrap();
+            transaction.commit().await.unwrap();
+            assert_eq!(ids(&pool).await, "1 4 6 8 9");
+
+            let mut transaction = pool.begin().await.unwrap();
+            let savepoint = transaction.savepoint().await.unwrap();
+            savepoint.execute(INSERT, params![10]).await.unwrap();
+            savepoint.commit().await.unwrap();
+            drop(transaction);
+            assert_eq!(ids(&pool).await, "1 4 6 8 9");
         });
     }
 }

@@ -31,7 +31,7 @@ fn int(int: i64) -> [Value; 1] {
 }
 
 /// Polls once, and drops the future. On a busy machine the answer may be there by then.
-fn begin_and_drop<T>(future: impl Future<Output = Result<T>>) {
+pub(crate) fn begin_and_drop<T>(future: impl Future<Output = Result<T>>) {
     let mut future = pin!(future);
     let mut cx = Context::from_waker(Waker::noop());
     if let Poll::Ready(result) = future.as_mut().poll(&mut cx) {

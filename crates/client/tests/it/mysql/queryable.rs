@@ -92,8 +92,22 @@ fn whatever_reaches_a_server_is_queried_alike() {
             let transaction = pool.begin().await.unwrap();
             transaction.execute("delete from goods", &[]).await.unwrap();
             transaction.rollback().await.unwrap();
-            let transaction = pool.begin().await.unwrap();
+            let mut transaction = pool.begin().await.unwrap();
             check(&transaction).await;
+            for is_kept in [false, true] {
+                let mut savepoint = transaction.savepoint().await.unwrap();
+                check(&savepoint).await;
+                let inner = savepoint.savepoint().await.unwrap();
+                inner.execute("delete from goods", &[]).await.unwrap();
+                inner.rollback().await.unwrap();
+                if is_kept {
+                    check(&savepoint).await;
+                    savepoint.commit().await.unwrap();
+                } else {
+                    savepoint.execute("delete from goods", &[]).await.unwrap();
+                    drop(savepoint);
+                }
+            }
             transaction.commit().await.unwrap();
             let last = "select name from goods where id = 2";
             let row = client.query_one(last, &[]).await.unwrap();
