@@ -1,6 +1,6 @@
 //! What the tests of several crates need: MySQL and MariaDB servers, each with a folder, a socket and
-//! a port of its own, a PgBouncer, and mutations of a corpus. For PostgreSQL there is
-//! `lookaside-embedded`.
+//! a port of its own, a PgBouncer, mutations of a corpus, and waiting for a condition. For PostgreSQL
+//! there is `lookaside-embedded`.
 //!
 //! A server ends with whoever started it, however that ends: a shell holds it and waits for the end
 //! of a pipe from the test. So a server that all tests of a binary share needs nobody to stop it.
@@ -15,8 +15,10 @@ mod install;
 mod mutations;
 mod pooler;
 mod server;
+mod wait;
 
 pub use install::{Brand, mysql_folder};
 pub use mutations::{mutation_numbers, mutations_never_panic, never_panics};
 pub use pooler::Pooler;
 pub use server::Server;
+pub use wait::{WAIT_MAX, wait_for, wait_for_async, wait_until, wait_until_async};

@@ -7,18 +7,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::install::as_ordinary_user;
+use crate::wait::wait_until;
 
 /// The port in the name of the socket; the folder is what tells poolers apart.
 const PORT: u16 = 6432;
-
-/// How long a start may take on a machine that is busy with other tests.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A pooler with two sessions in each database, which takes another one with each transaction.
 pub struct Pooler {
@@ -59,14 +55,7 @@ impl Pooler {
             .expect("the program is there");
         let pooler = Self { process, folder };
         let socket = pooler.folder.path().join(format!(".s.PGSQL.{PORT}"));
-        let started = Instant::now();
-        while UnixStream::connect(&socket).is_err() {
-            assert!(
-                started.elapsed() < START_TIMEOUT,
-                "pgbouncer does not start"
-            );
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("pgbouncer starts", || UnixStream::connect(&socket).is_ok());
         Some(pooler)
     }
 

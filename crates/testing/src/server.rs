@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use crate::Brand;
 use crate::install::{Programs, as_ordinary_user, ordinary_user};
+use crate::wait::wait_until;
 
 /// How long a start may take on a machine that is busy with other tests.
 const START_TIMEOUT: Duration = Duration::from_secs(300);
@@ -149,6 +150,7 @@ impl Server {
             if self.log().contains("Aborting") || Instant::now() > deadline {
                 return Err(io::ErrorKind::TimedOut.into());
             }
+            // sleep: polls until a deadline; the caller shows the log of a server that does not start
             thread::sleep(Duration::from_millis(10));
         }
     }
@@ -195,9 +197,9 @@ impl Server {
     /// Kills the server, as a crash would.
     pub fn kill(&mut self) {
         self.order("kill");
-        while UnixStream::connect(self.socket()).is_ok() {
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_until("the server is gone", || {
+            UnixStream::connect(self.socket()).is_err()
+        });
     }
 
     /// Starts the server again after [`kill`](Self::kill), in the same place with the same data.

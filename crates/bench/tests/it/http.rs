@@ -445,6 +445,7 @@ fn stalling(stall: Duration) -> String {
                 let mut begin = begin.lock().unwrap();
                 let begin = begin.get_or_insert_with(Instant::now);
                 if begin.elapsed() > stall * 2 / 5 && !stalled.swap(true, Ordering::Relaxed) {
+                    // sleep: the pause of the server that is measured
                     thread::sleep(stall);
                 }
             }

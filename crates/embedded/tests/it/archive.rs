@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use lookaside_embedded::{Error, ErrorKind, Instance};
+use lookaside_testing::wait_until;
 
 use crate::site::tempdir;
-use crate::{ask, builder, chain, has_server, rng, wait_until};
+use crate::{ask, builder, chain, has_server, rng};
 
 #[test]
 fn an_archive_becomes_a_temporary_cluster_or_a_folder() {

@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use lookaside_testing::wait_until;
+
 use crate::child::Child;
 use crate::damage::with_our_programs;
 use crate::has_server;
 use crate::memory::kill_all;
 use crate::site::{Site, entries, processes, tempdir};
 use crate::upkeep::{has_segment, make_old, segment};
-use crate::wait_until;
 
 /// What a `clean` tells: a size, and what it was.
 fn clean(site: &Site, role: &str) -> Vec<(u64, String)> {

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use lookaside_testing::wait_until;
 use tokio_postgres::NoTls;
 
 use crate::child::Child;
 use crate::site::{Site, entries};
-use crate::{ask, binaries, block_on, builder, has_server, wait_until};
+use crate::{ask, binaries, block_on, builder, has_server};
 
 const TEST_COUNT: usize = 16;
 const CONNECTION_COUNT: usize = 4;
@@ -248,6 +249,7 @@ fn processes_that_come_while_a_server_ends_get_one() {
     for _ in 0..10 {
         // The server ends as the next one looks for it: it is joined or replaced, never lost.
         let mut next = Child::start(&site, "temporary");
+        // sleep: a random time between a start and a kill
         thread::sleep(std::time::Duration::from_millis(fastrand::u64(0..12)));
         last.kill();
         next.hear("ready");

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lookaside_embedded::Binaries;
+use lookaside_testing::wait_until;
 
 use crate::child::Child;
 use crate::site::{Site, entries, tempdir};
-use crate::{VERSION, binaries, has_server, wait_until};
+use crate::{VERSION, binaries, has_server};
 
 /// Has children use the programs that this process has found, whatever their cache.
 pub(crate) fn with_our_programs(command: &mut Command) {

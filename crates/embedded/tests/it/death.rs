@@ -6,12 +6,13 @@ use std::thread;
 use std::time::Duration;
 
 use lookaside_embedded::{ErrorKind, Instance, Status};
+use lookaside_testing::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::Child;
 use crate::damage::with_our_programs;
 use crate::site::{Site, entries, processes, tempdir};
-use crate::{ask, builder, has_server, rng, wait_until};
+use crate::{ask, builder, has_server, rng};
 
 /// Longest time after which an owner is killed: some twice as long as a start takes here.
 const LIFE_MAX: Duration = Duration::from_millis(300);
@@ -122,6 +123,7 @@ fn an_owner_that_is_killed_leaves_no_process_no_folder_and_no_lock() {
             life /= 50;
             wait_until("a server begins", || !processes(site.path()).is_empty());
         }
+        // sleep: a random life time before the kill
         thread::sleep(life);
         child.kill();
         eprintln!("round {round}: {role} killed after {life:?}");
@@ -150,6 +152,7 @@ fn an_owner_that_is_killed_while_it_makes_the_template_leaves_the_next_one_to_ma
     for round in 0..5 {
         let mut child = Child::start_with(&site, "fresh", with_our_programs);
         let life = Duration::from_millis(rng.u64(0..1000));
+        // sleep: a random life time before the kill
         thread::sleep(life);
         child.kill();
         eprintln!("round {round}: killed after {life:?}");
@@ -276,6 +279,7 @@ fn a_folder_outlives_every_owner_with_what_was_committed() {
         let mut child = Child::start_in(&site, &folder);
         if rng.u8(0..3) == 0 {
             // Perhaps before it is even there.
+            // sleep: a random life time before the kill
             thread::sleep(LIFE_MAX.mul_f64(rng.f64()));
         } else {
             let url = child.hear("url ");

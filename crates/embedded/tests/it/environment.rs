@@ -5,13 +5,14 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lookaside_testing::wait_until;
+
 use crate::child::Child;
 use crate::damage::with_our_programs;
 use crate::has_server;
 use crate::prepared::{KEY, LOG};
 use crate::root::is_root;
 use crate::site::{Site, entries, processes, tempdir};
-use crate::wait_until;
 
 /// A command that runs another one for which `folder` is read-only. `None`, which is said, where that
 /// cannot be had.

@@ -7,11 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use lookaside_embedded::{ErrorKind, Instance, Status};
+use lookaside_testing::wait_until;
 
 use crate::child::Child;
 use crate::death::crash;
 use crate::site::{Site, processes, tempdir};
-use crate::{ask, builder, has_server, rng, try_ask, version_with_pg_dump, wait_until};
+use crate::{ask, builder, has_server, rng, try_ask, version_with_pg_dump};
 
 /// Stops the server however a test ends.
 struct Stop<'a>(&'a Instance);
@@ -227,6 +228,7 @@ fn an_instance_whose_start_fails_or_is_killed_can_be_stopped() {
     for round in 0..12 {
         let mut child = Child::start_with(&site, "instance", Child::folder(&folder));
         let life = Duration::from_millis(rng.u64(0..250));
+        // sleep: a random life time before the kill
         thread::sleep(life);
         child.kill();
         eprintln!("round {round}: killed after {life:?}");

@@ -31,8 +31,7 @@ use std::env;
 use std::fs;
 use std::io::{self, Write as _};
 use std::sync::OnceLock;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lookaside_embedded::{Binaries, Builder, Error, Postgres, VersionRequirement};
 use tokio_postgres::{NoTls, SimpleQueryMessage};
@@ -112,16 +111,6 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
         .build()
         .unwrap()
         .block_on(work)
-}
-
-/// Waits for what happens by itself.
-#[track_caller]
-fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !happened() {
-        assert!(begin.elapsed() < TIMEOUT, "waited in vain until {what}");
-        thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// An error with all that led to it.

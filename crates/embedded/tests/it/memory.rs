@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
+use lookaside_testing::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::Child;
@@ -13,7 +14,7 @@ use crate::death::{kill, server_pid};
 use crate::prepared::Stage;
 use crate::site::{Site, processes, tempdir};
 use crate::upkeep::{has_segment, segment, signal};
-use crate::{ask, builder, has_server, wait_until};
+use crate::{ask, builder, has_server};
 
 /// Kills an owner, its watch and its server. All stand still first, so that none acts on the death of
 /// another.

@@ -1,10 +1,11 @@
 //! Roles of single databases.
 
 use lookaside_embedded::ErrorKind;
+use lookaside_testing::wait_until;
 
 use crate::child::Child;
 use crate::site::{Site, tempdir};
-use crate::{ask, builder, chain, has_server, try_ask, wait_until};
+use crate::{ask, builder, chain, has_server, try_ask};
 
 fn roles(url: &str) -> Vec<String> {
     ask(url, "SELECT rolname FROM pg_roles")

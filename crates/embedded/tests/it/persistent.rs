@@ -9,10 +9,11 @@ use std::thread;
 use std::time::Duration;
 
 use lookaside_embedded::{ErrorKind, Instance};
+use lookaside_testing::wait_until;
 
 use crate::child::Child;
 use crate::site::{Site, processes, tempdir};
-use crate::{ask, builder, has_server, rng, wait_until};
+use crate::{ask, builder, has_server, rng};
 
 /// Opens a folder that may be new, adds a row and says how many there are.
 fn add_row(folder: &Path) -> String {
@@ -121,6 +122,7 @@ fn a_first_start_that_is_killed_in_the_middle_of_migrations_begins_again() {
         wait_until("the folder is there", || {
             folder.join("lookaside.toml").exists()
         });
+        // sleep: a random life time before the kill
         thread::sleep(Duration::from_millis(rng.u64(0..250)));
         child.kill();
         let db = builder().path(&folder).migrations(&sql).start().unwrap();
@@ -233,6 +235,7 @@ fn a_further_database_of_a_folder_is_there_whole_or_not_at_all() {
     }
     for _ in 0..4 {
         let mut child = Child::start_with(&site, "second database", Child::folder(&folder));
+        // sleep: a random life time before the kill
         thread::sleep(Duration::from_millis(rng.u64(100..400)));
         child.kill();
         let db = second().migrations(&sql).start().unwrap();
@@ -295,7 +298,7 @@ fn a_long_look_at_a_folder_does_not_keep_it_from_being_opened() {
     lock.lock_shared().unwrap();
     thread::scope(|scope| {
         let opened = scope.spawn(|| builder().path(folder.path()).start()?.close());
-        // Many times as long as an owner without a name is waited for.
+        // sleep: many times as long as an owner without a name is waited for
         thread::sleep(Duration::from_millis(500));
         drop(lock);
         opened.join().unwrap().unwrap();

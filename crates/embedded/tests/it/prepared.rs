@@ -6,11 +6,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use lookaside_embedded::{Builder, Error, ErrorKind};
+use lookaside_testing::wait_until;
 
 use crate::child::Child;
 use crate::damage::with_our_programs;
 use crate::site::{Site, entries, tempdir};
-use crate::{ask, block_on, builder, chain, has_server, wait_until};
+use crate::{ask, block_on, builder, chain, has_server};
 
 /// Tells a child the file in which each run of its code leaves a line, and its key.
 pub(crate) const LOG: &str = "LOOKASIDE_TEST_LOG";
@@ -196,7 +197,7 @@ fn templates_that_were_not_used_for_long_are_forgotten() {
     fs::create_dir(templates.join("18.6-1-4-0123456789abcdef.partial-1-0")).unwrap();
     let mut child = stage.start("prepared", "a");
     child.hear("ready");
-    crate::wait_until("all but a few are forgotten", || {
+    wait_until("all but a few are forgotten", || {
         // Eight, and the one that they are copies of.
         entries(&templates).len() == 9
     });

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::time::{Duration, Instant};
 
+use lookaside_testing::wait_until;
+
 use crate::child::Child;
 use crate::damage::with_our_programs;
 use crate::root::{give, is_root};
 use crate::site::{Site, entries, tempdir};
-use crate::{binaries, has_server, wait_until};
+use crate::{binaries, has_server};
 
 /// A start that fails for want of a process says so long before it would time out (120 s).
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(90);

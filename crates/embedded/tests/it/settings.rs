@@ -5,8 +5,9 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
 use lookaside_embedded::ErrorKind;
+use lookaside_testing::wait_until;
 
-use crate::{ask, builder, has_server, wait_until};
+use crate::{ask, builder, has_server};
 
 #[test]
 fn settings_reach_the_server() {

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::wait_until;
+use lookaside_testing::wait_until;
 
 /// The variables of this crate are told to children one by one.
 const PREFIX: &str = "LOOKASIDE_";

@@ -2,16 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lookaside_embedded::ErrorKind;
+use lookaside_testing::{wait_for_async, wait_until};
 use sqlx::postgres::PgPoolOptions;
 use tokio_postgres::{Client, NoTls};
 
 use crate::child::Child;
 use crate::death::crash;
 use crate::site::Site;
-use crate::{TIMEOUT, ask, block_on, builder, has_server, rng, wait_until};
+use crate::{TIMEOUT, ask, block_on, builder, has_server, rng};
 
 #[test]
 fn a_database_goes_back_to_what_it_was() {
@@ -177,14 +178,11 @@ fn a_reset_that_is_killed_in_the_middle_loses_nothing() {
             client
         };
         let until_found = async |client: &Client, sql: &str| {
-            let begin = Instant::now();
-            loop {
-                if let Some(row) = client.query(sql, &[]).await.unwrap().first() {
-                    return row.get::<_, String>(0);
-                }
-                assert!(begin.elapsed() < TIMEOUT, "nothing is ever found by {sql}");
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            wait_for_async(sql, async || {
+                let rows = client.query(sql, &[]).await.unwrap();
+                rows.first().map(|row| row.get::<_, String>(0))
+            })
+            .await
         };
         let (gate, lock, look) = (connect().await, connect().await, connect().await);
         let known = "SELECT datname::text FROM pg_database WHERE datname LIKE 't\\_%' \
@@ -236,6 +234,7 @@ fn a_snapshot_or_reset_that_is_killed_leaves_the_database_as_it_was() {
             _ => "snapshot another",
         });
         let life = Duration::from_millis(rng.u64(0..60));
+        // sleep: a random life time before the kill
         thread::sleep(life);
         child.kill();
         eprintln!("round {round}: killed after {life:?}");

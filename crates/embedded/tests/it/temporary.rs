@@ -4,13 +4,14 @@ use std::sync::Barrier;
 use std::thread;
 
 use lookaside_embedded::{ErrorKind, Postgres};
+use lookaside_testing::wait_until;
 use tokio::time::timeout;
 use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
 
 use crate::child::Child;
 use crate::site::Site;
-use crate::{TIMEOUT, ask, block_on, builder, has_server, try_ask, wait_until};
+use crate::{TIMEOUT, ask, block_on, builder, has_server, try_ask};
 
 fn databases(url: &str) -> Vec<String> {
     ask(

@@ -11,13 +11,14 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use lookaside_embedded::{Binaries, Instance, Postgres, doctor};
+use lookaside_testing::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::Child;
 use crate::damage::with_our_programs;
 use crate::death::server_pid;
 use crate::site::{Site, entries, processes};
-use crate::{VERSION, ask, builder, has_server, version_with_pg_dump, wait_until};
+use crate::{VERSION, ask, builder, has_server, version_with_pg_dump};
 
 pub(crate) fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();

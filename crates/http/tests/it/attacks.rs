@@ -9,10 +9,10 @@ use lookaside_http::{
     Deferred, Listen, Method, Options, Response, Router, SerialPlace, SerialReply, SerialRequest,
     Server,
 };
+use lookaside_testing::wait_until;
 
 use crate::awkward::{begin, get, start};
 use crate::client::{Client, TIMEOUT};
-use crate::life::wait_until;
 use crate::service::{hasty, single};
 
 #[test]
@@ -172,6 +172,7 @@ fn nothing_that_waits_keeps_the_processor_busy() {
             match (&mut client.stream()).write(&bytes[sent..]) {
                 Ok(size) => sent += size,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // sleep: the time in which the server may take more is bounded by the loop
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(error) => panic!("{what}: {error}"),
@@ -183,6 +184,7 @@ fn nothing_that_waits_keeps_the_processor_busy() {
         // What was taken is dealt with after a while, a long one on a busy machine.
         wait_until(what, || {
             let before = server.counters().batches;
+            // sleep: the time over which the batches are counted
             std::thread::sleep(Duration::from_millis(200));
             server.counters().batches - before < 20
         });

@@ -3,9 +3,9 @@
 use std::io::Read as _;
 
 use lookaside_http::{Io, Listen, Options, Reply, Request, Server, Service, Ticket};
+use lookaside_testing::wait_until;
 
 use crate::client::Client;
-use crate::life::wait_until;
 use crate::service::{hasty, single, start};
 
 #[test]

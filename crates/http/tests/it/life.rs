@@ -8,17 +8,10 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use lookaside_http::{Address, ErrorKind, Listen, Options, Router, Server};
+use lookaside_testing::wait_until;
 
-use crate::client::{Client, TIMEOUT, address};
+use crate::client::{Client, address};
 use crate::service::{router, single, start};
-
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < TIMEOUT, "{what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
 
 fn descriptor_count() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()

@@ -125,7 +125,7 @@ fn a_server_of_its_own() {
                     let mut piece = vec![0; 256 * 1024];
                     while let Ok(size @ 1..) = body.read(&mut piece) {
                         count += size;
-                        // Slower than what sends.
+                        // sleep: slower than what sends
                         thread::sleep(Duration::from_millis(2));
                     }
                     let text = count.to_string();
@@ -191,6 +191,7 @@ fn large_uploads_are_not_held_in_memory() {
             let mut most = 0;
             while uploads.iter().any(|upload| !upload.is_finished()) {
                 most = most.max(process.size());
+                // sleep: the interval between two samples
                 thread::sleep(Duration::from_millis(2));
             }
             most

@@ -4,10 +4,10 @@ use std::io::Read;
 use std::net::Shutdown;
 
 use lookaside_http::Server;
+use lookaside_testing::wait_until;
 
 use crate::awkward::{get, start};
 use crate::client::Client;
-use crate::life::wait_until;
 use crate::service::single;
 
 fn check_texts(server: &Server, requests: &[&str], texts: &[&str]) -> Client {

@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use lookaside_http::Options;
+use lookaside_testing::wait_until;
 
 use crate::client::{Client, TIMEOUT};
-use crate::life::wait_until;
 use crate::service::{hasty, single, start};
 
 /// Sends bytes behind a request that is in order, and expects a status and the end behind its
@@ -245,6 +245,7 @@ fn a_client_that_drips_gets_no_more_time_for_it() {
     let begun = Instant::now();
     while client.try_send("x") {
         assert!(begun.elapsed() < TIMEOUT, "bodies may drip for ever");
+        // sleep: the pace of a slow client
         std::thread::sleep(Duration::from_millis(10));
     }
     // The status may be lost, as bytes came after the end.
@@ -255,6 +256,7 @@ fn a_client_that_drips_gets_no_more_time_for_it() {
         if !client.try_send([*byte]) {
             break;
         }
+        // sleep: the pace of a slow client
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -3,9 +3,9 @@
 use lookaside_http::{
     Listen, Method, Options, Router, SerialPlace, SerialReply, SerialRequest, SerialStage, Server,
 };
+use lookaside_testing::wait_until;
 
 use crate::client::Client;
-use crate::life::wait_until;
 use crate::service;
 
 const NEXT: u32 = 0;

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use lookaside_http::Options;
+use lookaside_testing::wait_until;
 
 use crate::client::Client;
-use crate::life::wait_until;
 use crate::service::{file, hasty, single, start};
 
 const POST: &str = "HTTP/1.1\r\nHost: h\r\n";
@@ -217,6 +217,7 @@ fn live(options: Options, mut goes_on: impl FnMut(Instant) -> bool) -> bool {
         if !client.try_send("2\r\na\n\r\n") || !client.try_receive_some() {
             return false;
         }
+        // sleep: the pace of a slow stream
         std::thread::sleep(Duration::from_millis(10));
     }
     client.send("0\r\n\r\n");

@@ -166,6 +166,7 @@ fn a_provider_answers_and_an_old_answer_stands_in() {
     assert_eq!(knowledge.snapshot().counts.flights, flights + 1);
 
     postgres.close().unwrap();
+    // sleep: the time to live has to pass
     thread::sleep(TTL + TICK);
     // The stale answer is used for a second, so that not every caller queries the server; a busy
     // machine may miss that.

@@ -103,6 +103,7 @@ impl Browser {
                 let text = self.run("return document.body.innerText");
                 panic!("never came: {expression}\nthe page says: {text}");
             }
+            // sleep: polls until a deadline; a failure shows the text of the page
             std::thread::sleep(Duration::from_millis(50));
         }
     }

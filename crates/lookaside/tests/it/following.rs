@@ -6,6 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lookaside_testing::wait_until;
+
 use crate::program::{Project, lookaside, run};
 
 /// Longer than anything here takes on a busy machine.
@@ -77,6 +79,7 @@ impl Writer<'_> {
         self.rotation_count += 1;
         let name = format!("app.log.2026-01-{:03}", self.rotation_count);
         fs::rename(self.project.file("app.log"), self.project.file(&name)).unwrap();
+        // sleep: the time in which nothing has the name
         thread::sleep(pause);
         File::create_new(self.project.file("app.log")).unwrap();
     }
@@ -106,12 +109,10 @@ fn every_line_survives_a_run_that_is_killed() {
         }
         let mut child = follow(&project);
         // What is renamed before the first run has seen it was never followed.
-        let begun = Instant::now();
         let checkpoint = project.file("app.checkpoint");
-        while fs::read(&checkpoint).unwrap_or_default().is_empty() {
-            assert!(begun.elapsed() < PATIENCE, "the run never began");
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_until("the run begins", || {
+            !fs::read(&checkpoint).unwrap_or_default().is_empty()
+        });
         let before = writer.out().len();
         let wanted = before + rng.usize(1..200_000);
         let begun = Instant::now();
@@ -163,11 +164,7 @@ fn every_line_survives_a_run_that_is_killed() {
 /// Waits for what a run wrote, then ends it.
 fn finish(child: Child, writer: &Writer<'_>) {
     let last = format!("line {:08} end\n", writer.line_count - 1);
-    let begun = Instant::now();
-    while !writer.out().ends_with(&last) {
-        assert!(begun.elapsed() < PATIENCE, "the last line never came");
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("the last line is written", || writer.out().ends_with(&last));
     let pid = child.id().to_string();
     let killed = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
     assert!(killed.success());
@@ -190,11 +187,7 @@ fn a_run_begins_while_nothing_has_the_name() {
     let log = project.file("app.log");
     fs::rename(&log, project.file("app.log.1")).unwrap();
     let child = follow(&project);
-    let begun = Instant::now();
-    while writer.out().lines().count() < 20 {
-        assert!(begun.elapsed() < PATIENCE, "the run reads nothing");
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("the run reads", || writer.out().lines().count() >= 20);
     File::create_new(&log).unwrap();
     writer.write(10);
     finish(child, &writer);

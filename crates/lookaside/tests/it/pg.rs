@@ -5,13 +5,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+
+use lookaside_testing::wait_until;
 
 use crate::program::{Project, Said, lookaside};
-
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program's `pg`, without what the developer's shell says about another server.
 pub(crate) fn pg() -> Command {
@@ -75,15 +72,6 @@ fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')')
         .is_some_and(|(_, rest)| !rest.starts_with(" Z"))
-}
-
-#[track_caller]
-pub(crate) fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < PATIENCE, "never: {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::pg::{pg, said, send, wait_until};
+use lookaside_testing::wait_until;
+
+use crate::pg::{pg, said, send};
 use crate::program::{Project, Said};
 
 #[test]

@@ -5,8 +5,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use lookaside_testing::wait_until;
 
 use crate::program::{Project, lookaside};
 
@@ -31,12 +32,9 @@ fn wait_until_busy(child: &Child) {
         let fields: Vec<&str> = fields.split_whitespace().collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
-    let (before, begun) = (ticks(), Instant::now());
+    let before = ticks();
     // A tenth of a second is ten ticks.
-    while ticks() < before + 50 {
-        assert!(begun.elapsed() < PATIENCE, "no query runs");
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("a query runs", || ticks() >= before + 50);
 }
 
 fn signal(child: &Child, name: &str) {
@@ -229,11 +227,8 @@ fn a_query_does_not_outlive_its_client() {
         );
         wait_until_busy(&server.child);
         drop(stream);
-        let begun = Instant::now();
-        while server.failures() < number {
-            assert!(begun.elapsed() < PATIENCE, "{request} goes on");
-            thread::sleep(Duration::from_millis(50));
-        }
+        let what = format!("{request} is cancelled");
+        wait_until(&what, || server.failures() >= number);
     }
 }
 
@@ -246,12 +241,10 @@ fn issue_12_a_batch_does_not_outlive_its_client() {
     let stream = server.send("POST /v1/lookup/anyone HTTP/1.1", &body);
     wait_until_busy(&server.child);
     drop(stream);
-    let begun = Instant::now();
     // The request for the metrics waits, too.
-    while server.metric("lookaside_http_waiting") > 1 {
-        assert!(begun.elapsed() < PATIENCE, "the batch goes on");
-        thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("the batch is cancelled", || {
+        server.metric("lookaside_http_waiting") <= 1
+    });
     assert_eq!(
         server.failures(),
         1,

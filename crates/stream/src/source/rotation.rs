@@ -471,6 +471,7 @@ mod tests {
                     let other = 1000 + fastrand::usize(..100_000);
                     fs::rename(name(number), name(other)).unwrap();
                     number = other;
+                    // sleep: a random time between two renames
                     thread::sleep(Duration::from_millis(fastrand::u64(..100)));
                 }
             });
@@ -524,7 +525,7 @@ mod tests {
             let path = folder.join(format!("log{suffix}"));
             fs::write(&path, suffix).unwrap();
             let metadata = fs::metadata(&path).unwrap();
-            // As on a file system with distinct creation times.
+            // sleep: times of birth differ only if the clock of the file system moves between them
             thread::sleep(Duration::from_millis(15));
             Sibling {
                 path,

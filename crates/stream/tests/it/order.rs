@@ -14,6 +14,7 @@ struct Delay(fastrand::Rng);
 impl Transform for Delay {
     fn transform(&mut self, _: &mut Batch, _: &mut Report) {
         if self.0.bool() {
+            // sleep: a random delay of each batch
             thread::sleep(Duration::from_micros(self.0.u64(..500)));
         }
     }

@@ -13,6 +13,7 @@ use lookaside_client::{
     TransactionOptions,
 };
 use lookaside_embedded::Postgres;
+use lookaside_testing::wait_until_async;
 
 use super::tokio::block_on;
 use super::{config, connect, databases, shown};
@@ -129,11 +130,10 @@ fn the_server_waits_for_a_slow_reader() {
                 "select wait_event = 'ClientWrite' from pg_stat_activity where pid = {process}"
             );
             let mut watcher = connect(&postgres);
-            let started = std::time::Instant::now();
-            while shown(&watcher.query(waits.as_str(), &[])) != "true" {
-                assert!(started.elapsed().as_secs() < 120, "the server never waits");
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
+            wait_until_async("the server waits", async || {
+                shown(&watcher.query(waits.as_str(), &[])) == "true"
+            })
+            .await;
             let mut size = first.len();
             while let Some(data) = copy.next_chunk().await.unwrap() {
                 size += data.len();
@@ -285,6 +285,7 @@ fn slow_link(postgres: &Postgres, folder: &Path) -> PostgresConfig {
             if to.write_all(&space[..size]).is_err() {
                 break;
             }
+            // sleep: the delay of the slow link
             thread::sleep(SLOW_PAUSE);
         }
         let _ = from.shutdown(std::net::Shutdown::Both);

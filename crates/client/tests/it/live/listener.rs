@@ -7,6 +7,7 @@ use lookaside_client::postgres::{
 };
 use lookaside_client::{Error, ErrorKind, TransactionOptions};
 use lookaside_embedded::Postgres;
+use lookaside_testing::wait_until_async;
 use lookaside_value::Value;
 use tokio::time::timeout;
 
@@ -318,12 +319,10 @@ fn whoever_stops_waiting_stops_nothing() {
             drop(listener);
             let sql = "select count(*) from pg_stat_activity \
                        where datname = current_database() and pid <> pg_backend_pid()";
-            let gone = async {
-                while shown(&client.query(sql, &[]).await) != "0" {
-                    ::tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            };
-            timeout(Duration::from_secs(120), gone).await.unwrap();
+            wait_until_async("its connections are gone", async || {
+                shown(&client.query(sql, &[]).await) == "0"
+            })
+            .await;
         });
     }
 }

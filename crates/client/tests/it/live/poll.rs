@@ -116,6 +116,7 @@ fn what_is_flushed_is_answered_with_the_next_turn() {
         connection.flush(Instant::now());
         assert!(!connection.wants_write());
         // The answer to what prepares the statement may be here, and is not looked for.
+        // sleep: time for an answer to arrive, of which the test shows that it is not read
         std::thread::sleep(Duration::from_millis(20));
         connection.flush(Instant::now());
         assert!(connection.next_reply().is_none());

@@ -11,6 +11,7 @@ use lookaside_client::{
     Result, Syncs, TransactionOptions,
 };
 use lookaside_embedded::Postgres;
+use lookaside_testing::wait_until_async;
 use lookaside_value::{ParamBatch, Value};
 use tokio::task::JoinHandle;
 
@@ -204,11 +205,10 @@ fn a_cancellation_does_not_wait_behind_a_lock() {
                 let sql = "select count(*) from pg_stat_activity where state = 'active' \
                            and datname = current_database() \
                            and query like 'select pg_sleep%' and pid <> pg_backend_pid()";
-                let started = Instant::now();
-                while shown(&other.query(sql, &[]).await) != "1" {
-                    assert!(started.elapsed() < Duration::from_secs(120));
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
+                wait_until_async("the query runs", async || {
+                    shown(&other.query(sql, &[]).await) == "1"
+                })
+                .await;
                 let mut lock = pin!(client.lock());
                 let waits = tokio::time::timeout(Duration::from_millis(100), lock.as_mut()).await;
                 assert!(waits.is_err());
@@ -438,6 +438,7 @@ pub(crate) async fn asked_behind<D: Driver>(
     })
     .await;
     // The task of the connection takes them.
+    // sleep: which requests the task has taken cannot be observed, and either order is right
     tokio::time::sleep(Duration::from_millis(50)).await;
     let [third, twelfth] = [inserts.remove(3), inserts.remove(10)];
     drop(inserts);

@@ -1,8 +1,7 @@
 //! Requests of a pool that are canceled: by a token, or because their futures are dropped.
 
-use std::time::Duration;
-
 use lookaside_client::{CancelToken, Config, Environment, ErrorKind, Pool, PoolOptions, Request};
+use lookaside_testing::wait_until_async;
 use lookaside_value::Value;
 
 use super::{Site, shown, sites};
@@ -18,17 +17,13 @@ fn pool(site: &Site, options: PoolOptions) -> Pool {
 
 /// Waits until so many sessions wait for a lock.
 async fn until_waiting(other: &Pool, name: &str, expected: &str) {
-    let begun = std::time::Instant::now();
     let sql = "select count(*) from information_schema.processlist where state = 'User lock' \
                and db = database()";
-    while shown(&other.query(sql, &[]).await) != expected {
-        let elapsed = begun.elapsed();
-        assert!(
-            elapsed < Duration::from_secs(120),
-            "{name}: never {expected}"
-        );
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let what = format!("{name}: {expected} wait");
+    wait_until_async(&what, async || {
+        shown(&other.query(sql, &[]).await) == expected
+    })
+    .await;
 }
 
 /// The name of a lock, and the connection that holds it.

@@ -8,7 +8,7 @@ use lookaside_client::mysql::Options;
 use lookaside_client::{
     Config, Environment, ErrorKind, Pool, PoolLock, PoolOptions, TransactionOptions,
 };
-use lookaside_testing::{Brand, Server};
+use lookaside_testing::{Brand, Server, wait_until_async};
 use lookaside_value::Value;
 use tokio::runtime::Builder;
 
@@ -93,9 +93,10 @@ fn a_slow_query_holds_up_nobody_else() {
                     locks.push(pool.lock().await.unwrap());
                 }
                 drop(locks);
-                while pool.status().idle_count < open_count {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
+                wait_until_async("all connections are idle", async || {
+                    pool.status().idle_count >= open_count
+                })
+                .await;
                 let name = Value::from(format!("{}-slow", site.database));
                 let other = super::pool::pool(&site.url(), 1);
                 let holder = other.lock().await.unwrap();
@@ -110,9 +111,10 @@ fn a_slow_query_holds_up_nobody_else() {
                 });
                 let waits = "select count(*) from information_schema.processlist \
                              where state = 'User lock' and db = database()";
-                while shown(&holder.query(waits, &[]).await) != "1" {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
+                wait_until_async("the slow query waits", async || {
+                    shown(&holder.query(waits, &[]).await) == "1"
+                })
+                .await;
                 let mut connections = Vec::new();
                 // As many at the same time as there can be other connections.
                 for _ in 0..3 {

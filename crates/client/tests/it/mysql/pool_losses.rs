@@ -1,7 +1,7 @@
 //! Connections of a pool that cannot be had, or are lost.
 
 use lookaside_client::{Config, Environment, Pool, PoolOptions};
-use lookaside_testing::{Brand, Server};
+use lookaside_testing::{Brand, Server, wait_until_async};
 use lookaside_value::Value;
 
 use super::{shown, sites};
@@ -67,9 +67,10 @@ fn lost_connections_are_replaced() {
                 let answer = pool.query("select connection_id()", &[]).await;
                 let mut other = site.connect();
                 super::run(&mut other, &format!("kill {}", shown(&answer)));
-                while pool.status().lost_total < round {
-                    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-                }
+                wait_until_async("the connection is lost", async || {
+                    pool.status().lost_total >= round
+                })
+                .await;
                 echo(&pool, 7).await;
             }
         });

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use lookaside_client::{Config, ErrorKind, Pool, PoolOptions};
+use lookaside_testing::wait_for_async;
 use lookaside_value::Value;
 use tokio::time::timeout;
 
@@ -74,16 +75,14 @@ fn a_server_that_comes_late_is_found() {
                 thread::spawn(move || protocol(socket.unwrap()));
             }
         });
-        let answered = timeout(Duration::from_secs(60), async {
-            loop {
-                match pool.query(ECHO, &[Value::Int(8)]).await {
-                    Err(error) => assert!(error.is_retryable(), "{error:?}"),
-                    answer => return answer,
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
+        let answer = wait_for_async("the server is tried again", async || {
+            let answer = pool.query(ECHO, &[Value::Int(8)]).await;
+            if let Err(error) = &answer {
+                assert!(error.is_retryable(), "{error:?}");
             }
-        });
-        let answer = answered.await.expect("it is tried again");
+            answer.is_ok().then_some(answer)
+        })
+        .await;
         assert_eq!(shown(&answer), "8");
         assert_eq!(pool.status().open_error.map(drop), None);
     });

@@ -10,6 +10,7 @@ use lookaside_client::postgres::{Client, Options};
 use lookaside_client::{
     CancelToken, Config, Error, ErrorKind, Pool, PoolOptions, Request, TransactionOptions,
 };
+use lookaside_testing::wait_until_async;
 use lookaside_value::Value;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
@@ -71,12 +72,7 @@ fn callers_that_wait_for_room_see_the_end_of_a_connection() {
         }
         drop(lock);
         end.send(()).unwrap();
-        in_time(async {
-            while !client.is_closed() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        })
-        .await;
+        wait_until_async("the client is closed", async || client.is_closed()).await;
         for query in asked {
             let error = in_time(query).await.unwrap_err();
             assert!(error.is_connection_lost(), "{error:?}");

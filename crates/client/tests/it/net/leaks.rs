@@ -4,6 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use lookaside_client::postgres::{Client, Options, blocking, poll};
+use lookaside_testing::{wait_until, wait_until_async};
 
 use super::{NO_CUT, Site};
 
@@ -28,14 +29,13 @@ fn socket_count(port: u16) -> usize {
         .count()
 }
 
+fn is_clean(site: &Site) -> bool {
+    site.open_count() == 0 && socket_count(site.port) == 0
+}
+
 #[track_caller]
 fn nothing_is_left(site: &Site) {
-    let started = Instant::now();
-    while site.open_count() > 0 || socket_count(site.port) > 0 {
-        let is_early = started.elapsed() < Duration::from_secs(120);
-        assert!(is_early, "{} are open", site.open_count());
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_until("all sockets are closed", || is_clean(site));
 }
 
 #[test]
@@ -54,11 +54,9 @@ fn ten_thousand_connections_leave_no_socket_and_no_task() {
             }
         }
     });
-    let started = Instant::now();
-    while runtime.metrics().num_alive_tasks() > 0 {
-        assert!(started.elapsed() < Duration::from_secs(120));
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_until("all tasks have ended", || {
+        runtime.metrics().num_alive_tasks() == 0
+    });
     nothing_is_left(&site);
     for _ in 0..3_000 {
         blocking::Connection::connect_with(&config, Options::default()).unwrap();
@@ -87,11 +85,7 @@ fn who_gives_up_in_the_middle_leaves_nothing() {
             assert!(connected.is_err());
         }
         // Tasks close their sockets as long as the runtime runs. The site may accept some only later.
-        let started = Instant::now();
-        while site.open_count() > 0 || socket_count(site.port) > 0 {
-            assert!(started.elapsed() < Duration::from_secs(120));
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        wait_until_async("all sockets are closed", async || is_clean(&site)).await;
     });
     nothing_is_left(&site);
 }

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use lookaside_client::{Config, ErrorKind, Pool, PoolOptions, Request, TransactionOptions};
+use lookaside_testing::{wait_for_async, wait_until_async};
 use lookaside_value::Value;
 
 use super::{NO_CUT, Site, protocol};
@@ -27,17 +28,6 @@ fn pool(ports: &[u16], options: PoolOptions) -> Pool {
         hosts.join(",")
     );
     Pool::new(Config::Postgres(config(&url)), options)
-}
-
-async fn until(is_so: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !is_so() {
-        assert!(
-            started.elapsed() < Duration::from_secs(120),
-            "it is never so"
-        );
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 /// The time to try one host is longer by default than a request waits for a connection.
@@ -75,15 +65,21 @@ fn who_hears_late_of_a_refusal_hears_its_reason() {
         let mut late = pin!(pool.query(ECHO, &params));
         let poll = late.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(matches!(poll, Poll::Pending));
-        until(|| pool.status().open_failed_total == 1).await;
-        until(|| pool.status().waiting_count == 0).await;
-        let answer = loop {
+        wait_until_async("one log-in fails", async || {
+            pool.status().open_failed_total == 1
+        })
+        .await;
+        wait_until_async("no request waits", async || {
+            pool.status().waiting_count == 0
+        })
+        .await;
+        let answer = wait_for_async("an answer but a refusal", async || {
             match pool.query(ECHO, &params).await {
-                Err(error) if error.kind() == ErrorKind::Refused => {}
-                answer => break answer,
+                Err(error) if error.kind() == ErrorKind::Refused => None,
+                answer => Some(answer),
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        };
+        })
+        .await;
         assert_eq!(shown(&answer), "7");
         let error = late.await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Refused);
@@ -136,7 +132,10 @@ fn who_does_not_even_prepare_is_given_up() {
         let mut answers = pool.request(request).await.unwrap();
         let error = answers.pop().unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Deadline);
-        until(|| pool.status().connection_count == 0).await;
+        wait_until_async("no connection is left", async || {
+            pool.status().connection_count == 0
+        })
+        .await;
     });
 }
 
@@ -214,7 +213,7 @@ async fn leave(pool: &Pool, freezer: &Freezer, left: Left) {
             let params = [Value::Int(7)];
             tokio::select! {
                 answer = lock.query(ECHO, &params) => panic!("{answer:?}"),
-                () = until(|| freezer.has_heard()) => {}
+                () = wait_until_async("the server has received the query", async || freezer.has_heard()) => {}
             }
         }
     }

@@ -10,12 +10,10 @@ use std::time::{Duration, Instant};
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_embedded::Postgres;
 use lookaside_knowledge::{ErrorKind, EventLoop, Extent, Knowledge, Session, Statement, Value};
-use lookaside_testing::{Brand, Server};
+use lookaside_testing::{Brand, Server, wait_until};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{
-    TEN_THOUSAND, lock_table, mysql_database, open, postgres, project, wait_until, write_project,
-};
+use super::{TEN_THOUSAND, lock_table, mysql_database, open, postgres, project, write_project};
 
 /// Without a cache, every query goes to the server.
 const UNCACHED: &str = "[cache]\nenabled = false";
@@ -324,7 +322,7 @@ fn issue_14_a_slow_query_on_an_event_loop_holds_up_no_other() {
     event_loop.begin(&mut session, &held, 1);
     event_loop.turn(Duration::ZERO);
     wait_until("it waits", || active_count(&postgres, "from held") == "1");
-    // From now on the connection counts as stalled.
+    // sleep: from now on it is older than a stalled one
     thread::sleep(Duration::from_millis(50));
     for id in 2..=100 {
         event_loop.begin(&mut session, &statement, id);

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use lookaside_knowledge::{ErrorKind, Knowledge, PlanKind, Result, Value, params};
+use lookaside_testing::wait_until;
 use tempfile::TempDir;
 
-use super::{postgres, wait_until};
+use super::postgres;
 
 fn write(folder: &Path, file: &str, text: &str) {
     let file = folder.join(file);

@@ -6,11 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lookaside_knowledge::{ErrorKind, Knowledge, Value, params};
+use lookaside_testing::wait_until;
 use lookaside_value::{Answers, Lookup, LookupErrorKind, ParamBatch, Text};
 
-use super::{
-    TEN_THOUSAND, add_local_table, lock_table, open, postgres, project, wait_until, write_project,
-};
+use super::{TEN_THOUSAND, add_local_table, lock_table, open, postgres, project, write_project};
 
 /// A short timeout, because queries wait for a server that is unavailable.
 const IMPATIENT: &str = "acquire_timeout_ms = 2000";

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_knowledge::{ErrorKind, Knowledge, Policy, Value, params};
+use lookaside_testing::wait_until;
 use lookaside_value::{Answers, Lookup, ParamBatch, Text};
 
-use super::{TEN_THOUSAND, open, postgres, project, wait_until};
+use super::{TEN_THOUSAND, open, postgres, project};
 
 const BY_ID: &str = "select name from t where id = :id";
 

@@ -13,8 +13,6 @@ use std::env;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use lookaside_client::mysql as mysql_client;
 use lookaside_client::postgres::Options;
@@ -96,19 +94,6 @@ pub(crate) fn add_local_table(folder: &Path) -> &'static str {
 pub(crate) const TEN_THOUSAND: &str = "create table t as \
     select id, 'n' || id as name from generate_series(1, 10000) as id; \
     alter table t add primary key (id);";
-
-/// Waits until something has happened in the background.
-#[track_caller]
-pub(crate) fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !happened() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(120),
-            "waited in vain until {what}"
-        );
-        thread::sleep(Duration::from_millis(5));
-    }
-}
 
 pub(crate) fn open(folder: &TempDir) -> Knowledge {
     Knowledge::open(folder.path()).unwrap()

@@ -1,10 +1,10 @@
 //! Behaviour that is specific to MariaDB and MySQL servers.
 
 use lookaside_knowledge::{ErrorKind, Policy, Value, params};
-use lookaside_testing::{Brand, Server};
+use lookaside_testing::{Brand, Server, wait_until};
 use lookaside_value::{Answers, Lookup, ParamBatch, Text};
 
-use super::{mysql_database, open, project, wait_until};
+use super::{mysql_database, open, project};
 
 /// The available servers.
 fn servers() -> Vec<&'static Server> {

@@ -49,6 +49,7 @@ fn items() {
     for mut other in [arena.client(), arena.client(), arena.client()] {
         until_hit(&mut client, &mut other, 42);
     }
+    // sleep: the time to live of the entry has to pass
     thread::sleep(Duration::from_millis(200));
     assert_eq!(client.get("/crud/items/42").header("x-cache"), Some("MISS"));
     for target in [
@@ -160,6 +161,7 @@ fn nobody_sees_an_item_as_it_was_before_a_change() {
             price += 1;
             assert_eq!(client.put("/crud/items/5", &change(price)).status, 200);
             confirmed.store(price, Ordering::Release);
+            // sleep: a random time between two changes
             thread::sleep(Duration::from_micros(random.u64(..2_000)));
             assert!(begin.elapsed() < PATIENCE, "{price} {hits:?} {misses:?}");
         }

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use lookaside_embedded::Postgres;
+use lookaside_testing::wait_until;
 
-use super::death::{Count, End, until, until_more};
+use super::death::{Count, End, until_more};
 use super::{Arena, Client, ITEM_COUNT, address, seed, serve};
 
 #[test]
@@ -157,7 +158,7 @@ fn a_database_that_is_away_at_first() {
     assert_eq!(client.get("/fortunes").status, 503);
     assert_eq!(client.get("/pipeline").text(), "ok");
     database.start();
-    until("it is found", || client.get("/crud/items/1").status == 200);
+    wait_until("it is found", || client.get("/crud/items/1").status == 200);
     assert_eq!(
         client.get("/async-db?min=10&max=50&limit=5").json()["count"],
         5

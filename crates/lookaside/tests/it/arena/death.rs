@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, iter};
 
 use lookaside_embedded::Postgres;
+use lookaside_testing::wait_until;
 
 use super::{Client, ITEM_COUNT, address, seed, serve};
 
@@ -63,7 +64,7 @@ impl Mortal {
             Some((state, _)) => state != 'Z',
             None => false,
         };
-        until("it is dead", || !pids.iter().any(is_there));
+        wait_until("it is dead", || !pids.iter().any(is_there));
     }
 
     /// Starts it where it was.
@@ -72,7 +73,7 @@ impl Mortal {
         let port = self.postgres.as_ref().unwrap().port();
         drop(self.postgres.take());
         // Another connection may have been given it meanwhile.
-        until("its port is free", || {
+        wait_until("its port is free", || {
             TcpListener::bind(("127.0.0.1", port)).is_ok()
         });
         self.start();
@@ -94,14 +95,6 @@ fn children(parent: u32) -> Vec<u32> {
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid| stat(*pid).is_some_and(|(_, other)| other == parent))
         .collect()
-}
-
-pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// What a client that changes an item knows of it: the price is one of those that it has sent since the
@@ -166,7 +159,7 @@ pub(super) fn until_more(
             .map(|count| counter(count).load(Ordering::Relaxed))
     };
     let before: Vec<_> = now().collect();
-    until(what, || {
+    wait_until(what, || {
         now().zip(&before).all(|(now, before)| now >= before + more)
     });
 }
@@ -184,7 +177,7 @@ fn load(address: SocketAddr, index: usize, count: &Count, is_over: &AtomicBool) 
         sent: 1_000_000,
     };
     let body = |price: i64| format!(r#"{{"name":"x","price":{price},"quantity":1}}"#);
-    until("it begins", || {
+    wait_until("it begins", || {
         client
             .put(&format!("/crud/items/{id}"), &body(own.sent))
             .status
@@ -194,7 +187,7 @@ fn load(address: SocketAddr, index: usize, count: &Count, is_over: &AtomicBool) 
     while !is_over.load(Ordering::Relaxed) {
         let bad = count.bad.load(Ordering::Relaxed);
         if bad > bad_before {
-            // Leaves the database some time to come back.
+            // sleep: leaves the database some time to come back
             thread::sleep(Duration::from_millis(5));
             bad_before = bad;
         }
@@ -290,7 +283,7 @@ fn a_database_that_is_killed_under_load() {
     for own in owns {
         // A connection of before may be lost with the first request that comes to it.
         let mut price = None;
-        until("the item is read", || {
+        wait_until("the item is read", || {
             price = own.price(&mut client);
             price.is_some()
         });

@@ -1,11 +1,11 @@
 //! Many who want the same item that nobody has: one query goes out, and nobody is told what is no more.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use lookaside_client::postgres::{Options, blocking::Connection};
 use lookaside_client::{Config, Environment};
 use lookaside_embedded::Postgres;
+use lookaside_testing::wait_until;
 use lookaside_value::Value;
 
 use super::{Arena, Client, ITEM_COUNT, seed, serve};
@@ -58,7 +58,7 @@ impl Gate {
         };
         let mut gate = Self(connection);
         // A read must not have to wait behind another one because there is no second session yet.
-        until("all sessions are there", || {
+        wait_until("all sessions are there", || {
             gate.number(PREPARED) == SESSION_COUNT
         });
         (arena, gate)
@@ -87,15 +87,7 @@ impl Gate {
 
     fn until_waiting(&mut self, count: i64) {
         let sql = format!("select count(*) from ({WAITING}) as waiting");
-        until("reads wait", || self.number(&sql) == count);
-    }
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
-        std::thread::sleep(Duration::from_millis(2));
+        wait_until("reads wait", || self.number(&sql) == count);
     }
 }
 
@@ -106,7 +98,7 @@ fn ask(arena: &Arena, id: usize) -> Client {
     client.send(format!(
         "GET /crud/items/{id} HTTP/1.1\r\nHost: localhost\r\n\r\n"
     ));
-    until("it is read", || {
+    wait_until("it is read", || {
         arena.server.counters().requests == before + 1
     });
     client
@@ -201,7 +193,7 @@ fn a_read_that_fails_is_told_to_all_who_wait() {
         assert_eq!(client.receive().status, 503);
     }
     gate.open();
-    until("it is read again", || {
+    wait_until("it is read again", || {
         let item = arena.client().get("/crud/items/9");
         item.status == 200 && item.json()["id"] == 9
     });

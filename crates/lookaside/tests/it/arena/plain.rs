@@ -65,6 +65,7 @@ fn fragments() {
         let mut client = arena.client();
         for piece in pieces {
             client.send(piece);
+            // sleep: the pieces arrive one by one
             sleep(Duration::from_millis(30));
         }
         check_text(&client.receive(), expected);

@@ -72,6 +72,7 @@ fn the_console_shows_and_asks_lookups() {
     let asking = thread::spawn(move || {
         while over.try_recv() == Err(TryRecvError::Empty) {
             client.get("/v1/lookup/net?ip=10.0.1.7").is(200);
+            // sleep: the pace of the load
             thread::sleep(Duration::from_millis(5));
         }
     });

@@ -5,6 +5,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lookaside_testing::wait_until;
+
 use super::{PATIENCE, Running, project, serve};
 use crate::program::Project;
 
@@ -14,11 +16,7 @@ const ENDLESS: &str = "with recursive n(i) as (select 1 union all select i + 1 f
 
 /// Waits until a process ends by itself, and says what it said since.
 fn ends(mut running: Running) -> (ExitStatus, String) {
-    let begun = Instant::now();
-    while !running.has_ended() {
-        assert!(begun.elapsed() < PATIENCE, "it does not end");
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("it ends", || running.has_ended());
     running.wait()
 }
 
@@ -35,12 +33,11 @@ fn issue_12_queries_that_never_end_do_not_outlive_drain_timeout_ms() {
         client.send("GET", &format!("/v1/lookup/endless?key={index}"), &[], b"");
     }
     let mut other = running.client();
-    let begun = Instant::now();
     // The request for the metrics is one of them.
     let waiting = "lookaside_http_waiting 5\n";
-    while !other.get("/metrics").is(200).text().contains(waiting) {
-        assert!(begun.elapsed() < PATIENCE, "the queries do not begin");
-    }
+    wait_until("the queries begin", || {
+        other.get("/metrics").is(200).text().contains(waiting)
+    });
     running.signal("TERM");
     let (status, log) = ends(running);
     assert!(status.code().is_some(), "{status}: {log}");
@@ -94,12 +91,10 @@ fn issue_12_a_load_that_never_ends_does_not_outlive_drain_timeout_ms() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    let begun = Instant::now();
     // From this thread on, a signal is heard.
-    while !thread_names(child.id()).contains(&"signals\n".to_owned()) {
-        assert!(begun.elapsed() < PATIENCE, "it does not begin");
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("the thread for signals begins", || {
+        thread_names(child.id()).contains(&"signals\n".to_owned())
+    });
     let pid = child.id().to_string();
     assert!(Command::new("kill").arg(&pid).status().unwrap().success());
     let begun = Instant::now();
@@ -108,6 +103,7 @@ fn issue_12_a_load_that_never_ends_does_not_outlive_drain_timeout_ms() {
             child.kill().unwrap();
             panic!("it does not end");
         }
+        // sleep: polls until a deadline; a program that does not end is killed
         thread::sleep(Duration::from_millis(5));
     }
     let output = child.wait_with_output().unwrap();

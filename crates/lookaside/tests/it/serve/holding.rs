@@ -1,7 +1,8 @@
 //! What answers take, and what is answered while others take long.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use lookaside_testing::wait_until;
 
 use super::{Client, PATIENCE, project, serve};
 
@@ -29,11 +30,9 @@ fn issue_12_what_the_server_tells_of_itself_waits_for_no_query() {
         client.send("POST", "/v1/query", &[], body.as_bytes());
     }
     let mut client = running.client();
-    let begun = Instant::now();
-    while metric(&mut client, "lookaside_http_waiting") <= count {
-        assert!(begun.elapsed() < PATIENCE, "the queries never came");
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the queries wait", || {
+        metric(&mut client, "lookaside_http_waiting") > count
+    });
     client.get("/v1/status").is(200);
     client.get("/healthz").is(200);
     client.get("/readyz").is(200);
@@ -75,14 +74,12 @@ fn issue_12_answers_that_no_client_takes_are_bounded() {
     // What is short and at hand is answered all the same.
     client.get("/v1/lookup/net?ip=10.0.0.1").is(200);
     drop(greedy);
-    while client.post("/v1/lookup/text", &body).status == 503 {
-        assert!(begun.elapsed() < PATIENCE, "the memory is never free again");
-        thread::sleep(Duration::from_millis(20));
-    }
-    while metric(&mut client, "lookaside_http_held_bytes") > 0 {
-        assert!(begun.elapsed() < PATIENCE, "something is held for ever");
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the memory is free again", || {
+        client.post("/v1/lookup/text", &body).status != 503
+    });
+    wait_until("nothing is held", || {
+        metric(&mut client, "lookaside_http_held_bytes") == 0
+    });
 }
 
 /// Waiting helps against answers that others have not taken, and not against one that is too large.

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lookaside_embedded::Postgres;
+use lookaside_testing::{wait_for, wait_until};
 use rustix::net::{self, AddressFamily, SocketType};
 
 use super::running::socket;
@@ -38,6 +39,7 @@ pub(super) fn until(
             return answer;
         }
         assert!(begun.elapsed() < PATIENCE, "the last one: {answer:?}");
+        // sleep: polls until a deadline; a failure shows the last answer
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -260,10 +262,7 @@ fn a_signal_ends_the_wait_for_a_server_that_is_away() {
     let mut command = Running::command(&project, &["--listen", "127.0.0.1:0"]);
     let child = command.stderr(Stdio::piped()).spawn().unwrap();
     let pid = child.id().to_string();
-    while !takes_sigterm(&pid) {
-        assert!(begun.elapsed() < PATIENCE, "it never listens to signals");
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("it listens to signals", || takes_sigterm(&pid));
     let killed = Command::new("kill").args(["-TERM", &pid]).status();
     assert!(killed.unwrap().success());
     let output = child.wait_with_output().unwrap();
@@ -343,16 +342,11 @@ fn a_server_that_comes_later_is_asked_then() {
     let mut client = running.client();
     client.get("/v1/lookup/away?a=7").is(503);
     forward(socket, server.to_owned());
-    let begun = Instant::now();
-    loop {
+    let answer = wait_for("the server answers", || {
         let answer = client.get("/v1/lookup/away?a=7");
-        if answer.status == 200 {
-            assert_eq!(answer.text(), "{\"a\":7}");
-            break;
-        }
-        assert!(begun.elapsed() < PATIENCE, "the server was never asked");
-        thread::sleep(Duration::from_millis(50));
-    }
+        (answer.status == 200).then_some(answer)
+    });
+    assert_eq!(answer.text(), "{\"a\":7}");
     client.get("/v1/lookup/away?a=x").is(400);
     let (status, log) = running.end();
     assert!(status.success());
@@ -426,11 +420,9 @@ fn a_server_that_says_nothing_holds_up_no_start() {
     let (path, listen) = socket(&project);
     let command = Running::command(&project, &["--listen", &listen]);
     let starting = thread::spawn(move || Running::of(command));
-    let begun = Instant::now();
-    while std::os::unix::net::UnixStream::connect(&path).is_err() {
-        assert!(begun.elapsed() < PATIENCE, "it does not listen");
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("it listens", || {
+        std::os::unix::net::UnixStream::connect(&path).is_ok()
+    });
     let mut client = Client::unix(&path);
     client.get("/healthz").is(200);
     let ready = client.get("/readyz").is(503).json();
@@ -508,6 +500,7 @@ fn issue_14_a_query_on_a_silent_server_ends_in_time_on_an_idle_thread() {
         until(&mut client, "/v1/lookup/slow?seconds=0", None, |it| {
             it.status == 200
         });
+        // sleep: the connection of the event loop is opened in the background meanwhile
         thread::sleep(Duration::from_millis(5));
     }
     for _ in 0..2 {

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lookaside_testing::wait_until;
+
 use super::running::{configure, project};
 use super::{PATIENCE, Running, serve};
 use crate::program::run;
@@ -50,6 +52,7 @@ fn a_reload_fails_no_request_and_changes_all_at_once() {
                 .is(404);
             let begun = Instant::now();
             while answered.load(Ordering::Relaxed) < before + 5 && begun.elapsed() < PATIENCE {
+                // sleep: polls until a deadline; a panic here would leave the threads of the scope waiting
                 thread::sleep(Duration::from_millis(1));
             }
         }
@@ -99,11 +102,9 @@ fn tables_that_change_are_loaded_unasked() {
     let mut client = running.client();
     client.get("/v1/lookup/host?name=web-9").is(404);
     fs::write(project.file("hosts/data.csv"), "name,rack\nweb-9,9\n").unwrap();
-    let begun = Instant::now();
-    while client.get("/v1/lookup/host?name=web-9").status != 200 {
-        assert!(begun.elapsed() < PATIENCE, "the change was never seen");
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the change is seen", || {
+        client.get("/v1/lookup/host?name=web-9").status == 200
+    });
 }
 
 /// The warnings of a reload that succeeds.

@@ -4,10 +4,10 @@ use std::fs::{self, DirEntry};
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use super::{Client, PATIENCE};
+use lookaside_testing::wait_for;
+
+use super::Client;
 use crate::program::{Project, lookaside};
 
 /// Lookups of all kinds on two small tables.
@@ -121,22 +121,19 @@ impl Running {
     /// that of the program until then.
     pub(super) fn io_thread_count(&self) -> usize {
         let threads = format!("/proc/{}/task", self.child.id());
-        let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        wait_for("all threads have a name of their own", || {
             let threads = fs::read_dir(&threads).unwrap();
             let comm = |thread: io::Result<DirEntry>| thread.unwrap().path().join("comm");
             let names: Vec<String> = (threads.map(comm))
                 .filter_map(|comm| fs::read_to_string(comm).ok())
                 .collect();
-            if names.iter().filter(|name| *name == "lookaside\n").count() <= 1 {
-                return names
-                    .iter()
-                    .filter(|name| name.starts_with("http-"))
-                    .count();
+            let unnamed = names.iter().filter(|name| *name == "lookaside\n");
+            if unnamed.count() > 1 {
+                return None;
             }
-            thread::sleep(Duration::from_millis(10));
-        }
-        panic!("threads without a name of their own");
+            let io_threads = names.iter().filter(|name| name.starts_with("http-"));
+            Some(io_threads.count())
+        })
     }
 
     /// Bytes of memory that it had at its peak.

@@ -226,6 +226,7 @@ fn issue_12_a_stream_that_sends_a_line_now_and_then_lasts() {
             assert_eq!(receiver.head("POST").status, 200);
         }
         assert_eq!(receiver.chunk(), ENRICHED.as_bytes());
+        // sleep: the pace of a slow stream
         thread::sleep(Duration::from_millis(20));
     }
     sender.raw(b"0\r\n\r\n");

@@ -2,8 +2,9 @@
 
 use lookaside_client::{CancelToken, ErrorKind, Pool, PoolOptions, Request, TransactionOptions};
 use lookaside_embedded::Postgres;
+use lookaside_testing::wait_until_async;
 
-use super::{echo, ms, pool, until};
+use super::{echo, ms, pool};
 use crate::live::tokio::block_on;
 use crate::live::{databases, shown};
 
@@ -44,7 +45,7 @@ fn a_token_cancels_what_the_server_works_on() {
                 })
             };
             let asked = [ask(), ask()];
-            until(async || slow_count(&other).await != "0").await;
+            wait_until_async("the query runs", async || slow_count(&other).await != "0").await;
             token.cancel();
             for asked in asked {
                 let error = match asked.await.unwrap() {
@@ -53,7 +54,10 @@ fn a_token_cancels_what_the_server_works_on() {
                 };
                 assert_eq!(error.kind(), ErrorKind::Canceled, "{error:?}");
             }
-            until(async || slow_count(&other).await == "0").await;
+            wait_until_async("the query is cancelled", async || {
+                slow_count(&other).await == "0"
+            })
+            .await;
             echo(&pool, 7).await;
             // Later requests with the token are canceled, too.
             let request = Request::new("select 7", &[]).cancel_token(&token);
@@ -84,7 +88,10 @@ fn a_token_cancels_a_wait_for_a_connection() {
                         .await
                 }
             });
-            until(async || pool.status().waiting_count == 1).await;
+            wait_until_async("one request waits", async || {
+                pool.status().waiting_count == 1
+            })
+            .await;
             token.cancel();
             let error = asked.await.unwrap().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Canceled);
@@ -104,7 +111,7 @@ fn a_token_cancels_a_query_of_a_lock() {
             let lock = pool.lock().await.unwrap();
             let request = Request::new(SLOW, &[]).cancel_token(&token);
             let cancel = async {
-                until(async || slow_count(&other).await == "1").await;
+                wait_until_async("one query runs", async || slow_count(&other).await == "1").await;
                 token.cancel();
             };
             let (answers, ()) = tokio::join!(lock.request(request), cancel);
@@ -134,10 +141,16 @@ fn a_dropped_future_cancels_its_query_if_asked_to() {
                     };
                     async move { pool.request(request).await }
                 });
-                until(async || slow_count(&other).await == "1").await;
+                wait_until_async("one query runs", async || slow_count(&other).await == "1").await;
                 asked.abort();
-                until(async || slow_count(&other).await == "0").await;
-                until(async || pool.status().in_flight_count == 0).await;
+                wait_until_async("the query is cancelled", async || {
+                    slow_count(&other).await == "0"
+                })
+                .await;
+                wait_until_async("nothing is in flight", async || {
+                    pool.status().in_flight_count == 0
+                })
+                .await;
                 echo(&pool, 7).await;
                 assert_eq!(pool.status().lost_total, 0, "its connection is kept");
             });
@@ -157,13 +170,14 @@ fn a_dropped_future_of_a_lock_cancels_its_query_if_asked_to() {
             };
             let (pool, other) = pools(&postgres, options);
             let mut lock = pool.lock().await.unwrap();
-            let until_asked = || until(async || slow_count(&other).await == "1");
+            let until_asked =
+                || wait_until_async("one query runs", async || slow_count(&other).await == "1");
             let is_over = async || slow_count(&other).await == "0";
             tokio::select! {
                 answer = lock.query(SLOW, &[]) => panic!("{answer:?}"),
                 () = until_asked() => {}
             }
-            until(is_over).await;
+            wait_until_async("the query is cancelled", is_over).await;
             assert_eq!(shown(&lock.query("select 7", &[]).await), "7");
             let postgres = lock.as_postgres().unwrap();
             let transaction = postgres.begin(TransactionOptions::default()).await.unwrap();
@@ -171,7 +185,7 @@ fn a_dropped_future_of_a_lock_cancels_its_query_if_asked_to() {
                 answer = transaction.query(SLOW, &[]) => panic!("{answer:?}"),
                 () = until_asked() => {}
             }
-            until(is_over).await;
+            wait_until_async("the query is cancelled", is_over).await;
             let error = transaction.query("select 7", &[]).await.unwrap_err();
             assert_eq!(error.sqlstate().unwrap().to_string(), "25P02");
             transaction.rollback().await.unwrap();

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use lookaside_client::{PoolOptions, Syncs};
 use lookaside_embedded::Postgres;
+use lookaside_testing::wait_until_async;
 use lookaside_value::Value;
 
-use super::{echo, ms, pool, pool_at, process, until};
+use super::{echo, ms, pool, pool_at, process};
 use crate::live::tokio::block_on;
 use crate::live::{database, databases, shown};
 
@@ -26,7 +27,11 @@ fn idle_connections_go_and_the_minimum_stays() {
             let locks = tokio::join!(pool.lock(), pool.lock(), pool.lock(), pool.lock());
             assert_eq!(pool.status().connection_count, 4);
             drop(locks);
-            until(async || pool.status().connection_count == 2).await;
+            wait_until_async("two connections are left", async || {
+                pool.status().connection_count == 2
+            })
+            .await;
+            // sleep: three times as long as a connection may be idle
             tokio::time::sleep(ms(300)).await;
             assert_eq!(pool.status().connection_count, 2);
             assert_eq!(pool.status().lost_total, 0);
@@ -70,11 +75,13 @@ fn what_was_idle_for_long_is_checked() {
             };
             let pool = pool(&postgres, options);
             let first = process(&pool).await;
+            // sleep: the connection has to be idle for longer than `check_after`
             tokio::time::sleep(ms(100)).await;
             assert_eq!(process(&pool).await, first);
 
             // A server that is there and says nothing.
             super::signal("-STOP", &first);
+            // sleep: the connection has to be idle for longer than `check_after`
             tokio::time::sleep(ms(100)).await;
             let started = Instant::now();
             let second = process(&pool).await;

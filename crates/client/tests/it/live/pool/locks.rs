@@ -6,10 +6,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use lookaside_client::{ErrorKind, PoolOptions, Request, TransactionOptions};
+use lookaside_testing::wait_until_async;
 use lookaside_value::Value;
 use tokio::time::timeout;
 
-use super::{echo, ms, pool, process, until};
+use super::{echo, ms, pool, process};
 use crate::live::tokio::block_on;
 use crate::live::{databases, shown};
 
@@ -41,7 +42,10 @@ fn nobody_else_uses_a_locked_connection() {
             lock.query(insert, &[Value::Int(8)]).await.unwrap();
             drop(lock);
             // It is shared again, and what was left open is undone.
-            until(async || pool.status().idle_count == 2).await;
+            wait_until_async("both connections are idle", async || {
+                pool.status().idle_count == 2
+            })
+            .await;
             let lock = pool.lock().await.unwrap();
             let other = pool.lock().await.unwrap();
             for lock in [lock, other] {
@@ -140,11 +144,17 @@ fn who_waits_first_is_served_first() {
                     order.lock().unwrap().push(number);
                     lock.query("select 7", &[]).await.unwrap();
                 }));
-                until(async || pool.status().waiting_count == number + 1).await;
+                wait_until_async("the request waits", async || {
+                    pool.status().waiting_count == number + 1
+                })
+                .await;
             }
             // A caller gives up.
             tasks.remove(5).abort();
-            until(async || pool.status().waiting_count == 19).await;
+            wait_until_async("one request waits no longer", async || {
+                pool.status().waiting_count == 19
+            })
+            .await;
             drop(lock);
             for task in tasks {
                 task.await.unwrap();
@@ -186,12 +196,18 @@ fn a_pool_that_is_closed_answers_what_is_under_way() {
                 let pool = pool.clone();
                 async move { pool.query("select pg_sleep(5)", &[]).await }
             });
-            until(async || pool.status().in_flight_count == 1).await;
+            wait_until_async("one request is in flight", async || {
+                pool.status().in_flight_count == 1
+            })
+            .await;
             let waiting = tokio::spawn({
                 let pool = pool.clone();
                 async move { pool.lock().await.map(drop) }
             });
-            until(async || pool.status().waiting_count == 1).await;
+            wait_until_async("one request waits", async || {
+                pool.status().waiting_count == 1
+            })
+            .await;
             pool.close().await;
             under_way.await.unwrap().unwrap();
             let error = waiting.await.unwrap().unwrap_err();

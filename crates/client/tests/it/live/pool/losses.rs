@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Instant;
 
 use lookaside_client::{Error, Pool, PoolOptions, Request, Syncs};
+use lookaside_testing::{WAIT_MAX, wait_until_async};
 use lookaside_value::{ParamBatch, Value};
 
-use super::{ms, pool, pool_at, process, signal, until};
+use super::{ms, pool, pool_at, process, signal};
 use crate::live::restart::Server;
 use crate::live::tokio::block_on;
 use crate::live::{database, databases, shown};
@@ -19,12 +21,14 @@ async fn insist(
     pool: &Pool,
     request: &Request,
 ) -> Vec<lookaside_client::Result<lookaside_client::Answer>> {
+    let begun = Instant::now();
     loop {
         match pool.request(request.clone()).await {
             Ok(answers) => return answers,
             Err(error) => assert!(is_passing(&error), "{error:?}"),
         }
-        // Where the port is refused, that is said at once.
+        assert!(begun.elapsed() < WAIT_MAX, "the server never answers");
+        // sleep: where the port is refused, that is said at once
         tokio::time::sleep(ms(1)).await;
     }
 }
@@ -81,6 +85,7 @@ fn a_million_answers_reach_their_callers_whatever_dies() {
             .collect();
         let mut round = 0;
         while next.load(Ordering::Relaxed) < QUERY_COUNT {
+            // sleep: queries run between two failures of their server
             tokio::time::sleep(ms(400)).await;
             round += 1;
             match round % 4 {
@@ -100,6 +105,7 @@ fn a_million_answers_reach_their_callers_whatever_dies() {
                 }
                 _ => {
                     server.stop().await;
+                    // sleep: queries meet a server that is stopped
                     tokio::time::sleep(ms(100)).await;
                     server.start_again().await;
                     insist(&pool, &Request::new("select 7", &[])).await;
@@ -113,7 +119,10 @@ fn a_million_answers_reach_their_callers_whatever_dies() {
         assert!(round >= 4, "each kind of death was met");
         assert!(status.lost_total > 0, "{status:?}");
         assert_eq!(status.waiting_count, 0);
-        until(async || pool.status().in_flight_count == 0).await;
+        wait_until_async("nothing is in flight", async || {
+            pool.status().in_flight_count == 0
+        })
+        .await;
         eprintln!(
             "{} of a million were lost, {status:?}",
             lost.load(Ordering::Relaxed)
@@ -176,7 +185,10 @@ fn a_request_finds_another_connection_when_its_own_is_gone() {
                 let sql = format!("select pg_terminate_backend({first})");
                 assert_eq!(shown(&other.query(sql, &[]).await), "true");
                 // What is lost is seen, and not requested again.
-                until(async || pool.status().connection_count == 0).await;
+                wait_until_async("no connection is left", async || {
+                    pool.status().connection_count == 0
+                })
+                .await;
                 assert_ne!(process(&pool).await, first);
             }
             assert_eq!(pool.status().lost_total, 20);

@@ -10,7 +10,7 @@ pub(crate) mod polled;
 mod scripts;
 mod sharing;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lookaside_client::{Config, Environment, Pool, PoolOptions};
 use lookaside_embedded::Postgres;
@@ -29,18 +29,6 @@ fn pool_at(url: &str, options: PoolOptions) -> Pool {
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
-}
-
-/// Waits until it is so.
-async fn until(is_so: impl AsyncFn() -> bool) {
-    let started = Instant::now();
-    while !is_so().await {
-        assert!(
-            started.elapsed() < Duration::from_secs(120),
-            "it is never so"
-        );
-        tokio::time::sleep(ms(5)).await;
-    }
 }
 
 /// A query whose answer is its question.

@@ -5,8 +5,9 @@ use std::time::Instant;
 use lookaside_client::{
     Answer, Config, Environment, ErrorKind, PolledConnection, Pool, PoolOptions, Request, Result,
 };
+use lookaside_testing::wait_until_async;
 
-use super::{echo, ms, pool, signal, until};
+use super::{echo, ms, pool, signal};
 use crate::live::tokio::block_on;
 use crate::live::{databases, shown};
 
@@ -71,9 +72,15 @@ pub(crate) fn check(url: &str, process: &str, sleep: &'static str) {
         );
         // One that is let go of makes room for another.
         polled.pop();
-        until(async || pool.query(process.to_owned(), &[]).await.is_ok()).await;
+        wait_until_async("the pool answers", async || {
+            pool.query(process.to_owned(), &[]).await.is_ok()
+        })
+        .await;
         drop(polled);
-        until(async || pool.status().locked_count == 0).await;
+        wait_until_async("no connection is locked", async || {
+            pool.status().locked_count == 0
+        })
+        .await;
         for _ in 0..20 {
             drop(pool.lock().await.unwrap().into_polled().await.unwrap());
         }

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use lookaside_client::{CancelToken, PoolOptions, Request};
+use lookaside_testing::wait_until_async;
 use tokio::time::timeout;
 
 use super::cancel::{pools, slow_count};
-use super::{ms, pool, until};
+use super::{ms, pool};
 use crate::live::tokio::block_on;
 use crate::live::{databases, shown};
 
@@ -80,7 +81,12 @@ fn a_script_that_is_given_up_is_canceled_on_the_server() {
                     });
                     match cut {
                         Cut::Deadline => {}
-                        _ => until(async || slow_count(&other).await == "1").await,
+                        _ => {
+                            wait_until_async("the script runs", async || {
+                                slow_count(&other).await == "1"
+                            })
+                            .await
+                        }
                     }
                     match cut {
                         Cut::Deadline => {}
@@ -88,7 +94,10 @@ fn a_script_that_is_given_up_is_canceled_on_the_server() {
                         Cut::Drop | Cut::CancelOnDrop => asked.abort(),
                     }
                     let _ = asked.await;
-                    until(async || slow_count(&other).await == "0").await;
+                    wait_until_async("the script is cancelled", async || {
+                        slow_count(&other).await == "0"
+                    })
+                    .await;
                     let count = other.query("select count(*) from done", &[]).await;
                     assert_eq!(shown(&count), "0", "{cut:?}");
                 }

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lookaside_client::{Pool, PoolOptions, Request};
+use lookaside_testing::wait_until_async;
 use lookaside_value::{ParamBatch, Value};
 use tokio::time::timeout;
 
-use super::{echo, ms, pool, process, until};
+use super::{echo, ms, pool, process};
 use crate::live::tokio::block_on;
 use crate::live::{databases, shown};
 
@@ -42,7 +43,10 @@ fn ten_thousand_cycles_leave_nothing_behind() {
             for task in tasks {
                 task.await.unwrap();
             }
-            until(async || pool.status().in_flight_count == 0).await;
+            wait_until_async("nothing is in flight", async || {
+                pool.status().in_flight_count == 0
+            })
+            .await;
             let status = pool.status();
             assert_eq!((status.waiting_count, status.locked_count), (0, 0));
             assert!(status.connection_count <= 3);
@@ -118,7 +122,10 @@ fn what_takes_long_holds_up_nobody_else() {
                 let waits = "select count(*) from pg_locks where locktype = 'advisory' \
                              and not granted and database = \
                              (select oid from pg_database where datname = current_database())";
-                until(async || shown(&holder.query(waits, &[]).await) == "1").await;
+                wait_until_async("one query waits for the lock", async || {
+                    shown(&holder.query(waits, &[]).await) == "1"
+                })
+                .await;
                 let mut processes = Vec::new();
                 // As many at the same time as there can be other connections.
                 for _ in 0..3 {
@@ -157,7 +164,10 @@ async fn open(pool: &Pool, count: usize) {
         locks.push(pool.lock().await.unwrap());
     }
     drop(locks);
-    until(async || pool.status().idle_count == count).await;
+    wait_until_async("all connections are idle", async || {
+        pool.status().idle_count == count
+    })
+    .await;
 }
 
 #[test]
