@@ -4,6 +4,7 @@ mod dependencies;
 mod documents;
 mod layers;
 mod names;
+mod sleeps;
 
 use std::collections::BTreeMap;
 use std::fs;

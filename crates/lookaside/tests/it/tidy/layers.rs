@@ -251,7 +251,7 @@ fn named_file(item: &syn::ItemMod, folder: &Path) -> Option<PathBuf> {
 }
 
 /// Whether `#[cfg(test)]`, or another `cfg` that wants `test`, or `#[test]` is among the attributes.
-fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
+pub(super) fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::Path(path) => path.is_ident("test"),
         syn::Meta::List(list) if list.path.is_ident("cfg") => {
@@ -263,7 +263,7 @@ fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-fn attributes(item: &syn::Item) -> &[syn::Attribute] {
+pub(super) fn attributes(item: &syn::Item) -> &[syn::Attribute] {
     match item {
         syn::Item::Const(it) => &it.attrs,
         syn::Item::Enum(it) => &it.attrs,
