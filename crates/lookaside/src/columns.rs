@@ -1,16 +1,16 @@
-//! Names of columns that stand twice.
+//! Duplicate column names.
 
 use std::collections::HashSet;
 
 use lookaside_value::Text;
 
-/// The first name that two columns have. A row as an object has one member of a name; readers take
-/// one of two, and not all of them the same.
+/// The first column name that occurs twice. A row is encoded as an object, and readers disagree on
+/// which of two members of the same name they take.
 pub(crate) fn doubled(columns: &[Text]) -> Option<&Text> {
     let mut seen = HashSet::new();
     columns.iter().find(|column| !seen.insert(*column))
 }
 
-/// What to do about such columns.
+/// The hint for such columns.
 pub(crate) const DOUBLED_HELP: &str =
     "name one of them otherwise, as in select a.id, b.id as other_id";

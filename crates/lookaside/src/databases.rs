@@ -1,4 +1,4 @@
-//! The PostgreSQL behind a provider of `kind = "embedded"`.
+//! The PostgreSQL databases of providers of `kind = "embedded"`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lookaside_embedded::{Postgres, Progress};
 use lookaside_knowledge::{ProviderConfig, ProviderServer, ResolveError};
 
-/// Says where the databases of embedded providers are, for
-/// [`Builder::embedded`](lookaside_knowledge::Builder::embedded): a temporary one for each, on a
-/// server that is started or shared when the first is asked for. They go with the function.
+/// Creates the databases of embedded providers, for
+/// [`Builder::embedded`](lookaside_knowledge::Builder::embedded): a temporary database for each, on
+/// a server that is started or shared when the first one is requested. The databases are dropped
+/// together with the function.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -56,7 +57,7 @@ pub fn embedded_databases(
     }
 }
 
-/// A database, and the options that it was made with.
+/// A database, and the options it was created with.
 struct Running {
     options: (Option<String>, Vec<String>),
     database: Postgres,

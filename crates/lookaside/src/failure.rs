@@ -1,24 +1,25 @@
-//! Why a command ends without having done its work, and how that is shown.
+//! Why a command failed, and how that is shown.
 
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// How the process ends; `--help` and the README promise these numbers.
+/// The exit status of the process; `--help` and the README promise these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// The command did what it was asked for.
+    /// The command succeeded.
     Done,
     /// The run failed, or `--strict`, `check` or `test` found problems.
     Failed,
-    /// The command line makes no sense; clap's own number.
+    /// The command line is invalid; the same number as clap's.
     Usage,
-    /// Ctrl-C (SIGINT), as shells count it: 128 and the signal's number.
+    /// Ctrl-C (SIGINT), reported as shells do: 128 plus the signal's number.
     Interrupted,
     /// SIGTERM, likewise.
     Terminated,
-    /// As a command that was run ended, or what `--help` says of one that could not be run.
+    /// The exit status of a command that was run, or the one that `--help` documents for a command
+    /// that could not be run.
     Passed(u8),
 }
 
@@ -42,17 +43,17 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What every command answers.
+/// The result of every command.
 pub(crate) type Outcome = Result<Exit, Failure>;
 
-/// An error on its way to the user: a line, its causes, and the way out.
+/// An error to be shown to the user: a line, its causes, and a hint.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
     causes: Vec<String>,
-    /// Text that is shown as it is in place of the causes, such as a source excerpt with a caret.
+    /// Text that is shown verbatim instead of the causes, such as a source excerpt with a caret.
     excerpt: Option<String>,
-    /// What the excerpt shows, in one line.
+    /// A one-line summary of the excerpt.
     summary: Option<Box<str>>,
     help: Option<String>,
     exit: Exit,
@@ -71,7 +72,7 @@ impl Failure {
         }
     }
 
-    /// A command line that makes no sense in a way that only shows once files were read.
+    /// An invalid command line whose fault only shows after files were read.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self {
             exit: Exit::Usage,
@@ -79,60 +80,60 @@ impl Failure {
         }
     }
 
-    /// An error as it stands, with everything that caused it.
+    /// Converts an error, with its chain of sources.
     pub(crate) fn from_error(error: &dyn Error) -> Self {
         Self::new(error.to_string()).with_sources(error)
     }
 
-    /// Adds what caused an error whose own line was said already.
+    /// Adds the sources of an error whose own message is already shown.
     pub(crate) fn with_sources(mut self, error: &dyn Error) -> Self {
         self.add_sources(error);
         self
     }
 
-    /// Adds an error and everything behind it as causes.
+    /// Adds an error and all its sources as causes.
     pub(crate) fn because(mut self, error: &dyn Error) -> Self {
         self.causes.push(error.to_string());
         self.add_sources(error);
         self
     }
 
-    /// Adds a text that shows the place.
+    /// Adds a source excerpt.
     pub(crate) fn with_excerpt(mut self, excerpt: impl Into<String>) -> Self {
         self.excerpt = Some(excerpt.into());
         self
     }
 
-    /// Adds what the excerpt shows, in one line.
+    /// Adds a one-line summary of the excerpt.
     pub(crate) fn with_summary(mut self, summary: impl Into<Box<str>>) -> Self {
         self.summary = Some(summary.into());
         self
     }
 
-    /// Adds the way out.
+    /// Adds a hint.
     pub(crate) fn with_help(mut self, help: impl Display) -> Self {
         self.help = Some(help.to_string());
         self
     }
 
-    /// Calls something in its line by another name, which the user gave it.
+    /// Replaces a name in the message by the one that the user gave.
     pub(crate) fn rename(mut self, name: &str, given: &str) -> Self {
         self.message = self.message.replacen(name, given, 1);
         self
     }
 
-    /// Lets the process end otherwise than with the number of a failed run.
+    /// Sets an exit status other than that of a failed run.
     pub(crate) fn with_exit(mut self, exit: Exit) -> Self {
         self.exit = exit;
         self
     }
 
-    /// Its line, without what belongs to it.
+    /// Its message, without causes and hint.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// Its line with the causes behind it, for a log or an answer.
+    /// Its message followed by its causes, for a log or a response.
     pub(crate) fn line(&self) -> String {
         let mut line = self.message.clone();
         let causes = self.causes.iter().map(String::as_str);
@@ -143,7 +144,7 @@ impl Failure {
         line
     }
 
-    /// How the process ends because of it.
+    /// The exit status that it leads to.
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }
@@ -152,7 +153,7 @@ impl Failure {
         let mut source = error.source();
         while let Some(error) = source {
             let text = error.to_string();
-            // Some libraries print their source as part of their own line; once is enough.
+            // Some libraries include their source in their own message; it is not shown twice.
             let said = self.causes.last().unwrap_or(&self.message).contains(&text);
             if !said {
                 self.causes.push(text);

@@ -1,14 +1,14 @@
-//! API keys: made once, kept as a hash, compared without telling how far they agree.
+//! API keys: shown once, stored as a hash, compared in constant time.
 //!
-//! A key is 256 random bits, so its plain SHA-256 is as good as a slow password hash: there is no
-//! word list to try, and a request is not slowed down.
+//! A key is 256 random bits, so its plain SHA-256 is as good as a slow password hash: dictionary
+//! attacks do not apply, and requests stay fast.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// What a key begins with, so that scanners for leaked secrets and people know what it is.
+/// The prefix of a key, by which people and scanners for leaked secrets recognize it.
 const PREFIX: &str = "lsk_";
 
 const KEY_SIZE: usize = 32;
@@ -18,7 +18,7 @@ const KEY_SIZE: usize = 32;
 pub(crate) struct KeyHash([u8; 32]);
 
 impl KeyHash {
-    /// The hash of a key as a request brings it.
+    /// The hash of a key as it is in a request.
     pub(crate) fn of(key: &[u8]) -> Self {
         Self(Sha256::digest(key).into())
     }
@@ -38,8 +38,8 @@ impl KeyHash {
         Some(Self(hash))
     }
 
-    /// The position among `known` of the one that is equal. It takes as long whichever it is, and
-    /// whether there is one.
+    /// The position of this hash among `known`. The search takes the same time wherever the match
+    /// is, and if there is none.
     pub(crate) fn find(&self, known: impl Iterator<Item = Self>) -> Option<usize> {
         let mut found = None;
         for (index, hash) in known.enumerate() {
@@ -78,7 +78,7 @@ pub(crate) fn new_key() -> Result<(String, KeyHash), getrandom::Error> {
     Ok((key, hash))
 }
 
-/// The key that a request brings: `Authorization: Bearer …`, or else `X-API-Key`.
+/// The key of a request: `Authorization: Bearer …`, or else `X-API-Key`.
 pub(crate) fn presented<'a>(
     authorization: Option<&'a [u8]>,
     api_key: Option<&'a [u8]>,

@@ -15,14 +15,14 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | [`value`] | values, rows, records, and the trait through which rows are requested |
-//! | [`knowledge`] | reference tables behind SQL lookups: plans, indexes, caches, reload |
+//! | [`value`] | values, rows, records, and the trait for querying rows |
+//! | [`knowledge`] | reference tables for SQL lookups: plans, indexes, caches, reload |
 //! | [`oml`] | the language of models, which map one event to another |
 //! | [`client`] | connections to PostgreSQL, MySQL and MariaDB |
 //! | [`embedded`] | a PostgreSQL that starts inside a test or an application |
 //! | [`stream`] | sources, formats and sinks of events, and the run that connects them |
 //!
-//! The program `lookaside` needs the feature `cli`; a library does without: `default-features = false`.
+//! The program `lookaside` needs the feature `cli`; a library does not (`default-features = false`).
 #![forbid(unsafe_code)]
 
 mod databases;

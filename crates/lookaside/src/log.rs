@@ -1,4 +1,4 @@
-//! What the program says about itself, on standard error and never on standard output.
+//! The program's log, on standard error and never on standard output.
 
 use std::io;
 
@@ -53,15 +53,15 @@ pub(crate) struct LogOptions {
     log_level: LogLevel,
 }
 
-/// What the names of all our crates begin with.
+/// The prefix of the names of all crates in this workspace.
 const OUR_CRATES: &str = "lookaside";
 
-/// The target of entries that are logged at the default level, too, though nothing is wrong: what
-/// somebody who runs a server asked for was done.
+/// The target of entries that are logged at the default level although nothing is wrong: they
+/// confirm what an operator requested.
 pub(crate) const TOLD: &str = "lookaside::told";
 
-/// Starts logging for the rest of the process. Entries carry names, places and counts; values of
-/// events, parameters and the environment are not logged at any level.
+/// Initializes logging for the rest of the process. Entries contain names, places and counts;
+/// values of events, parameters and the environment are not logged at any level.
 pub(crate) fn start(options: LogOptions) {
     let level = match options.log_level {
         LogLevel::Error => LevelFilter::ERROR,
@@ -70,8 +70,8 @@ pub(crate) fn start(options: LogOptions) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    // What our dependencies do inside is of no use to a user, and their entries may hold values.
-    // Who reloads waits to hear of it, also where nothing is said about the log.
+    // The internals of dependencies are of no use to a user, and their entries may hold values. The
+    // confirmation of a reload is logged even if no level is given.
     let told = match options.log_level {
         LogLevel::Warn => LevelFilter::INFO,
         _ => level,

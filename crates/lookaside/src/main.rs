@@ -1,19 +1,19 @@
 //! The program `lookaside`.
 //!
-//! A module uses those below it in this table and none above.
+//! A module uses those below it in this table, never those above.
 //!
 //! | module | what it is |
 //! | --- | --- |
 //! | [`cli`] | the commands |
 //! | [`serve`] | the service that `lookaside serve` starts |
-//! | [`project`] | a folder: its configuration, its tables, its models |
-//! | [`models`] | the models of a folder: read, bound, reviewed, run over batches |
+//! | [`project`] | a project folder: its configuration, its tables, its models |
+//! | [`models`] | the models of a project: reading, binding, reviewing and running them |
 //! | [`config`] | `[enrich]`, `[lookups.NAME]` and `[server]` of `knowdb.toml` |
-//! | [`progress`] | bars on a terminal |
-//! | [`failure`] | how a command ends, and why |
-//! | [`log`], [`keys`], [`columns`], [`numbers`], [`suggestion`] | what stands alone |
-// Not `forbid`: the macro that runs a function before `main` allows it for what it expands to, see
-// `cli::output`. There is no unsafe code of ours here.
+//! | [`progress`] | progress bars on a terminal |
+//! | [`failure`] | errors of commands and exit statuses |
+//! | [`log`], [`keys`], [`columns`], [`numbers`], [`suggestion`] | independent helpers |
+// Not `forbid`: the macro that runs a function before `main` (see `cli::output`) allows unsafe code
+// in its expansion. This crate itself contains none.
 #![deny(unsafe_code)]
 
 mod cli;
@@ -31,8 +31,8 @@ mod suggestion;
 
 use std::process::ExitCode;
 
-/// Events are allocated on one thread and freed on another; mimalloc gives such memory back without
-/// a lock.
+/// Events are allocated on one thread and freed on another; mimalloc returns such memory without a
+/// lock.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

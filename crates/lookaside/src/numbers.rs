@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers formatted for people.
 
 /// Digits in groups of three.
 pub(crate) fn grouped(number: u64) -> String {

@@ -1,4 +1,4 @@
-//! How far a command is, drawn on a terminal and nowhere else.
+//! Progress of a command, drawn on a terminal only.
 
 pub(crate) mod download;
 
@@ -15,11 +15,11 @@ use lookaside_stream::Progress as RunProgress;
 
 use crate::numbers::grouped;
 
-/// How often the bar of a run looks at the run; the first time as long after its start, so that a
-/// run that is done by then draws nothing.
+/// The refresh interval of a run's bar. It is first drawn one interval after the start, so a run
+/// that ends earlier draws nothing.
 const RUN_BAR_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A bar for the table that is being loaded. Without a terminal it draws nothing.
+/// A bar of the table that is being loaded. Without a terminal it draws nothing.
 pub(crate) struct LoadBar {
     bar: ProgressBar,
     table: Mutex<String>,
@@ -58,14 +58,14 @@ impl Progress for LoadBar {
 
 /// A bar of the input's bytes while a run reads files; dropping it clears it.
 pub(crate) struct RunBar {
-    /// Nothing is ever sent: its end tells the thread to end.
+    /// Never sends; dropping it ends the thread.
     alive: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl RunBar {
-    /// Draws how many of `size` bytes the run has read. Without a terminal it does nothing, and
-    /// without a thread to draw there is no bar: the run does not depend on it.
+    /// Draws how many of `size` bytes the run has read. There is no bar without a terminal, or if
+    /// its thread cannot be started: the run does not depend on it.
     pub(crate) fn start(progress: RunProgress, size: u64) -> Option<Self> {
         if !io::stderr().is_terminal() {
             return None;
@@ -99,7 +99,7 @@ impl Drop for RunBar {
     }
 }
 
-/// A bar at indicatif's usual rate, hidden without a terminal.
+/// A bar with indicatif's default refresh rate, hidden without a terminal.
 fn bar(template: &str, size: u64) -> ProgressBar {
     let target = if io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()

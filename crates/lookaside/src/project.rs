@@ -13,14 +13,14 @@ use crate::models::lookups::model_lookups;
 use crate::progress::LoadBar;
 use crate::progress::download::DownloadBar;
 
-/// A folder whose `knowdb.toml` was read.
+/// A folder whose `knowdb.toml` has been read.
 pub(crate) struct Project {
     pub(crate) config: Config,
     pub(crate) settings: EnrichSettings,
 }
 
-/// The statements of a project's lookups and models. What is wrong in their files is told where they
-/// are used; here it only means that less is known.
+/// The statements of a project's lookups and models. Errors in their files are ignored here and
+/// reported where the files are used.
 fn statements(file: &Path) -> Vec<String> {
     let Ok(config) = Config::open(file, &[ENRICH, LOOKUPS, SERVER]) else {
         return Vec::new();
@@ -42,10 +42,10 @@ pub(crate) fn is_path(text: &str) -> bool {
     text != "-" && text != "null" && !text.starts_with("tcp://")
 }
 
-/// What long-running commands want of the tables; off by default.
+/// Options for loading tables in long-running commands; off by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LoadOptions {
-    /// Load again when a file changes.
+    /// Reload when a file changes.
     pub(crate) watch: bool,
     /// Time queries and reloads for the metrics.
     pub(crate) telemetry: bool,
@@ -74,7 +74,7 @@ impl Project {
         self.load_with(LoadOptions::default())
     }
 
-    /// Loads the tables, with a bar on a terminal and a warning for each row that was left out.
+    /// Loads the tables, with a bar on a terminal and a warning for each row that was skipped.
     pub(crate) fn load_with(&self, options: LoadOptions) -> Result<Knowledge, Failure> {
         let file = self.config.file.clone();
         let mut builder = Knowledge::builder(&self.config.file)
@@ -106,12 +106,13 @@ impl Project {
         Ok(knowledge)
     }
 
-    /// A path that the configuration names, relative to the folder; what is not a path is left alone.
+    /// A path that the configuration names, relative to the folder; a text that is not a path is
+    /// returned unchanged.
     pub(crate) fn resolve(&self, text: &str) -> String {
         if !is_path(text) {
             return text.to_owned();
         }
-        // Both kinds of text come from UTF-8 files or arguments, so nothing is lost here.
+        // Both kinds of text come from UTF-8 files or arguments, so the conversion is lossless.
         self.config.folder().join(text).display().to_string()
     }
 

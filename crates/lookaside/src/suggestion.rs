@@ -1,4 +1,4 @@
-//! The known word that a misspelt one may mean.
+//! Suggestions for misspelt words.
 
 /// `; did you mean "x"?` for the known word nearest to a misspelt one, or nothing.
 pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {

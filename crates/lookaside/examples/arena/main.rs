@@ -1,16 +1,16 @@
 //! A server for the workloads of HttpArena's HTTP/1.1 profiles, by the rules of its tuned class:
-//! nothing is rendered beforehand, and nothing is cached but items for 200 ms, where that is the
-//! task.
+//! responses are not rendered in advance, and only the items of the cached profile are cached, for
+//! 200 ms.
 //!
 //! ```console
 //! $ cargo run --release --example arena
 //! $ curl 'http://127.0.0.1:8080/async-db?min=10&max=50&limit=3'
 //! ```
 //!
-//! Without `DATABASE_URL` it starts a PostgreSQL of its own and fills it. What else it takes from
-//! the environment: `HOST` (127.0.0.1), `PORT` (8080), `TLS_PORT` (8081), `THREADS` (one for each
-//! processor), `DATABASE_MAX_CONN` (32), `ARENA_DATA` (`/data`: `dataset.json` and `static/`) and
-//! `ARENA_CERTS` (`/certs`: `server.crt` and `server.key`); files that are not there are made.
+//! Without `DATABASE_URL` it starts its own PostgreSQL and fills it. Other environment variables:
+//! `HOST` (127.0.0.1), `PORT` (8080), `TLS_PORT` (8081), `THREADS` (one for each processor),
+//! `DATABASE_MAX_CONN` (32), `ARENA_DATA` (`/data`: `dataset.json` and `static/`) and `ARENA_CERTS`
+//! (`/certs`: `server.crt` and `server.key`); missing files are generated.
 
 mod server;
 
@@ -27,10 +27,11 @@ use signal_hook::iterator::Signals;
 
 use server::{Data, Settings, Timeouts, seed, start};
 
-/// From a signal to the end: longer than the connections have, and shorter than the arena waits.
+/// The time from a signal to the end: longer than the drain timeout of the connections, and shorter
+/// than the arena waits.
 const STOP_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// As many as the arena has.
+/// The number of items that the arena has.
 const ITEM_COUNT: usize = 100_000;
 
 const USAGE: &str = "\
@@ -76,7 +77,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
-    // A signal that comes early is not lost.
+    // Registered first, so that an early signal is not lost.
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let url = env::var("DATABASE_URL").ok().filter(|url| !url.is_empty());
     let mut own = None;
@@ -110,7 +111,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A setting of the environment.
+/// Reads a setting from the environment.
 fn setting<T: FromStr>(name: &str, default: T) -> Result<T, String> {
     match env::var(name) {
         Ok(text) => match text.parse() {

@@ -1,4 +1,4 @@
-//! `lookaside check`: whether a project would run, and what it would do.
+//! `lookaside check`: checks a project without running it.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
         return Err(model_failure(&faults));
     }
     let verdict = verify(project, &models);
-    // A model that is off need not fit the tables, but one that was bound does.
+    // A disabled model need not fit the tables, but it is reviewed if it was bound.
     let reviews: Vec<Review> = models.iter().map(|it| review(it, &knowledge)).collect();
     let mut warning_count: usize = reviews.iter().map(|it| it.warnings.len()).sum();
     let is_strict = arguments.strict || project.settings.strict;
@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
             files.server.guard_sockets(listen)?;
             files.server.guard_access_log()?;
             files.server.load_tls()?;
-            // Each provider has as long as its own section gives it.
+            // Each provider has the time that its own section sets.
             let parts = files.into_parts()?;
             let catalog = Catalog::new(parts, &knowledge, None, Duration::MAX)?;
             write_stdout(|out| {
@@ -124,7 +124,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
     }
 }
 
-/// Why a strict check fails that found nothing but warnings.
+/// The error of a strict check that found only warnings.
 fn strict_failure(warning_count: usize) -> Failure {
     let warnings = match warning_count {
         1 => "1 warning about a lookup".to_owned(),
@@ -134,7 +134,7 @@ fn strict_failure(warning_count: usize) -> Failure {
         .with_help("correct what the warnings name, or leave out --strict and [enrich] strict")
 }
 
-/// What `lookaside serve` would answer, how, and what is probably wrong with it.
+/// Describes a lookup of `lookaside serve`: how it is answered, and warnings about it.
 fn lookup_lines(lookup: &Lookup) -> String {
     let name = lookup.name();
     match &lookup.prepared {
@@ -155,8 +155,8 @@ fn lookup_lines(lookup: &Lookup) -> String {
     }
 }
 
-/// Prints what the providers say they are. They are asked at once, so that those who are away are
-/// waited for at the same time, and all of them before one that is silent ends this.
+/// Prints the versions of the providers. They are queried concurrently, so that the timeouts of
+/// unavailable ones overlap; all are printed before one that does not respond fails the command.
 fn ask_providers(knowledge: &Knowledge) -> Result<(), Failure> {
     let providers = knowledge.providers();
     let ask = |provider: &ProviderStatus| -> Result<String, Error> {
@@ -198,7 +198,7 @@ fn ask_providers(knowledge: &Knowledge) -> Result<(), Failure> {
     }
 }
 
-/// The SQL of tables that bring none of their own, by table.
+/// The derived SQL of tables that configure none, by table.
 fn derived_sql(config: &Config) -> Result<Vec<(String, String)>, Failure> {
     let mut derived = Vec::new();
     for table in config.enabled_tables() {

@@ -1,4 +1,4 @@
-//! `lookaside completions`: what a shell needs to complete our commands.
+//! `lookaside completions`: shell completions for the commands.
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;

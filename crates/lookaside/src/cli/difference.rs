@@ -1,11 +1,11 @@
-//! What two JSON objects say differently, field by field.
+//! Differences of two JSON objects, field by field.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// Lines that lead from `expected` to `found`, empty when both say the same: `-` is what was
-/// expected, `+` what came. The order of fields is not a difference; `1` and `1.0` are one.
+/// The lines of a diff from `expected` to `found`, empty if they are equal: `-` marks an expected
+/// line, `+` a found one. The order of fields is not a difference, nor is `1` versus `1.0`.
 pub(crate) fn difference(expected: &Map<String, Value>, found: &Map<String, Value>) -> String {
     let mut lines = String::new();
     for (name, expected) in expected {

@@ -1,4 +1,4 @@
-//! `lookaside enrich`: events in, richer events out.
+//! `lookaside enrich`: transforms a stream of events.
 
 mod arguments;
 mod plan;
@@ -50,8 +50,8 @@ pub(crate) fn run(arguments: &EnrichArguments) -> Outcome {
     enrich(&plan, model, names, &program, &knowledge)
 }
 
-/// Warns of lookups that are probably wrong, or ends a strict run because of them before an event is
-/// read; and warns of large tables that are read as a whole for each question.
+/// Logs warnings about lookups, or fails a strict run because of them before any event is read;
+/// also warns about lookups that scan large tables.
 fn tell_review(review: &Review, strictness: Strictness) -> Result<(), Failure> {
     if strictness == Strictness::Strict && !review.warnings.is_empty() {
         let file_name = review.warnings.file_name();
@@ -64,7 +64,7 @@ fn tell_review(review: &Review, strictness: Strictness) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a model has to know about the place it runs in.
+/// The environment of a model.
 fn model_options(plan: &EnrichPlan, knowledge: &Knowledge) -> Options {
     Options {
         timezone: plan.timezone.clone(),
@@ -158,11 +158,11 @@ fn tell(summary: &Summary, model: &Model, knowledge: &Knowledge, tally: &Tally, 
         worker_count: plan.worker_count,
         model: model.name().as_str(),
     };
-    // Without standard error there is nobody left to tell.
+    // A failure to write to standard error is ignored.
     let _ = io::stderr().lock().write_all(describe(&figures).as_bytes());
 }
 
-/// Why a strict run fails that read and wrote everything.
+/// The error of a strict run that completed with stale answers.
 fn stale(count: u64) -> Failure {
     let answers = match count {
         1 => "1 answer of a provider is an old one".to_owned(),
@@ -172,7 +172,8 @@ fn stale(count: u64) -> Failure {
         .with_help("leave --strict out, or stale_if_error_ms, which lets them stand in")
 }
 
-/// What SIGHUP does: new tables beside the old ones, then one swap; or a warning and the old ones.
+/// The action of SIGHUP: loads the new tables beside the old ones and swaps them, or logs a warning
+/// and keeps the old ones.
 fn reload(knowledge: Knowledge) -> impl Fn() + Send + 'static {
     move || match knowledge.reload() {
         Ok(generation) => info!(generation, "tables reloaded"),
@@ -185,7 +186,7 @@ fn reload(knowledge: Knowledge) -> impl Fn() + Send + 'static {
 
 fn exit_of(end: End, signals: &SignalListener) -> Exit {
     match end {
-        // A reader of standard output that has seen enough is a normal end.
+        // A reader of standard output that closes early is a normal end.
         End::Whole | End::Limit | End::BrokenPipe => Exit::Done,
         End::Stopped => signals.ended_by().unwrap_or(Exit::Interrupted),
         End::Failed => Exit::Failed,

@@ -1,4 +1,4 @@
-//! The program's arguments, with help texts that are wrapped once: by clap, to the width at hand.
+//! The program's arguments, with help texts that only clap wraps, to the width of the terminal.
 
 use clap::{Command, CommandFactory as _};
 
@@ -9,7 +9,7 @@ pub(crate) fn command() -> Command {
     unbroken(Arguments::command())
 }
 
-/// Takes the line breaks out of the paragraphs of a command and of those below it.
+/// Removes the line breaks within paragraphs of a command and its subcommands.
 fn unbroken(mut command: Command) -> Command {
     if let Some(text) = command
         .get_long_about()
@@ -30,7 +30,7 @@ fn unbroken(mut command: Command) -> Command {
     command.mut_subcommands(unbroken)
 }
 
-/// One line a paragraph. Lines that are indented, such as examples, stay as they are.
+/// Joins each paragraph into one line. Indented lines, such as examples, are kept.
 fn joined(text: &str) -> String {
     let is_plain = |line: &str| !line.is_empty() && !line.starts_with(' ');
     let mut joined = String::new();
@@ -74,7 +74,7 @@ mod tests {
             let lines: Vec<&str> = help.lines().collect();
             for pair in lines.windows(2) {
                 let indent = |line: &str| line.len() - line.trim_start().len();
-                // A paragraph stands at the margin or below an option.
+                // A paragraph is at the margin or below an option.
                 let is_text = indent(pair[0]) == indent(pair[1])
                     && matches!(indent(pair[0]), 0 | 10)
                     && pair.iter().all(|line| {

@@ -1,4 +1,4 @@
-//! `lookaside key`: keys for `lookaside serve`.
+//! `lookaside key`: API keys for `lookaside serve`.
 
 use std::io::Write as _;
 
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &KeyArguments) -> Outcome {
     let KeyCommand::New(arguments) = &arguments.command;
     let (key, hash) =
         new_key().map_err(|error| Failure::new("no random numbers").because(&error))?;
-    // What belongs into the file goes to standard output, the secret to the terminal.
+    // The lines for the file go to standard output, the secret to standard error.
     let mut stderr = std::io::stderr().lock();
     let told = writeln!(
         stderr,

@@ -1,4 +1,4 @@
-//! `lookaside man`: the manual as pages for man(1), made from the same text as `--help`.
+//! `lookaside man`: manual pages for man(1), generated from the texts of `--help`.
 
 use std::fs;
 use std::path::PathBuf;

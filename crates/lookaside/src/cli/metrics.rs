@@ -1,8 +1,8 @@
-//! `--metrics`: the numbers of a run for Prometheus, over HTTP.
+//! `--metrics`: the metrics of a run for Prometheus, over HTTP.
 //!
-//! The exporter crate renders; its own listener would bring hyper and an asynchronous runtime for
-//! one answer every few seconds. So one thread takes one connection at a time, with a deadline, and
-//! a request that is not exactly a small GET is refused.
+//! The exporter crate only renders the text; its own listener would add hyper and an asynchronous
+//! runtime for one response every few seconds. So one thread serves one connection at a time, with
+//! a deadline, and refuses all requests but a small GET.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -22,17 +22,18 @@ use crate::models::transform::Tally;
 /// Scrapers send a few hundred bytes.
 const REQUEST_SIZE_MAX: usize = 8 << 10;
 
-/// How long one connection may hold up the next.
+/// The time that one connection may delay the next.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How often what histograms collected is folded, so that it stays small when nobody asks.
+/// The interval at which collected histogram samples are folded, so that they stay few when metrics
+/// are not scraped.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Bounds of the histograms in seconds: a query takes microseconds, a reload up to minutes.
 const QUERY_SECONDS: [f64; 10] = [1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
 const RELOAD_SECONDS: [f64; 8] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 
-/// What the numbers of [`publish`] tell.
+/// Descriptions of the metrics of [`publish`].
 const DESCRIPTIONS: [(&str, &str); 9] = [
     (
         "lookaside_events_in_total",
@@ -63,7 +64,7 @@ const DESCRIPTIONS: [(&str, &str); 9] = [
     ("lookaside_lookups_absent_total", "Lookups without a row."),
 ];
 
-/// `9464` or `127.0.0.1:9464`; a port alone is of the loopback interface.
+/// `9464` or `127.0.0.1:9464`; a port alone means the loopback interface.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
@@ -72,7 +73,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "write a port, or an address and a port such as 127.0.0.1:9464".to_owned())
 }
 
-/// Brings the numbers of a run up to date.
+/// Updates the metrics of a run.
 pub(crate) fn publish(knowledge: &Knowledge, progress: &Progress, tally: &Tally) {
     MetricsTelemetry::publish(&knowledge.snapshot());
     MetricsTelemetry::publish_pools(&knowledge.providers());
@@ -88,7 +89,7 @@ pub(crate) fn publish(knowledge: &Knowledge, progress: &Progress, tally: &Tally)
     counter!("lookaside_lookups_absent_total").absolute(lookups.absent);
 }
 
-/// Collects metrics from now on; once a process.
+/// Installs the recorder of metrics; once per process.
 pub(crate) fn recorder() -> Result<PrometheusHandle, BuildError> {
     let buckets = |name: &str| Matcher::Full(name.to_owned());
     let handle = PrometheusBuilder::new()
@@ -103,14 +104,14 @@ pub(crate) fn recorder() -> Result<PrometheusHandle, BuildError> {
     Ok(handle)
 }
 
-/// Answers on a thread of its own until it is dropped.
+/// A server on its own thread, which ends when this is dropped.
 pub(crate) struct MetricsServer {
     stop: StopFlag,
     thread: Option<JoinHandle<()>>,
 }
 
 impl MetricsServer {
-    /// Listens; `publish` runs before each answer.
+    /// Starts to listen; `publish` runs before each response.
     pub(crate) fn start(
         address: SocketAddr,
         publish: impl Fn() + Send + 'static,
@@ -120,7 +121,7 @@ impl MetricsServer {
         };
         let listener = TcpListener::bind(address).map_err(|error| cannot(&error))?;
         let local = listener.local_addr().map_err(|error| cannot(&error))?;
-        // A connection may be gone again between the poll and the accept.
+        // A connection may be closed again between the poll and the accept.
         let nonblocking = listener.set_nonblocking(true);
         nonblocking.map_err(|error| cannot(&error))?;
         let stop = StopFlag::new().map_err(|error| cannot(&error))?;
@@ -171,7 +172,7 @@ fn serve(listener: &TcpListener, stop: &StopFlag, handle: &PrometheusHandle, pub
                 publish();
                 handle.render()
             };
-            // A scraper that went away, or was too slow, asks again.
+            // A scraper that disconnected, or was too slow, will retry.
             let _ = answer(stream, text);
         }
     }
@@ -230,7 +231,7 @@ enum Route {
     BadRequest,
 }
 
-/// What the first line of a request asks for; the rest of the head changes nothing.
+/// Parses the first line of a request; the rest of the head is ignored.
 fn route(request: &[u8]) -> Route {
     let Some(line) = request.split(|byte| *byte == b'\r').next() else {
         return Route::BadRequest;
@@ -288,7 +289,7 @@ mod tests {
     #[test]
     fn the_connections_of_providers_are_counted() {
         let folder = tempfile::tempdir().unwrap();
-        // Nobody listens on port 1.
+        // Nothing listens on port 1.
         let config = "version = 2\n[provider.sqldb]\nname = 'geo'\nkind = 'postgres'\n\
             acquire_timeout_ms = 60000\nconnection_uri = 'postgres://u@127.0.0.1:1/d'\n";
         std::fs::write(folder.path().join("knowdb.toml"), config).unwrap();

@@ -1,4 +1,4 @@
-//! The command line: what can be asked for, and who answers.
+//! The command line: the commands and their dispatch.
 
 mod bench;
 mod check;
@@ -72,7 +72,7 @@ enum Command {
     Man(man::ManArguments),
 }
 
-/// Does what the process's arguments ask for and shows what went wrong.
+/// Runs the command of the process's arguments and prints its error.
 pub(crate) fn run() -> Exit {
     let arguments = Arguments::from_arg_matches(&help::command().get_matches());
     let arguments = arguments.unwrap_or_else(|error| error.exit());
@@ -80,7 +80,7 @@ pub(crate) fn run() -> Exit {
     match answer(&arguments.command) {
         Ok(exit) => exit,
         Err(failure) => {
-            // Without standard error there is nobody left to tell.
+            // A failure to write to standard error is ignored.
             let _ = failure.write(&mut io::stderr().lock());
             failure.exit()
         }

@@ -1,4 +1,4 @@
-//! `lookaside test`: the models' own tests, input and expected output side by side.
+//! `lookaside test`: runs the models' tests, each an input and its expected output.
 
 use std::collections::HashMap;
 use std::fs;
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Outcome {
     })
 }
 
-/// The model that stands beside its tests.
+/// The model that a test file belongs to.
 fn tested_model<'a>(models: &'a Models, tests: &Path) -> Result<&'a Model, Failure> {
     let name = tests.display().to_string();
     let model = format!("{}.oml", name.strip_suffix(SUFFIX).unwrap_or(&name));
@@ -91,7 +91,7 @@ struct Tally {
     report: String,
 }
 
-/// What all tests of a project share.
+/// The state that all tests of a project share.
 struct TestBench<'a> {
     knowledge: &'a Knowledge,
     options: Options,
@@ -175,7 +175,7 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Whether the test passes, or lines that say why not.
+    /// Runs a test; the error describes why it failed.
     fn verdict(&mut self, test: &Test) -> Result<(), String> {
         let mut batch = self.decode(&test.input)?;
         let mut run = RunReport::new();

@@ -1,4 +1,4 @@
-//! `lookaside new`: a project folder that runs at once.
+//! `lookaside new`: creates a project folder that is ready to run.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -19,7 +19,7 @@ pub(crate) struct NewArguments {
     dir: PathBuf,
 }
 
-/// What a new project holds, in the order in which to read it.
+/// The files of a new project, in reading order.
 const FILES: [(&str, &str); 5] = [
     (
         "knowdb.toml",
@@ -71,7 +71,7 @@ fn is_vacant(dir: &Path) -> Result<bool, Failure> {
 fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     let parent = path.parent().expect("every file is inside the folder");
     fs::create_dir_all(parent)
-        // Nothing is overwritten, also when two of us run at once.
+        // Nothing is overwritten, even if the command runs twice at once.
         .and_then(|()| fs::File::create_new(path))
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|error| Failure::new(format!("cannot write {}", path.display())).because(&error))

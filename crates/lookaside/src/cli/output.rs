@@ -1,5 +1,5 @@
-//! Writing results to standard output, where a reader that leaves early is not an error, and whether there
-//! is one, and a standard input.
+//! Writes results to standard output, where a reader that closes early is not an error, and checks
+//! whether standard input and output were open at the start.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -11,15 +11,15 @@ use crate::failure::{Exit, Failure, Outcome};
 /// Whether standard output was closed when the program began.
 static IS_STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// The same for standard input.
+/// Whether standard input was closed when the program began.
 static IS_STDIN_CLOSED: AtomicBool = AtomicBool::new(false);
 
 ctor::declarative::ctor! {
-    /// Looks at standard input and output before the runtime does, which opens `/dev/null` in the place
-    /// of a closed one: from then on what is written is lost without an error, and the input is empty.
+    /// Checks standard input and output before Rust's runtime opens `/dev/null` in place of closed
+    /// ones: from then on, output would be lost without an error, and the input would be empty.
     #[ctor(unsafe)]
     fn look_at_stdio() {
-        // Relaxed: there is one thread.
+        // Relaxed: there is only one thread yet.
         IS_STDIN_CLOSED.store(is_closed(io::stdin().as_fd()), Ordering::Relaxed);
         IS_STDOUT_CLOSED.store(is_closed(io::stdout().as_fd()), Ordering::Relaxed);
     }
@@ -29,7 +29,7 @@ fn is_closed(fd: BorrowedFd<'_>) -> bool {
     rustix::io::fcntl_getfd(fd) == Err(rustix::io::Errno::BADF)
 }
 
-/// Fails if there is no standard input to read from.
+/// Fails if standard input was closed.
 pub(crate) fn check_stdin() -> Result<(), Failure> {
     if IS_STDIN_CLOSED.load(Ordering::Relaxed) {
         let failure = Failure::new("standard input is closed");
@@ -38,7 +38,7 @@ pub(crate) fn check_stdin() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fails if there is no standard output to write to.
+/// Fails if standard output was closed.
 pub(crate) fn check_stdout() -> Result<(), Failure> {
     if IS_STDOUT_CLOSED.load(Ordering::Relaxed) {
         let failure = Failure::new("standard output is closed");
@@ -47,8 +47,8 @@ pub(crate) fn check_stdout() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes what `write` makes to standard output. When the reader has gone (`| head -1`), the rest is
-/// nobody's loss and the command is done.
+/// Writes the output of `write` to standard output. If the reader has closed the pipe (`| head
+/// -1`), the rest is discarded and the command succeeds.
 pub(crate) fn write_stdout(
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> Result<(), Failure> {
@@ -56,8 +56,8 @@ pub(crate) fn write_stdout(
     let cannot =
         |error: io::Error| Err(Failure::new("cannot write to standard output").because(&error));
     let stdout = io::stdout().lock();
-    // Past the standard library's own handle, to which a descriptor that cannot be written is one
-    // that takes everything.
+    // Bypasses the handle of the standard library, which silently discards output if the descriptor
+    // is not writable.
     let file = match stdout.as_fd().try_clone_to_owned() {
         Ok(fd) => File::from(fd),
         Err(error) => return cannot(error),
@@ -74,7 +74,8 @@ pub(crate) fn finish_stdout(write: impl FnOnce(&mut dyn io::Write) -> io::Result
     write_stdout(write).map(|()| Exit::Done)
 }
 
-/// Text from outside as one line that cannot drive the terminal: control characters are escaped.
+/// Escapes control characters, so that untrusted text stays on one line and cannot control the
+/// terminal.
 pub(crate) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {

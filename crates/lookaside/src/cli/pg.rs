@@ -88,12 +88,12 @@ fn read_setting(text: &str) -> Result<Setting, String> {
     }
 }
 
-/// An error of the embedded server for the user. Those of the library say the way out themselves.
+/// Converts an error of the embedded server; its text already contains a hint.
 fn failure(error: &lookaside_embedded::Error) -> Failure {
     Failure::from_error(error)
 }
 
-/// What a server refused, with its own lines; or why it cannot be reached.
+/// Converts an error of the client: the server's own message, or why it cannot be reached.
 fn client_failure(error: &lookaside_client::Error) -> Failure {
     let Some(refusal) = error.server() else {
         return Failure::from_error(error);

@@ -1,4 +1,4 @@
-//! `lookaside query`: one SQL statement, answered from the project's tables.
+//! `lookaside query`: runs one SQL statement on the project's tables.
 
 use std::io::{self, Read as _};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::columns::{DOUBLED_HELP, doubled};
 use crate::failure::{Failure, Outcome};
 use crate::project::Project;
 
-/// A statement on standard input may have so many bytes; more is a mistake in the pipe.
+/// The size limit of a statement on standard input; more is probably the wrong input.
 const SQL_SIZE_MAX: u64 = 1 << 20;
 
 /// Answer a SQL query from the project's tables
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Outcome {
     finish_stdout(|out| write_rows(&rows, arguments.format, out))
 }
 
-/// The statement that an argument means.
+/// The statement of an argument; `-` reads standard input.
 pub(crate) fn statement(argument: &str) -> Result<String, Failure> {
     if argument != "-" {
         return Ok(argument.to_owned());

@@ -47,7 +47,8 @@ fn write_table(rows: &RowSet, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{} row{plural}", rows.len())
 }
 
-/// NULL is told from empty text; control characters would break the drawing or the terminal.
+/// The text of a cell: NULL differs from an empty text, and control characters, which would break
+/// the layout or the terminal, are escaped.
 fn cell_text(value: &Value) -> String {
     if matches!(value, Value::Null) {
         return "NULL".into();

@@ -23,10 +23,10 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::project::LoadOptions;
 use crate::serve::{Catalog, Files, Lookup, Needed, Service, StartOptions, example};
 
-/// Where it listens when nothing says otherwise.
+/// The default address.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8300";
 
-/// The socket beside it, in the user's runtime folder.
+/// The name of the default socket in the user's runtime folder.
 const DEFAULT_SOCKET: &str = "lookaside.sock";
 
 const LONG_ABOUT: &str = "\
@@ -82,11 +82,10 @@ pub(crate) struct ServeArguments {
     quiet: bool,
 }
 
-/// How often a start looks whether it is to end.
+/// The interval at which a start checks for a signal.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What SIGHUP does once there is something to load again, and what the end of a drain does once
-/// there are requests.
+/// The actions of SIGHUP and of the end of a drain, which are set during the start.
 type Action = Box<dyn Fn() + Send + Sync>;
 
 fn place(text: &str) -> Result<Place, &'static str> {
@@ -107,8 +106,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
     let stop = StopFlag::new().map_err(|error| Failure::new("cannot begin").because(&error))?;
     bound_the_end(&stop, files.server.drain_timeout)?;
     let reloader: Arc<OnceLock<Action>> = Arc::default();
-    // From the first on, since loading takes a while. A reload that is asked for until then is what
-    // happens anyway.
+    // Signals are handled from the beginning, since loading takes a while. A reload requested
+    // before it is done is ignored: the tables are being loaded anyway.
     let loaded: Arc<OnceLock<Knowledge>> = Arc::default();
     let canceller: Arc<OnceLock<Action>> = Arc::default();
     let drain = Drain {
@@ -175,7 +174,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Starts to serve. A start may wait for servers that are away; a signal ends that.
+/// Starts the service. The start may wait for unavailable providers; a signal ends that.
 fn start(
     files: Files,
     knowledge: &Knowledge,
@@ -185,7 +184,7 @@ fn start(
     let (starting, is_starting) = bounded::<()>(0);
     thread::scope(|scope| {
         scope.spawn(move || {
-            // Nothing is ever sent: the other end is dropped when it has started.
+            // Nothing is ever sent: the sender is dropped when the service has started.
             while is_starting.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 if stop.is_raised() {
                     return knowledge.leave_providers();
@@ -198,10 +197,10 @@ fn start(
     })
 }
 
-/// Where to listen, as far as that is safe.
+/// The places to listen on.
 struct Places {
     listen: Vec<(Place, Needed)>,
-    /// What was left out, a line for the start.
+    /// A note about a place that was left out.
     note: Option<&'static str>,
 }
 
@@ -239,18 +238,18 @@ impl Places {
     }
 }
 
-/// Said where the user has no folder for sockets.
+/// The note if the user has no runtime folder.
 const NO_SOCKET: &str =
     "  no socket: XDG_RUNTIME_DIR is not set; `--listen unix:PATH` makes one elsewhere\n";
 
-/// Said where nothing is served yet.
+/// The note if nothing is served yet.
 const NO_LOOKUP: &str = "\
 there is no lookup; write one into knowdb.toml, and send SIGHUP:
   [lookups.NAME]
   sql = \"select … from … where … = :key\"
 ";
 
-/// What the user reads when it has begun.
+/// The text that is printed after the start.
 fn greeting(name: &str, service: &Service, note: Option<&str>) -> String {
     let catalog = service.catalog();
     let plural =
@@ -266,7 +265,7 @@ fn greeting(name: &str, service: &Service, note: Option<&str>) -> String {
     if catalog.lookups.is_empty() {
         text.push_str(NO_LOOKUP);
     }
-    // The shell fills it in, so that a key need not be written where others see it.
+    // The shell expands it, so that the key does not appear in the history.
     let key = match catalog.access.has_keys() {
         true => "-H \"Authorization: Bearer $LOOKASIDE_KEY\" ",
         false => "",
@@ -282,21 +281,21 @@ fn greeting(name: &str, service: &Service, note: Option<&str>) -> String {
     text
 }
 
-/// The URL of this machine for one that stands for all its addresses, which nobody can call.
+/// Replaces the wildcard address of a URL by the loopback address, which clients can connect to.
 fn callable(url: &str) -> String {
     url.replacen("//0.0.0.0:", "//127.0.0.1:", 1)
         .replacen("//[::]:", "//[::1]:", 1)
 }
 
-/// A URL that has an answer.
+/// An example URL with an answer.
 fn tried(catalog: &Catalog) -> String {
     let mut lookups = catalog.lookups.iter();
     let found = lookups.find_map(|lookup: &Lookup| example(lookup));
     found.unwrap_or_else(|| "/v1/lookups".to_owned())
 }
 
-/// Ends the process when it has not ended within `drain_timeout` of the first signal, whatever holds
-/// it up: a load, a query, a disk.
+/// Ends the process if it has not ended within `drain_timeout` of the first signal, whatever blocks
+/// it: a load, a query, a disk.
 fn bound_the_end(stop: &StopFlag, drain_timeout: Duration) -> Result<(), Failure> {
     let stop = stop.clone();
     let thread = thread::Builder::new().name("end".into()).spawn(move || {
@@ -304,7 +303,7 @@ fn bound_the_end(stop: &StopFlag, drain_timeout: Duration) -> Result<(), Failure
             // `run` fails with the same error.
             return;
         }
-        // It ends with the process, long before this does in most cases.
+        // The thread usually ends with the process, long before the timeout.
         thread::sleep(drain_timeout);
         let message = "error: not everything ended within drain_timeout_ms of the first signal\n";
         // A failed write to standard error is ignored.
@@ -316,7 +315,7 @@ fn bound_the_end(stop: &StopFlag, drain_timeout: Duration) -> Result<(), Failure
         .map_err(|error| Failure::new("cannot begin").because(&error))
 }
 
-/// Until a signal comes, or a thread fails.
+/// Waits until a signal arrives or a thread fails.
 fn wait(stop: &StopFlag) -> Result<(), Failure> {
     while !stop.is_raised() {
         let mut polled = [PollFd::from_borrowed_fd(stop.wake_fd(), PollFlags::IN)];

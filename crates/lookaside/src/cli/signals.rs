@@ -1,4 +1,4 @@
-//! Signals of a long run: SIGINT and SIGTERM end it in good order, SIGHUP reloads tables.
+//! Signals of a long run: SIGINT and SIGTERM end it cleanly, SIGHUP reloads tables.
 
 use std::process;
 use std::sync::Arc;
@@ -13,22 +13,23 @@ use tracing::warn;
 
 use crate::failure::{Exit, Failure};
 
-/// How long before the end of that time what a run waits for is cancelled, so that it can end in good
-/// order, with hundreds of queries on two busy cores, too; a quarter of the time if that is less.
+/// How long before the end of the drain timeout waiting operations are cancelled, so that the run
+/// can end cleanly even with hundreds of queries on two busy cores; a quarter of the timeout if
+/// that is less.
 const CANCEL_BEFORE_MAX: Duration = Duration::from_secs(2);
 
-/// How long after that time a run is ended that hangs all the same.
+/// How long after the timeout a run that still hangs is ended.
 const HANG: Duration = Duration::from_secs(1);
 
-/// What makes a run end in time that was asked to end.
+/// Bounds the end of a run after the first signal.
 pub(crate) struct Drain {
     /// How long it may take.
     pub(crate) timeout: Duration,
-    /// Cancels what it waits for.
+    /// Cancels the operations that it waits for.
     pub(crate) cancel: Box<dyn FnOnce() + Send>,
 }
 
-/// Listens on a thread of its own until it is dropped.
+/// Handles signals on its own thread until it is dropped.
 pub(crate) struct SignalListener {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
@@ -36,9 +37,9 @@ pub(crate) struct SignalListener {
 }
 
 impl SignalListener {
-    /// Starts to listen: the first SIGINT or SIGTERM raises `stop`, the second ends the process at
-    /// once, and so does the first one when the run has not ended after the time of `drain`; each
-    /// SIGHUP calls `reload`.
+    /// Starts handling signals: the first SIGINT or SIGTERM raises `stop`, the second one ends the
+    /// process at once. The process is also ended if the run does not end within the timeout of
+    /// `drain`. Each SIGHUP calls `reload`.
     pub(crate) fn start(
         stop: StopFlag,
         mut drain: Option<Drain>,
@@ -61,8 +62,8 @@ impl SignalListener {
                     if asked {
                         process::exit(exit.number().into());
                     }
-                    // Release pairs with the acquire in `ended_by`; it is stored before the flag
-                    // is raised, so a run that ended because of the flag finds it.
+                    // Release pairs with the acquire in `ended_by`; it is stored before the flag is
+                    // raised, so a run that ended because of the flag sees it.
                     ended_by.store(exit.number(), Ordering::Release);
                     stop.raise();
                     asked = true;
@@ -79,7 +80,7 @@ impl SignalListener {
         })
     }
 
-    /// The signal that asked the run to end, as an exit, if one did.
+    /// The exit status for the signal that ended the run, if one did.
     pub(crate) fn ended_by(&self) -> Option<Exit> {
         let number = self.ended_by.load(Ordering::Acquire);
         [Exit::Interrupted, Exit::Terminated]
@@ -98,8 +99,8 @@ impl Drop for SignalListener {
     }
 }
 
-/// Cancels what the run waits for shortly before its time is over, and ends the process when that
-/// does not help: it may hang in a write whose reader takes nothing.
+/// Cancels waiting operations shortly before the timeout, and ends the process if that does not
+/// help: it may hang in a write whose reader does not read.
 fn end_in_time(drain: Drain, exit: Exit) {
     let Drain { timeout, cancel } = drain;
     let wait = move || {
@@ -113,7 +114,8 @@ fn end_in_time(drain: Drain, exit: Exit) {
         );
         process::exit(exit.number().into());
     };
-    // Without a thread, a second signal ends it. The thread is gone with the process.
+    // If the thread cannot be started, a second signal ends the process. The thread ends with the
+    // process.
     let _ = thread::Builder::new().name("drain".into()).spawn(wait);
 }
 

@@ -1,4 +1,4 @@
-//! What a run did, on standard error.
+//! The summary of a run, on standard error.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::cli::output::printable;
 use crate::models::transform::LookupFigures;
 use crate::numbers::grouped;
 
-/// What the summary of a run is made of.
+/// The figures for the summary of a run.
 pub(crate) struct RunFigures<'a> {
     pub(crate) summary: &'a Summary,
-    /// What the tables were asked during the run.
+    /// The counts of queries during the run.
     pub(crate) counts: Counts,
-    /// How old the oldest answer was that stood in for one that a provider did not give.
+    /// The age of the oldest stale answer.
     pub(crate) stale_age_max: Duration,
     pub(crate) lookups: LookupFigures,
     pub(crate) worker_count: usize,
@@ -82,7 +82,7 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// What was sent twice, and what may be missing.
+/// Writes what may have been sent twice or lost.
 fn write_losses(summary: &Summary, out: &mut String) -> std::fmt::Result {
     let reconnects = &summary.reconnects;
     if reconnects.count > 0 {
@@ -138,7 +138,7 @@ fn write_lookups(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result
     Ok(())
 }
 
-/// How many there were and the first of them.
+/// Writes the number of rejects and the first of them.
 fn write_rejects(what: &str, rejects: &Rejects, out: &mut String) -> std::fmt::Result {
     writeln!(out, "  {what}: {}", grouped(rejects.count()))?;
     for Reject {

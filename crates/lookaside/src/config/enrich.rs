@@ -1,4 +1,4 @@
-//! The `[enrich]` section of `knowdb.toml`: what `lookaside enrich` does when no flag says otherwise.
+//! The `[enrich]` section of `knowdb.toml`: what `lookaside enrich` does unless flags override it.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::reader::kind_of;
 use crate::failure::Failure;
 use crate::suggestion::did_you_mean;
 
-/// The section's name, for the reader of the file.
+/// The section's name, for the configuration reader.
 pub(crate) const ENRICH: &str = "enrich";
 
-/// Values of `[enrich]`, each absent where the file is silent.
+/// Values of `[enrich]`, each `None` if the file does not set it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EnrichSettings {
     pub(crate) input: Vec<String>,
@@ -164,7 +164,7 @@ impl Entry<'_> {
         })
     }
 
-    /// Options of a format as the text that their flags would have.
+    /// The options of a format, as text in the form that their flags take.
     fn options(&self) -> Result<Vec<(String, String)>, Failure> {
         let Value::Table(options) = self.value else {
             return Err(self.wanted("a table of options"));
@@ -192,7 +192,7 @@ fn option_text(value: &Value) -> Option<String> {
         Value::Integer(integer) => Some(integer.to_string()),
         Value::Float(float) => Some(float.to_string()),
         Value::Boolean(boolean) => Some(boolean.to_string()),
-        // A list is written with commas between its parts, as a flag has it.
+        // A list is joined by commas, as on the command line.
         Value::Array(values) => {
             let parts: Option<Vec<_>> = values.iter().map(option_text).collect();
             Some(parts?.join(","))

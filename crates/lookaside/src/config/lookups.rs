@@ -1,4 +1,4 @@
-//! `[lookups.NAME]`: what may be asked for, by which parameters.
+//! `[lookups.NAME]`: the lookups that are served, and their parameters.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::suggestion::did_you_mean;
 /// The section's name.
 pub(crate) const LOOKUPS: &str = "lookups";
 
-/// A name is part of a URL, of metrics and of logs.
+/// A name is part of URLs, metrics and logs.
 const NAME_LENGTH_MAX: usize = 64;
 
-/// A day; whoever wants answers that hold longer wants a table.
+/// A day; answers that are valid for longer belong in a table.
 const TTL_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 
-/// How many rows one answer may have unless the lookup says otherwise: enough for a page of anything,
-/// and a few megabytes at most.
+/// How many rows one answer may have by default: enough for a page of anything, and a few megabytes
+/// at most.
 const ROWS_MAX: u64 = 10_000;
 
-/// The largest number that a lookup may say: one answer is one piece of memory.
+/// The upper bound of `rows_max`: an answer is one contiguous buffer.
 const ROWS_MAX_MAX: u64 = 10_000_000;
 
 const KEYS: [&str; 8] = [
@@ -36,29 +36,29 @@ const KEYS: [&str; 8] = [
     "example",
 ];
 
-/// One lookup as the file says it; nothing is prepared yet.
+/// One lookup as the file declares it; nothing is prepared yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LookupConfig {
     pub(crate) name: String,
     pub(crate) sql: String,
-    /// Those that the file declares, in its order.
+    /// The parameters that the file declares, in its order.
     pub(crate) params: Vec<DeclaredParam>,
-    /// Who must answer; a statement that goes elsewhere is refused.
+    /// The provider that must answer; a statement that is routed to another one is refused.
     pub(crate) provider: Option<String>,
-    /// How old an answer may be, if not as old as `[cache]` says.
+    /// How old an answer may be; `None` uses the value of `[cache]`.
     pub(crate) ttl: Option<Duration>,
-    /// Whether all rows are the answer, or the first one.
+    /// Whether the answer is all rows or only the first one.
     pub(crate) many: bool,
     /// How many rows an answer may have.
     pub(crate) rows_max: usize,
     pub(crate) description: Option<String>,
-    /// Parameters that have an answer, as texts of a URL.
+    /// Parameters for which there is an answer, as text of a URL.
     pub(crate) example: Vec<(String, String)>,
-    /// Where it stands: `knowdb.toml:12`.
+    /// Its position in the file: `knowdb.toml:12`.
     pub(crate) place: String,
 }
 
-/// What the file says of a parameter.
+/// A parameter as the file declares it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DeclaredParam {
     pub(crate) name: String,
@@ -122,7 +122,7 @@ fn read_lookup(
         provider: section.string("provider")?.map(str::to_owned),
         ttl,
         many,
-        // Bounded above, and no pointer is smaller than 32 bits where epoll is.
+        // Bounded by `ROWS_MAX_MAX`; pointers have at least 32 bits wherever epoll exists.
         rows_max: rows_max.unwrap_or(ROWS_MAX) as usize,
         description: section.string("description")?.map(str::to_owned),
         example: match section.section("example")? {

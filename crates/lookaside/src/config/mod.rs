@@ -1,4 +1,4 @@
-//! What `knowdb.toml` says beside tables: `[enrich]`, `[lookups.NAME]` and `[server]`.
+//! The sections of `knowdb.toml` other than tables: `[enrich]`, `[lookups.NAME]` and `[server]`.
 
 mod enrich;
 mod lookups;
@@ -20,6 +20,6 @@ pub(crate) use self::server::{
     KeyConfig, PER_SECOND_MAX, Place, SERVER, ServerConfig, key_name, read_server,
 };
 
-/// How long a run may take to end unless the file says otherwise: longer than queries take, shorter
-/// than service managers wait before they kill (90 s).
+/// The default limit for ending a run: longer than queries take, shorter than service managers wait
+/// before they kill (90 s).
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);

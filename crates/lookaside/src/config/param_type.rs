@@ -19,12 +19,12 @@ pub(crate) enum ParamType {
     Ipv6,
     Net,
     Time,
-    /// Not declared: text from a URL, from JSON whatever it is.
+    /// Not declared: text from a URL, any type from JSON.
     Any,
 }
 
 impl ParamType {
-    /// Those that a file can declare.
+    /// The types that a file can declare.
     pub(crate) const ALL: [Self; 11] = [
         Self::Text,
         Self::Int,
@@ -39,7 +39,7 @@ impl ParamType {
         Self::Time,
     ];
 
-    /// The word of the file.
+    /// Its name in the file.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -81,7 +81,7 @@ impl ParamType {
         }
     }
 
-    /// The value that a text means.
+    /// Parses a text as a value of this type.
     #[inline]
     pub(crate) fn parse(self, text: &str) -> Option<Value> {
         let to = match self {

@@ -1,13 +1,13 @@
-//! A limit of requests.
+//! A rate limit.
 
 use std::fmt;
 
-/// So many requests a second, and so many at once after a pause.
+/// So many requests a second, with so many at once after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
-    /// From 1.
+    /// Time per request; at least 1.
     pub(crate) interval_ns: u64,
-    /// What may be taken ahead of time.
+    /// How far ahead of that pace requests may run.
     pub(crate) burst_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Typed reading of the sections that are the server's own; every refusal names file, line and key.
+//! Typed reading of the server's own sections; each error names file, line and key.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use toml::{Table, Value};
 use crate::failure::Failure;
 use crate::suggestion::did_you_mean;
 
-/// One table of the file and where it stands: `server`, `lookups.asn`, `server.keys.0`.
+/// One table of the file and its path: `server`, `lookups.asn`, `server.keys.0`.
 #[derive(Clone)]
 pub(super) struct Section<'a> {
     config: &'a Config,
@@ -16,14 +16,14 @@ pub(super) struct Section<'a> {
     table: &'a Table,
 }
 
-/// What may be said in a word or in detail.
+/// A value that is either a string or a table.
 pub(super) enum TextOrSection<'a> {
     Text(&'a str),
     Section(Section<'a>),
 }
 
 impl<'a> Section<'a> {
-    /// A section of the whole file, if it is there.
+    /// A top-level section of the file, if present.
     pub(super) fn top(config: &'a Config, name: &str) -> Option<Self> {
         let table = config.section(name)?;
         Some(Self {
@@ -33,7 +33,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Refuses keys that are not among `known`.
+    /// Returns an error for the first key that is not among `known`.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), Failure> {
         let unknown = self.table.keys().find(|key| !known.contains(&key.as_str()));
         let Some(key) = unknown else {
@@ -45,19 +45,19 @@ impl<'a> Section<'a> {
         Err(self.failure(key, &message).with_help(known))
     }
 
-    /// The names of what stands here.
+    /// The names of the keys in this section.
     pub(super) fn keys(&self) -> impl Iterator<Item = &'a str> {
         self.table.keys().map(String::as_str)
     }
 
-    /// Where a key stands, or the section where the key is missing: `knowdb.toml:12`.
+    /// The position of a key, or of the section if the key is missing: `knowdb.toml:12`.
     pub(super) fn place(&self, key: &str) -> String {
         let line = self.config.section_line(&format!("{}.{key}", self.path));
         let line = line.or_else(|| self.config.section_line(&self.path));
         format!("{}:{}", self.config.file.display(), line.unwrap_or(1))
     }
 
-    /// An error at a key.
+    /// An error at the position of a key.
     pub(super) fn failure(&self, key: &str, message: &str) -> Failure {
         Failure::new(format!("{}: {message}", self.place(key)))
     }
@@ -120,7 +120,7 @@ impl<'a> Section<'a> {
         self.typed(key, "a string", Value::as_str)
     }
 
-    /// A string that must be there.
+    /// A required string.
     pub(super) fn needed_string(&self, key: &str, example: &str) -> Result<&'a str, Failure> {
         self.string(key)?
             .ok_or_else(|| self.bad(key, &format!("is missing; write {example}")))
@@ -131,7 +131,7 @@ impl<'a> Section<'a> {
         self.strings_like(key, "a string or a list of strings")
     }
 
-    /// A string or a list of them, which a message describes as `wanted`.
+    /// A string or a list of them, described as `wanted` in messages.
     pub(super) fn strings_like(
         &self,
         key: &str,
@@ -144,7 +144,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// All values here with their names, each as text.
+    /// All values of this section with their names, each as text.
     pub(super) fn texts(&self) -> Result<Vec<(String, String)>, Failure> {
         let entries = self.table.iter();
         entries
@@ -166,7 +166,7 @@ impl<'a> Section<'a> {
         self.typed(key, "true or false", Value::as_bool)
     }
 
-    /// A whole number within bounds.
+    /// A whole number from `min` to `max`.
     pub(super) fn number(&self, key: &str, min: u64, max: u64) -> Result<Option<u64>, Failure> {
         let Some(number) = self.typed(key, "a whole number", Value::as_integer)? else {
             return Ok(None);
@@ -211,9 +211,9 @@ impl<'a> Section<'a> {
     }
 }
 
-/// What a value is that should have been something else.
+/// Describes a value of the wrong type.
 fn found(value: &Value) -> String {
-    // Lists are of strings nearly everywhere, so it is an item that is wrong.
+    // Nearly all lists are lists of strings, so one of the items has the wrong type.
     let odd = match value {
         Value::Array(items) => items.iter().find(|item| !item.is_str()),
         _ => None,
@@ -224,7 +224,7 @@ fn found(value: &Value) -> String {
     }
 }
 
-/// What a value is, for messages that wanted something else.
+/// The type of a value, for messages that report another expected type.
 pub(super) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::String(_) => "a string",

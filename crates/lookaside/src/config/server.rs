@@ -1,4 +1,4 @@
-//! `[server]`: where to listen, who may ask, and what is allowed.
+//! `[server]`: listeners, API keys and limits.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,21 +17,22 @@ use crate::keys::KeyHash;
 /// The section's name.
 pub(crate) const SERVER: &str = "server";
 
-/// Threads beyond this are a typing error.
+/// A larger thread count is taken for a typing error.
 const THREAD_COUNT_MAX: u64 = 1024;
 
 /// A batch of ten thousand parameter sets is about half a megabyte.
 const BODY_SIZE_MAX: u64 = 8 << 20;
 
-/// One body is one piece of memory.
+/// A body is one contiguous buffer.
 const BODY_SIZE_MAX_MAX: u64 = 1 << 30;
 
-/// Encoded answers of all threads together: tens of thousands of a few hundred bytes.
+/// Size of the encoded answers that all threads cache together: tens of thousands of a few hundred
+/// bytes.
 const ANSWERS_SIZE_MAX: u64 = 64 << 20;
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 
-/// A limit beyond this limits nothing, and intervals are counted in nanoseconds.
+/// Intervals are counted in nanoseconds; a higher rate would not limit anything anyway.
 pub(crate) const PER_SECOND_MAX: u64 = 1_000_000_000;
 
 const KEY_NAME_SIZE_MAX: usize = 64;
@@ -56,39 +57,41 @@ const KEYS: [&str; 14] = [
     "stream_count_max",
 ];
 
-/// Each stream has a thread and a session.
+/// Each stream has its own thread and session.
 const STREAM_COUNT_LIMIT: u64 = 10_000;
 
-/// What the file says about the server.
+/// The `[server]` section.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServerConfig {
-    /// `None` where the file is silent.
+    /// `None` if the file does not set it.
     pub(crate) listen: Option<Vec<Place>>,
-    /// Where that stands: `knowdb.toml:12`.
+    /// Its position: `knowdb.toml:12`.
     pub(crate) listen_place: String,
-    /// I/O threads; 0 is one a core.
+    /// I/O threads; 0 means one per core.
     pub(crate) threads: usize,
     pub(crate) keys: Vec<KeyConfig>,
     pub(crate) tls: Option<TlsConfig>,
-    /// Origins of pages that may read answers.
+    /// Origins whose pages may read answers (CORS).
     pub(crate) cors: Vec<String>,
-    /// Names under which the server may be asked without keys, beside those of the machine itself.
+    /// Host names that requests without keys may use, in addition to those of the loopback
+    /// interface.
     pub(crate) hosts: Vec<String>,
-    /// `None` switches `POST /v1/query` off.
+    /// `None` disables `POST /v1/query`.
     pub(crate) query_rows_max: Option<usize>,
     pub(crate) body_size_max: usize,
     pub(crate) answers_size_max: u64,
     /// `-` is standard error.
     pub(crate) access_log: Option<String>,
-    /// Where that stands.
+    /// The position of `access_log` in the file.
     pub(crate) access_log_place: String,
-    /// Whether problems show what a database said.
+    /// Whether problem bodies contain the error messages of databases.
     pub(crate) error_detail: bool,
     pub(crate) watch: bool,
     /// From the first signal to the end of the process.
     pub(crate) drain_timeout: Duration,
     pub(crate) timeouts: Timeouts,
-    /// Streams of events that run at once on the whole server; `None` is some for each core.
+    /// The limit of concurrent event streams of the whole server; `None` derives it from the number
+    /// of cores.
     pub(crate) stream_count_max: Option<u64>,
 }
 
@@ -99,23 +102,23 @@ pub(crate) enum Place {
     Unix(PathBuf),
 }
 
-/// Who may ask.
+/// An API key and its permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyConfig {
     pub(crate) name: String,
     pub(crate) hash: KeyHash,
-    /// `None` is any number of requests.
+    /// `None` does not limit requests.
     pub(crate) rate: Option<Rate>,
-    /// Whether it may reload and query.
+    /// Whether the key may reload and run ad-hoc queries.
     pub(crate) admin: bool,
 }
 
-/// Files in PEM.
+/// Certificate and key files in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TlsConfig {
     pub(crate) cert: PathBuf,
     pub(crate) key: PathBuf,
-    /// Where they are named: `knowdb.toml:12`.
+    /// Their position in the file: `knowdb.toml:12`.
     pub(crate) place: String,
 }
 
@@ -160,7 +163,7 @@ impl Place {
         text.parse().map(Self::Tcp).map_err(|_| WANTED)
     }
 
-    /// Whether other machines can come this way.
+    /// Whether other machines can connect to it.
     pub(crate) fn is_open(&self) -> bool {
         match self {
             Self::Tcp(address) => !address.ip().to_canonical().is_loopback(),
@@ -179,14 +182,14 @@ impl std::fmt::Display for Place {
 }
 
 impl ServerConfig {
-    /// Refuses a place that other machines reach while there are no keys.
+    /// Returns an error if other machines can reach one of `places` and no keys are configured.
     pub(crate) fn guard(&self, places: &[Place]) -> Result<(), Failure> {
         let open = places.iter().find(|place| place.is_open());
         let Some(open) = open.filter(|_| self.keys.is_empty()) else {
             return Ok(());
         };
         let message = format!("{open} can be reached from other machines, and there are no keys");
-        // What a flag says stands in no file.
+        // A place given by a flag has no position in the file.
         let is_of_file = self.listen.as_ref().is_some_and(|all| all.contains(open));
         let message = match is_of_file {
             true => format!("{}: server.listen: {message}", self.listen_place),
@@ -198,7 +201,7 @@ impl ServerConfig {
         ))
     }
 
-    /// Refuses sockets whose folder is not there.
+    /// Returns an error for a Unix socket whose folder does not exist.
     pub(crate) fn guard_sockets(&self, places: &[Place]) -> Result<(), Failure> {
         for place in places {
             let Place::Unix(path) = place else { continue };
@@ -216,7 +219,7 @@ impl ServerConfig {
         Ok(())
     }
 
-    /// Refuses an access log whose folder is not there.
+    /// Returns an error for an access log whose folder does not exist.
     pub(crate) fn guard_access_log(&self) -> Result<(), Failure> {
         let name = self.access_log.as_deref().filter(|name| *name != "-");
         let missing = name.and_then(|name| missing_folder(Path::new(name)));
@@ -241,7 +244,7 @@ impl ServerConfig {
         self.tls.as_ref().map(load).transpose()
     }
 
-    /// What differs of that which counts from a start on, by the keys' names.
+    /// The names of the changed keys that take effect only at a restart.
     pub(crate) fn changes_at_a_restart(&self, next: &Self) -> Vec<&'static str> {
         let files = |server: &Self| {
             let tls = server.tls.as_ref();
@@ -271,7 +274,7 @@ impl ServerConfig {
     }
 }
 
-/// Whether a text may be the name of a key, or what such a name is.
+/// Checks the name of an API key; the error describes valid names.
 pub(crate) fn key_name(name: &str) -> Result<(), &'static str> {
     let is_name =
         !name.is_empty() && name.len() <= KEY_NAME_SIZE_MAX && !name.chars().any(char::is_control);
@@ -388,13 +391,13 @@ fn read_tls(config: &Config, section: &Section<'_>) -> Result<Option<TlsConfig>,
     }))
 }
 
-/// The folder that a file is to be made in, if it is not there.
+/// The parent folder of a file, if it does not exist.
 fn missing_folder(file: &Path) -> Option<impl std::fmt::Display> {
     let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
     folder.filter(|folder| !folder.is_dir()).map(Path::display)
 }
 
-/// Names, with a port or without.
+/// Host names, with or without a port.
 fn read_hosts(section: &Section<'_>) -> Result<Vec<String>, Failure> {
     let hosts = owned(section.strings("hosts")?);
     for host in &hosts {
@@ -410,7 +413,7 @@ fn read_hosts(section: &Section<'_>) -> Result<Vec<String>, Failure> {
     Ok(hosts)
 }
 
-/// Origins are compared as they are written, so they must be written as browsers write them.
+/// Origins are compared as text, so they must be spelled as browsers send them.
 fn read_origins(section: &Section<'_>) -> Result<Vec<String>, Failure> {
     let origins = owned(section.strings("cors")?);
     for origin in &origins {

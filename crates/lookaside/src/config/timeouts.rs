@@ -1,4 +1,4 @@
-//! `[server]`: how long clients may take, and how slow they may be.
+//! `[server]`: the time limits and minimum rates of clients.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ pub(super) const KEYS: [&str; 6] = [
     "stream_rate_min",
 ];
 
-/// Nobody means to wait longer; a stream that may pause for a day has no limit that matters.
+/// A day: a longer timeout is hardly intended, and has no effect that matters.
 const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 
 /// Bytes a second; more would refuse clients of a fast network.
 const RATE_MAX: u64 = 1 << 30;
 
-/// What the file says about slow clients. The meaning of each key is that of the field of the same
-/// name in [`Options`], whose defaults hold here too.
+/// The limits for slow clients. The meaning of each key is that of the field of the same name in
+/// [`Options`], whose defaults hold here too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Timeouts {
     header: Duration,
@@ -66,7 +66,7 @@ impl Timeouts {
         })
     }
 
-    /// The same for the server library.
+    /// Copies the values into the options of the server library.
     pub(crate) fn apply(&self, options: Options) -> Options {
         Options {
             header_timeout: self.header,

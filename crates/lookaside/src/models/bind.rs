@@ -1,7 +1,7 @@
 //! Binding models to the tables and providers of a project.
 //!
 //! The columns of a provider's statement are known only after its server has described it, so a
-//! model is bound when all its providers have answered once.
+//! model can be bound only after all its providers have answered once.
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -14,18 +14,18 @@ use super::lookups::model_lookups;
 use super::{draw, model_failure};
 use crate::failure::Failure;
 
-/// A statement whose provider does not answer.
+/// A statement whose provider does not respond.
 #[derive(Clone, Debug)]
 pub(crate) struct Silent {
     pub(crate) sql: String,
     pub(crate) error: Error,
 }
 
-/// Why a model is not bound.
+/// Why a model could not be bound.
 pub(crate) enum Unbound {
-    /// It is wrong, whatever the providers say.
+    /// The model itself is wrong.
     Faulty(Diagnostics),
-    /// Nothing is known to be wrong with it, and providers do not answer.
+    /// No error is known, but providers do not respond.
     Waiting {
         /// At least one.
         silent: Vec<Silent>,
@@ -33,8 +33,8 @@ pub(crate) enum Unbound {
     },
 }
 
-/// Binds a model. No provider is asked for a statement in `silent`, which says why it would not
-/// answer.
+/// Binds a model. Statements in `silent` are not sent to their providers; the entry gives the
+/// reason why they do not respond.
 ///
 /// # Errors
 /// When the model is wrong, or one of its providers does not answer.
@@ -61,7 +61,7 @@ pub(crate) fn bind(
     })
 }
 
-/// What is wrong with a model itself, so that it does not look as if a provider were to blame.
+/// The diagnostics about the model itself, without those caused by providers that do not respond.
 fn without_silent(model: &Model, diagnostics: &Diagnostics, silent: &[Silent]) -> Diagnostics {
     let is_silent = |diagnostic: &&Diagnostic| {
         let mut statements = model_lookups(model).filter(|sql| sql.span == diagnostic.span);
@@ -71,7 +71,8 @@ fn without_silent(model: &Model, diagnostics: &Diagnostics, silent: &[Silent]) -
     model.diagnostics(faults.cloned().collect())
 }
 
-/// A session that keeps which statements were not prepared because of their providers.
+/// A session that records the statements that could not be prepared because their providers do not
+/// respond.
 struct Database<'a> {
     session: Session,
     known: &'a HashMap<&'a str, Error>,
@@ -105,7 +106,7 @@ impl Lookup for Database<'_> {
 }
 
 impl Unbound {
-    /// The failure of a command that cannot wait for a provider.
+    /// The failure of a command that does not wait for providers.
     pub(crate) fn into_failure(self) -> Failure {
         let (silent, diagnostics) = match self {
             Self::Faulty(diagnostics) => return model_failure(&[diagnostics]),

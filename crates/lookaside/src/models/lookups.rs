@@ -1,4 +1,4 @@
-//! The lookups of a model: who answers each, and what is probably wrong with it.
+//! The lookups of a model: how each is answered, and warnings about them.
 
 use lookaside_knowledge::{Explanation, Knowledge, WarningKind};
 use lookaside_oml::ast::{Sql, StatementKind};
@@ -7,24 +7,24 @@ use tracing::warn;
 
 use crate::numbers::grouped;
 
-/// Rows of a table up to which a full scan for each question is nothing to speak of.
+/// Tables with up to this many rows are scanned for each lookup without a note.
 const SCANNED_ROW_COUNT_MAX: usize = 10_000;
 
-/// What a look at the lookups of a model found.
+/// The result of reviewing the lookups of a model.
 pub(crate) struct Review {
     /// The lookups in the order of the text: line and column, and how they are answered.
     pub(crate) lookups: Vec<((usize, usize), Explanation)>,
-    /// What is probably not what the author wants.
+    /// Warnings about probable mistakes.
     pub(crate) warnings: Diagnostics,
     file_name: String,
 }
 
-/// Something that is told once, at the start.
+/// A note that is logged once, at the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    /// What it is about: a place in a model, or a lookup of the configuration.
+    /// Its subject: a place in a model, or a lookup of the configuration.
     pub(crate) place: String,
-    /// What it says, without numbers that change with the tables.
+    /// The message, without numbers that change with the tables.
     pub(crate) message: String,
     pub(crate) help: String,
     /// The rows of the table that is scanned, if it is about a scan.
@@ -40,7 +40,7 @@ pub(crate) fn model_lookups(model: &Model) -> impl Iterator<Item = &Sql> {
     })
 }
 
-/// Looks at the lookups of a model that was bound, so that its statements are known to be valid.
+/// Reviews the lookups of a bound model, whose statements are therefore valid.
 pub(crate) fn review(model: &Model, knowledge: &Knowledge) -> Review {
     let mut lookups = Vec::new();
     let mut warnings = Vec::new();
@@ -48,8 +48,8 @@ pub(crate) fn review(model: &Model, knowledge: &Knowledge) -> Review {
         let StatementKind::Lookup { sql, .. } = &statement.kind else {
             continue;
         };
-        // What a provider that went away meanwhile would say is not known; its lookups will fail
-        // and be counted.
+        // If a provider became unavailable meanwhile, its explanation is skipped; its lookups will
+        // fail and be counted.
         let mut explanation = knowledge.explain(&sql.text).ok();
         if let Some(explanation) = &mut explanation {
             unify_warnings(explanation, sql, model.text(), knowledge);
@@ -78,7 +78,7 @@ pub(crate) fn review(model: &Model, knowledge: &Knowledge) -> Review {
 }
 
 impl Review {
-    /// What is told at the start: the warnings, and the scans of large tables.
+    /// The notes for the start: the warnings, and the scans of large tables.
     pub(crate) fn notes(&self) -> Vec<Note> {
         let place = |(line, column): (usize, usize)| format!("{}:{line}:{column}", self.file_name);
         let warnings = self.warnings.iter().map(|warning| Note {
@@ -94,7 +94,7 @@ impl Review {
 }
 
 impl Note {
-    /// Writes it into the log.
+    /// Logs it.
     pub(crate) fn tell(&self) {
         let Self {
             place,
@@ -106,7 +106,7 @@ impl Note {
     }
 }
 
-/// What to say of a lookup for which SQLite reads a large table from the first row to the last.
+/// A note about a lookup for which SQLite scans a large table.
 pub(crate) fn scan_note(place: String, explanation: &Explanation) -> Option<Note> {
     let scan = explanation.largest_scan()?;
     (scan.row_count > SCANNED_ROW_COUNT_MAX).then(|| Note {
@@ -125,7 +125,7 @@ pub(crate) fn scan_note(place: String, explanation: &Explanation) -> Option<Note
 /// How a lookup is answered, in one line.
 pub(crate) fn answered(explanation: &Explanation) -> String {
     let mut line = explanation.summary();
-    // Long numbers are read in groups.
+    // Digits are grouped.
     if let Some(scan) = explanation.largest_scan() {
         let rows = scan.row_count as u64;
         line = line.replace(
@@ -136,7 +136,8 @@ pub(crate) fn answered(explanation: &Explanation) -> String {
     line
 }
 
-/// A lookup that asks the same for every event. Constants that are parameters are meant.
+/// A lookup that returns the same for every event. The hint is that the constants are probably
+/// meant as parameters.
 fn no_parameter(sql: &Sql) -> Diagnostic {
     Diagnostic {
         severity: Severity::Warning,
@@ -151,8 +152,9 @@ fn no_parameter(sql: &Sql) -> Diagnostic {
     }
 }
 
-/// A range over two columns has a parameter for each of them, and what is to be written instead has
-/// one. Only SQLite is asked for that: a server may find different types where both stand.
+/// A range over two columns has a parameter for each of them, and the suggested replacement has
+/// one. The unified statement is explained by SQLite only: a server may infer different types for
+/// the two positions.
 fn unify_warnings(explanation: &mut Explanation, sql: &Sql, text: &str, knowledge: &Knowledge) {
     let is_range = |kind: WarningKind| kind == WarningKind::AddressText;
     if explanation.warnings.iter().any(|it| is_range(it.kind))
@@ -162,8 +164,8 @@ fn unify_warnings(explanation: &mut Explanation, sql: &Sql, text: &str, knowledg
     }
 }
 
-/// The statement with one parameter for all accesses that are written alike: each occurrence has one
-/// of its own, and `read(ip)` is the same address wherever it stands.
+/// The statement with one parameter for all accesses that are written alike: each occurrence has
+/// its own, although `read(ip)` is the same address everywhere.
 fn unified(sql: &Sql, text: &str) -> String {
     let written: Vec<&str> = texts(sql, text).collect();
     renamed(&sql.text, |index| {
@@ -173,19 +175,19 @@ fn unified(sql: &Sql, text: &str) -> String {
     })
 }
 
-/// A message about a statement with its parameters as they are written in the model.
+/// Replaces the parameters in a message by their text in the model.
 fn written(message: &str, sql: &Sql, text: &str) -> String {
     let texts: Vec<&str> = texts(sql, text).collect();
     renamed(message, |index| Some((*texts.get(index)?).to_owned()))
 }
 
-/// What each parameter is in the text of the model.
+/// The text of each parameter in the model.
 fn texts<'a>(sql: &'a Sql, text: &'a str) -> impl Iterator<Item = &'a str> {
     let params = sql.params.iter();
     params.map(|param| text.get(param.value.span.range()).unwrap_or_default())
 }
 
-/// A text with other names for its parameters `:p0`, `:p1` and so on.
+/// Renames the parameters `:p0`, `:p1` and so on.
 fn renamed(text: &str, name: impl Fn(usize) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,12 +1,12 @@
-//! The models of a project: read all, choose one.
+//! The models of a project: reading all, choosing one.
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`options`] | what models have to know about the place they run in |
-//! | [`bind`] | models with the tables and providers of a project |
-//! | [`lookups`] | who answers the lookups of a model, and what is probably wrong with them |
-//! | [`transform`] | a model as the middle of a stream's run |
-//! | [`test_file`] | the files of tests beside models |
+//! | [`options`] | the environment of models: time zone and internal networks |
+//! | [`bind`] | binding models to the tables and providers of a project |
+//! | [`lookups`] | how the lookups of a model are answered, and warnings about them |
+//! | [`transform`] | a model as the transform of a stream |
+//! | [`test_file`] | the test files of models |
 
 pub(crate) mod bind;
 pub(crate) mod lookups;
@@ -25,7 +25,8 @@ use miette::{GraphicalReportHandler, GraphicalTheme};
 use crate::failure::Failure;
 use crate::suggestion::did_you_mean;
 
-/// Folders below `models/` are followed no deeper than this, so that a link to a parent folder ends.
+/// The depth limit for folders below `models/`, which ends the recursion at a link to a parent
+/// folder.
 const FOLDER_DEPTH_MAX: usize = 16;
 
 /// All models of a project, in the order of their paths.
@@ -34,7 +35,7 @@ pub(crate) struct Models {
     set: ModelSet,
 }
 
-/// Which model is wanted.
+/// Selects a model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted<'a> {
     /// The one of that name.
@@ -44,7 +45,7 @@ pub(crate) enum Wanted<'a> {
 }
 
 impl Models {
-    /// Reads every `*.oml` below a folder; what is wrong in any of them is told at once.
+    /// Reads every `*.oml` below a folder; the faults of all files are reported together.
     pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
         let mut sources = Vec::new();
         for path in files_below(folder, ".oml")? {
@@ -65,7 +66,7 @@ impl Models {
         self.set.iter()
     }
 
-    /// The model that is wanted, or what there is instead.
+    /// The selected model; the error lists the models that exist.
     pub(crate) fn choose(&self, wanted: Wanted<'_>) -> Result<&Arc<Model>, Failure> {
         if self.set.is_empty() {
             let message = format!("there is no model in {}", self.folder.display());
@@ -94,7 +95,7 @@ impl Models {
         }
     }
 
-    /// A line a model: its name, its rules, its file.
+    /// One line per model: its name, its rules, its file.
     fn overview(&self) -> String {
         let mut lines = String::from("  there are:");
         for model in self.iter() {
@@ -111,7 +112,7 @@ impl Models {
     }
 }
 
-/// What is wrong in models, drawn with the places in their text.
+/// The error for faulty models, with source excerpts.
 pub(crate) fn model_failure(faults: &[Diagnostics]) -> Failure {
     let names: Vec<_> = faults.iter().map(Diagnostics::file_name).collect();
     let excerpt: String = faults.iter().map(draw).collect();
@@ -122,7 +123,7 @@ pub(crate) fn model_failure(faults: &[Diagnostics]) -> Failure {
         .with_summary(lines.join("; "))
 }
 
-/// Findings as a person reads them; in colour on a terminal.
+/// Renders diagnostics as text, in colour on a terminal.
 pub(crate) fn draw(diagnostics: &Diagnostics) -> String {
     let theme = if io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         GraphicalTheme::unicode()
@@ -139,7 +140,7 @@ pub(crate) fn draw(diagnostics: &Diagnostics) -> String {
     text
 }
 
-/// The paths below a folder that end so, sorted; a folder that is not there holds none.
+/// The paths below a folder that end with `suffix`, sorted; none if the folder does not exist.
 pub(crate) fn files_below(folder: &Path, suffix: &str) -> Result<Vec<PathBuf>, Failure> {
     let mut paths = Vec::new();
     let mut folders = vec![(folder.to_owned(), 0)];

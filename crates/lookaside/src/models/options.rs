@@ -1,4 +1,4 @@
-//! What models have to know about the place they run in.
+//! The environment of models: internal networks and time zone.
 
 use jiff::tz::TimeZone;
 use lookaside_knowledge::{IntranetMode, Knowledge};
@@ -6,7 +6,7 @@ use lookaside_oml::Intranet;
 
 use crate::failure::Failure;
 
-/// Which addresses are internal, as the configuration says it.
+/// The internal networks of the configuration.
 pub(crate) fn intranet(knowledge: &Knowledge) -> Intranet {
     let Some(section) = knowledge.intranet_nets() else {
         return Intranet::default();
@@ -17,7 +17,7 @@ pub(crate) fn intranet(knowledge: &Knowledge) -> Intranet {
     }
 }
 
-/// A zone by its name, or an offset such as `+08:00`.
+/// A time zone by name, or by an offset such as `+08:00`.
 pub(crate) fn timezone(name: Option<&String>) -> Result<TimeZone, Failure> {
     let Some(name) = name else {
         return Ok(TimeZone::UTC);

@@ -1,14 +1,14 @@
-//! The files of tests that stand beside models.
+//! The test files of models.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
-/// What the name of a file of tests ends in; `models/a.test.jsonl` tests `models/a.oml`.
+/// The suffix of test files: `models/a.test.jsonl` tests `models/a.oml`.
 pub(crate) const SUFFIX: &str = ".test.jsonl";
 
-/// One line of a file of tests.
+/// One line of a test file.
 pub(crate) struct Test {
     pub(crate) name: Option<String>,
     pub(crate) input: Value,
@@ -43,8 +43,8 @@ impl Test {
     }
 }
 
-/// The input of the first test of a model, as a line; nothing where there is none, or where it is not a
-/// test, which `lookaside test` tells.
+/// The input of the first test of a model, as a line. `None` if there is none or if the line is not
+/// a test, which `lookaside test` reports.
 pub(crate) fn first_input(model: &Path) -> Option<String> {
     let tests = model.with_extension("");
     let tests = fs::read_to_string(format!("{}{SUFFIX}", tests.display())).ok()?;

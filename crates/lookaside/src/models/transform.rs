@@ -1,4 +1,4 @@
-//! A model as the middle of a stream's run.
+//! A model as the transform of a stream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,20 +8,21 @@ use lookaside_oml::{Evaluator, RunReport};
 use lookaside_stream::{Report, Transform};
 use lookaside_value::Batch;
 
-/// What the model wanted from the tables.
+/// Counts of a model's lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LookupFigures {
-    /// One a lookup statement and event.
+    /// One for each lookup statement and event.
     pub(crate) wanted: u64,
-    /// Those that were asked; equal ones of a batch are asked once.
+    /// Those that were queried; equal ones of a batch are queried once.
     pub(crate) asked: u64,
     /// Those without a row.
     pub(crate) absent: u64,
 }
 
-/// What the workers of a run counted together.
+/// The counts of all workers of a run.
 ///
-/// `Relaxed` throughout: sums order nothing, and who reads them during a run may be a batch behind.
+/// `Relaxed` throughout: the counters synchronize nothing else, and a reader during a run may lag
+/// by a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     wanted: AtomicU64,
@@ -29,7 +30,7 @@ pub(crate) struct Tally {
     absent: AtomicU64,
 }
 
-/// Is told what each batch of a run came to, by any of its workers.
+/// Receives the report of each batch of a run, from any of its workers.
 pub(crate) trait Observer: Send + Sync {
     fn observe(&self, report: &RunReport);
 }
@@ -87,7 +88,7 @@ impl Transform for ModelTransform {
         let mut run = RunReport::new();
         self.evaluator.run(batch, &mut self.session, &mut run);
         if run.lookup_failed_count > 0 && self.cancel.is_cancelled() {
-            // Events without what they looked up must not pass for whole ones.
+            // Events whose lookups failed must not be taken for complete ones.
             return report.abandon();
         }
         for failure in run.failures() {
@@ -95,7 +96,7 @@ impl Transform for ModelTransform {
             let place = format!("{}:{line}:{column}", self.file_name);
             report.fail(failure.line, format!("{place}: {}", failure.error));
         }
-        // Beyond the first few a failure is only counted.
+        // Only the first few failures have a text; the others are only counted.
         for _ in run.failures().len() as u64..run.lookup_failed_count {
             report.fail(0, "");
         }

@@ -1,4 +1,4 @@
-//! How far a download is, drawn on a terminal. Elsewhere it is a line.
+//! Progress of a download: a bar on a terminal, one line otherwise.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lookaside_embedded::Progress;
 
-/// How often the sign of life turns while nothing is counted.
+/// The interval of the spinner while no bytes are counted.
 const TICK: Duration = Duration::from_millis(120);
 
-/// What the archives of a server's programs weigh, within a few MB; of one that has not come yet
-/// nobody tells the size.
+/// The approximate size of a server's program archive, within a few MB; the real size is not known
+/// before the download.
 const ARCHIVE_SIZE: u64 = 15_000_000;
 
-/// A bar while the server's programs are fetched. It draws nothing until there is something to
-/// tell, and is gone when the download is done: whoever holds it may outlive the start.
+/// A bar while the server's programs are downloaded. It draws nothing before the download starts
+/// and is cleared when it ends: its owner may outlive the start of the server.
 pub(crate) struct DownloadBar(ProgressBar);
 
 impl DownloadBar {
@@ -28,7 +28,8 @@ impl Progress for DownloadBar {
     fn download(&self, what: &str, bytes_done: u64, bytes_total: Option<u64>) {
         if !io::stderr().is_terminal() {
             if bytes_done == 0 {
-                // A log of a build shows what the time goes to; without one, nobody is to be told.
+                // The line shows in a build log what takes the time; a failure to write it is
+                // ignored.
                 let _ = writeln!(io::stderr(), "{}", begin_line(what, bytes_total));
             }
             return;
@@ -51,7 +52,7 @@ impl Progress for DownloadBar {
     fn step(&self, what: &str) {
         self.0.finish_and_clear();
         if io::stderr().is_terminal() {
-            // Without a terminal there is nobody to tell.
+            // A failure to write to standard error is ignored.
             let _ = writeln!(io::stderr(), "{what}");
         } else {
             tracing::info!("{what}");
@@ -73,7 +74,7 @@ fn begin_line(what: &str, bytes_total: Option<u64>) -> String {
     format!("fetching {what} ({about}{} MB)", size.div_ceil(1_000_000))
 }
 
-/// Turns the sign of life; what nobody sees needs no thread for it.
+/// Starts the spinner; a hidden bar needs no thread for it.
 fn turn(bar: &ProgressBar) {
     if !bar.is_hidden() {
         bar.enable_steady_tick(TICK);

@@ -1,4 +1,5 @@
-//! Who may ask: keys and their rates, or without keys only this machine and no other page's scripts.
+//! Access control: API keys and their rates, or without keys only local clients, and no scripts of
+//! foreign pages.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use super::problem::Problem;
 use crate::config::{KeyConfig, ServerConfig};
 use crate::keys::{KeyHash, presented};
 
-/// What a request says about who sends it.
+/// What a request reveals about its client.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Caller<'a> {
     pub(crate) authorization: Option<&'a [u8]>,
@@ -17,29 +18,29 @@ pub(crate) struct Caller<'a> {
     pub(crate) host: Option<&'a str>,
     pub(crate) origin: Option<&'a [u8]>,
     pub(crate) is_tls: bool,
-    /// It came through a socket of the file system, where no browser comes from.
+    /// The request came through a Unix socket, which browsers do not use.
     pub(crate) is_unix: bool,
 }
 
-/// What a request wants.
+/// The permission that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Want {
     Read,
-    /// What only some keys may: reload, ad-hoc queries.
+    /// Reloads and ad-hoc queries, which need an admin key.
     Admin,
 }
 
-/// How a request brings its key.
+/// How a request sends its key.
 const HOW: &str = "send it as `Authorization: Bearer KEY` or as `X-API-Key: KEY`";
 
-/// The same where one was brought.
+/// The same for requests whose key is unknown.
 const HOW_KNOWN: &str = "send one that [[server.keys]] lists, whole and as `lookaside key new` \
                          printed it, as `Authorization: Bearer KEY` or as `X-API-Key: KEY`";
 
 /// The rules of one catalog.
 pub(crate) struct Access {
     keys: Vec<Key>,
-    /// Origins of pages that may read answers.
+    /// Origins whose pages may read answers.
     cors: Vec<String>,
     hosts: Vec<String>,
 }
@@ -51,7 +52,7 @@ struct Key {
 }
 
 impl Access {
-    /// The rules of a configuration. Buckets of keys that are as they were stay as full as they are.
+    /// Creates the rules of a configuration. The buckets of unchanged keys keep their fill level.
     pub(crate) fn new(server: &ServerConfig, before: Option<&Self>) -> Self {
         let keys = server.keys.iter().map(|config| {
             let known = before.and_then(|before| before.key_named(&config.name));
@@ -83,7 +84,7 @@ impl Access {
         !self.keys.is_empty()
     }
 
-    /// The origin of a page that may read the answer.
+    /// Returns the origin of the request's page if it may read the answer.
     pub(crate) fn allowed_origin<'a>(&self, origin: Option<&'a [u8]>) -> Option<&'a [u8]> {
         let origin = origin?;
         self.cors
@@ -92,12 +93,13 @@ impl Access {
             .then_some(origin)
     }
 
-    /// Whether answers differ by who reads them in a browser.
+    /// Whether answers depend on the request's origin.
     pub(crate) fn has_cors(&self) -> bool {
         !self.cors.is_empty()
     }
 
-    /// Lets a request in, with the name of its key, or says why not. `now` counts from the start.
+    /// Admits a request and returns the name of its key, or returns why it is refused. `now` counts
+    /// from the start.
     pub(crate) fn admit(
         &self,
         caller: &Caller<'_>,
@@ -116,7 +118,7 @@ impl Access {
         let key = &self.keys[index];
         if let Some(bucket) = &key.bucket {
             bucket.take(now).map_err(|wait| {
-                // Whole seconds, and none of them in vain.
+                // Rounded up to whole seconds, so that the next try is not too early.
                 let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
                 let rate = bucket.rate();
                 let detail = format!("its requests may be {rate}; ask again in {seconds} s");
@@ -131,9 +133,10 @@ impl Access {
         Ok(Some(key.name.clone()))
     }
 
-    /// Without keys, whoever reaches the socket may ask. A page of another site reaches it, too, by
-    /// way of the browser of somebody here: under a name of its own that leads here (DNS rebinding),
-    /// which `Host` tells, or by plainly asking across sites, which `Origin` tells.
+    /// Without keys, every client that reaches the socket is admitted. Pages of other sites reach
+    /// it, too, through a browser on this machine: under their own name that resolves to this
+    /// address (DNS rebinding), which `Host` reveals, or by a plain cross-site request, which
+    /// `Origin` reveals.
     fn admit_neighbour(&self, caller: &Caller<'_>) -> Result<(), Problem> {
         if caller.is_unix {
             return Ok(());
@@ -165,7 +168,7 @@ impl Access {
             .strip_prefix('[')
             .and_then(|name| name.strip_suffix(']'));
         let ip: Option<IpAddr> = literal.unwrap_or(name).parse().ok();
-        // A name has to be looked up to be rebound; an address has not.
+        // Only names can be rebound: an address is not looked up.
         ip.is_some_and(|ip| ip.to_canonical().is_loopback())
             || self
                 .hosts
@@ -174,7 +177,7 @@ impl Access {
     }
 }
 
-/// The name of `name:port`, where an IPv6 address stands in brackets.
+/// The host of `host:port`; an IPv6 address is in brackets.
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port))
@@ -288,7 +291,7 @@ mod tests {
         assert_eq!(with(&plain, Want::Read), 200);
         assert_eq!(with(&plain, Want::Admin), 403);
         assert_eq!(with(&plain, Want::Read), 429);
-        // A reload fills no bucket.
+        // A reload does not refill buckets.
         let next = Access::new(&server, Some(&access));
         let caller = Caller {
             api_key: Some(plain.as_bytes()),

@@ -1,8 +1,8 @@
-//! The access log: one JSON object a request, written by a thread of its own.
+//! The access log: one JSON object per request, written by a separate thread.
 //!
-//! A line holds no parameters, no bodies and no keys: those are values of events. I/O threads collect
-//! lines and hand them over once a batch of requests; a disk that is slow drops lines, which are
-//! counted, and holds up nobody.
+//! A line contains no parameters, bodies or keys: those are values of events. I/O threads collect
+//! lines and hand them over once per batch of requests. If the disk is slow, lines are dropped and
+//! counted; requests are not delayed.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -17,16 +17,16 @@ use std::time::Duration;
 use lookaside_value::write_json_text;
 use tracing::warn;
 
-/// Batches of lines on their way to the disk.
+/// The capacity of the channel to the writer, in batches of lines.
 const BATCH_COUNT_MAX: usize = 1024;
 
-/// A batch is handed over when it is that large, also in the middle of a batch of requests.
+/// A batch of this size is handed over at once, even within a batch of requests.
 const BATCH_SIZE: usize = 64 << 10;
 
-/// What a client says about itself is cut there.
+/// The `User-Agent` is truncated to this length.
 const AGENT_LENGTH_MAX: usize = 200;
 
-/// The thread that writes, until it is dropped.
+/// The writer thread; dropping this ends it.
 pub(crate) struct AccessLog {
     sender: Option<SyncSender<String>>,
     reopen: Arc<AtomicBool>,
@@ -34,12 +34,12 @@ pub(crate) struct AccessLog {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What one thread has to log.
+/// The log buffer of one I/O thread.
 pub(crate) struct LogWriter {
     sender: SyncSender<String>,
     dropped: Arc<AtomicU64>,
     lines: String,
-    /// The second that `second_text` is.
+    /// The second that `second_text` shows.
     second: i64,
     second_text: String,
 }
@@ -88,7 +88,7 @@ impl AccessLog {
         })
     }
 
-    /// A way in for one thread.
+    /// A buffer for one thread.
     pub(crate) fn writer(&self) -> LogWriter {
         LogWriter {
             sender: self.sender.clone().expect("it is there until the drop"),
@@ -99,9 +99,10 @@ impl AccessLog {
         }
     }
 
-    /// Opens the file of that name again before the next lines: the old one was renamed.
+    /// Reopens the file by its name before the next lines, since the old one was renamed.
     pub(crate) fn reopen(&self) {
-        // The lines behind it come by the channel; one batch more in the old file does no harm.
+        // Relaxed: the lines themselves go through the channel, and one more batch in the old file
+        // does no harm.
         self.reopen.store(true, Ordering::Relaxed);
     }
 
@@ -151,7 +152,7 @@ fn write(mut target: Target, receiver: &Receiver<String>, reopen: &AtomicBool) {
 }
 
 impl LogWriter {
-    /// Takes a line.
+    /// Adds a line.
     pub(crate) fn log(&mut self, entry: &Entry<'_>) {
         let now = jiff::Timestamp::now();
         if now.as_second() != self.second {
@@ -192,7 +193,7 @@ impl LogWriter {
         }
     }
 
-    /// Hands over what was logged.
+    /// Hands over the collected lines.
     pub(crate) fn flush(&mut self) {
         if self.lines.is_empty() {
             return;

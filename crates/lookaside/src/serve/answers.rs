@@ -1,9 +1,9 @@
-//! Bodies that were encoded before, kept by one I/O thread: a hit is a hash, a comparison and a copy.
+//! The cache of encoded bodies of one I/O thread: a hit is a hash, a comparison and a copy.
 //!
-//! A body is found by the lookup, the form and the query as the client wrote it, so that a hit does
-//! not even read the parameters. It is right for one state of the tables and, where a moment decides,
-//! for as long as its lookup says. No lock is taken and nothing is shared; the rows behind a miss
-//! are most often in a cache that is.
+//! A body's key is the lookup, the form and the query as the client wrote it, so a hit does not
+//! even parse the parameters. A body is valid for one generation of the tables and, if it depends
+//! on the time, for the lifetime that its lookup sets. No lock is taken and nothing is shared; on a
+//! miss, the rows are usually in a cache that is shared.
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
@@ -14,19 +14,19 @@ use lookaside_http::negotiate::Encoding;
 use super::encode::Form;
 use super::tag::Tag;
 
-/// Larger bodies are not kept: to copy one takes as long as to make it.
+/// Larger bodies are not cached: copying one takes as long as encoding it.
 const BODY_SIZE_MAX: usize = 64 << 10;
 
-/// A longer query is not one that comes again.
+/// A longer query is unlikely to be repeated.
 const QUERY_SIZE_MAX: usize = 1024;
 
-/// Bytes that an answer costs beside its own.
+/// The overhead of a cached answer in bytes.
 const OVERHEAD: u64 = 160;
 
-/// Bodies of one I/O thread, in sets of two: the more recently used one stands first.
+/// Bodies of one I/O thread, in two-way sets; the more recently used one is first.
 pub(crate) struct Answers {
     hasher: RandomState,
-    /// Empty until the first answer: a server of native plans needs none.
+    /// Empty until the first answer: a server with native plans only needs none.
     slots: Box<[Option<Slot>]>,
     slot_count: usize,
     /// Bytes of all slots together.
@@ -48,48 +48,49 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
-    /// Whether there is a row; else the body is a problem.
+    /// Whether there is a row; otherwise the body is a problem.
     pub(crate) is_found: bool,
-    /// The tables that it is from.
+    /// The generation of the tables that it is from.
     pub(crate) generation: u64,
-    /// `None` where only the tables decide.
+    /// `None` if it depends on the tables only.
     pub(crate) moment: Option<Moment>,
 }
 
-/// For answers of a moment.
+/// The age and lifetime of an answer that depends on the time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     /// How old the answer was.
     pub(crate) age: Duration,
-    /// When it was so old.
+    /// When it had this age.
     pub(crate) at: Instant,
     pub(crate) expires: Instant,
-    /// A validator made of the body; none for an answer that stands in for a newer one.
+    /// A validator made from the body; `None` for a stale answer.
     pub(crate) tag: Option<Tag>,
 }
 
 impl Moment {
-    /// How old the answer is, and for how long it is still right.
+    /// How old the answer is, and for how long it remains valid.
     pub(crate) fn freshness(&self, now: Instant) -> (Duration, Duration) {
         let age = self.age + now.saturating_duration_since(self.at);
         (age, self.expires.saturating_duration_since(now))
     }
 }
 
-/// What finds an answer.
+/// The key of a cached answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'a> {
     pub(crate) lookup: u32,
     pub(crate) form: Form,
-    /// What the body is in; each is an answer of its own.
+    /// The coding of the body; each coding is a separate entry.
     pub(crate) coding: Encoding,
     pub(crate) query: &'a str,
 }
 
 impl Answers {
-    /// A cache of about `size_max` bytes.
+    /// Creates a cache of about `size_max` bytes.
     pub(crate) fn new(size_max: u64) -> Self {
-        // Answers of a few hundred bytes fill it; a power of two lets a mask find the set.
+        // The count assumes answers of a few hundred bytes; it is a power of two, so that a mask
+        // selects the set.
         let count = match (size_max / 512).min(1 << 20) {
             0 => 0,
             count => count.next_power_of_two().max(2),
@@ -109,8 +110,8 @@ impl Answers {
         state.write_u32(key.lookup);
         key.form.hash(&mut state);
         state.write(key.query.as_bytes());
-        // Nothing for a body as it is, which is what is asked for first. Codings of one answer lie in
-        // sets of their own, so that they do not push each other out.
+        // The identity coding, which is looked up first, does not change the hash. Codings of one
+        // answer are in different sets, so they do not evict each other.
         let coding = (key.coding as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         state.finish() ^ coding
     }
@@ -119,7 +120,7 @@ impl Answers {
         (hash as usize & (self.slots.len() / 2 - 1)) * 2
     }
 
-    /// The answer of that key, if it is still right.
+    /// Returns the answer of a key if it is still valid.
     #[inline]
     pub(crate) fn find(&mut self, key: Key<'_>, generation: u64, now: Instant) -> Option<&Answer> {
         if self.slots.is_empty() {
@@ -138,7 +139,7 @@ impl Answers {
         self.slots[first].as_ref().map(|slot| &slot.answer)
     }
 
-    /// Keeps an answer, perhaps in place of another one, unless it is too old already.
+    /// Stores an answer, possibly evicting another one, unless it has already expired.
     pub(crate) fn keep(&mut self, key: Key<'_>, answer: &Answer, now: Instant) {
         if self.slot_count == 0
             || answer.body.len() > BODY_SIZE_MAX
@@ -162,7 +163,8 @@ impl Answers {
         let place = match (is_free(&self.slots[first]), is_free(&self.slots[first + 1])) {
             (true, _) => first,
             (false, true) => first + 1,
-            // Those that come again get in soon; the others do not wash them out.
+            // Random admission: repeated queries are soon admitted, and one-time queries rarely
+            // evict them.
             (false, false) if self.admits() => first + 1,
             (false, false) => return,
         };
@@ -173,7 +175,7 @@ impl Answers {
             coding: key.coding,
             query: key.query.into(),
             answer: Answer {
-                // As large as it is: the original has room for larger ones.
+                // Copied to its exact size: the original has spare capacity.
                 body: answer.body.as_slice().to_vec(),
                 ..*answer
             },
@@ -183,7 +185,7 @@ impl Answers {
             self.size -= old.size();
         }
         if self.size > self.size_max {
-            // Larger answers than were reckoned with: some room is made, without any order.
+            // The answers are larger than assumed: some are evicted, in no particular order.
             self.drop_some(place);
         }
     }
@@ -204,13 +206,13 @@ impl Answers {
         }
     }
 
-    /// Forgets everything: lookups have other numbers now.
+    /// Clears the cache: lookups have other numbers now.
     pub(crate) fn clear(&mut self) {
         self.slots = Box::default();
         self.size = 0;
     }
 
-    /// Marsaglia's xorshift; one in four gets in.
+    /// Admits one in four, by Marsaglia's xorshift.
     fn admits(&mut self) -> bool {
         self.dice ^= self.dice << 13;
         self.dice ^= self.dice >> 17;

@@ -1,5 +1,5 @@
-//! What is served at one moment: lookups that were prepared, models that were bound, keys; a reload
-//! makes the next one beside it.
+//! What is served at one moment: prepared lookups, bound models, keys. A reload builds the next
+//! catalog beside it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::failure::Failure;
 use crate::log::TOLD;
 use crate::models::lookups::Note;
 
-/// One state of everything that is not rows.
+/// One version of everything that is served except the rows.
 pub(crate) struct Catalog {
-    /// Counts up with each catalog of this process.
+    /// Increases with each catalog of this process.
     pub(crate) number: u64,
     /// Sorted by name.
     pub(crate) lookups: Vec<Lookup>,
@@ -30,9 +30,9 @@ pub(crate) struct Catalog {
     pub(crate) access: Access,
     pub(crate) query_rows_max: Option<usize>,
     pub(crate) error_detail: bool,
-    /// How long caches keep answers; nothing where there are none.
+    /// How long caches keep answers; zero if there are none.
     pub(crate) cache_ttl: Duration,
-    /// How events are read and written where a request does not say.
+    /// How events are read and written unless a request sets it.
     pub(crate) enrich: EnrichSettings,
     /// The body of `GET /v1/lookups`.
     pub(crate) overview: Vec<u8>,
@@ -40,7 +40,7 @@ pub(crate) struct Catalog {
     pub(crate) openapi: Vec<u8>,
 }
 
-/// What a catalog is made of beside tables.
+/// The parts that a catalog is built from, except the tables.
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) lookups: Vec<LookupConfig>,
@@ -51,12 +51,13 @@ pub(crate) struct Parts {
 }
 
 impl Catalog {
-    /// Prepares what is to be served. What `before` counted goes on being counted. Providers have so
-    /// long to describe their statements, all together; lookups and models of one that does not wait
-    /// for it.
+    /// Prepares what is to be served, continuing the counts of `before`. All providers together
+    /// have this long to describe their statements; the lookups and models of a provider that does
+    /// not respond wait for it.
     ///
     /// # Errors
-    /// When a model is wrong, or a statement is refused or goes elsewhere than its lookup says.
+    /// When a model is invalid, or a statement is refused or routed to another provider than its
+    /// lookup requires.
     pub(crate) fn new(
         parts: Parts,
         knowledge: &Knowledge,
@@ -107,8 +108,8 @@ impl Catalog {
         })
     }
 
-    /// Tells the log which lookups and models wait for which provider, as far as it did not hear that
-    /// of the catalog `before`, and which ones wait no more.
+    /// Logs which lookups and models wait for which provider, and which no longer wait, as far as
+    /// that has changed since the catalog `before`.
     pub(crate) fn tell_waiting(&self, before: Option<&Self>) {
         let known = before.map(Self::waiting).unwrap_or_default();
         for (provider, (waiting, error)) in self.waiting() {
@@ -143,8 +144,8 @@ impl Catalog {
         }
     }
 
-    /// Tells the log what is probably wrong with lookups, and which read large tables as a whole for
-    /// each question, as far as it did not hear that of the catalog `before`.
+    /// Logs warnings about lookups, and lookups that scan large tables for each query, unless they
+    /// were logged for the catalog `before`.
     pub(crate) fn tell_notes(&self, before: Option<&Self>) {
         let known = before.map(Self::notes).unwrap_or_default();
         for note in self.notes() {
@@ -161,7 +162,7 @@ impl Catalog {
         lookups.chain(self.models.notes().cloned()).collect()
     }
 
-    /// By provider, what waits for it, and why.
+    /// What waits for each provider, and why.
     pub(crate) fn waiting(&self) -> BTreeMap<&str, (Waiting<'_>, &Error)> {
         let mut waiting = BTreeMap::new();
         for lookup in &self.lookups {
@@ -197,13 +198,14 @@ impl Catalog {
         self.position(name).map(|index| &self.lookups[index])
     }
 
-    /// Lets a reload lose the statements, as far as nobody else holds on to them.
+    /// Releases the statements, so that a reload may drop those that are not held otherwise.
     pub(crate) fn release(&self, knowledge: &Knowledge) {
         release(&self.lookups, knowledge);
     }
 
-    /// Lets a reload lose the statements that are not among those to come, and says which these are.
-    /// The others keep their plans from the first moment of the new tables on.
+    /// Releases the statements that are not among the new lookups, so that a reload may drop them,
+    /// and returns them. The other statements have their plans from the first moment of the new
+    /// tables on.
     pub(crate) fn release_all_but(
         &self,
         next: &[LookupConfig],
@@ -222,7 +224,7 @@ impl Catalog {
         gone
     }
 
-    /// Lets go of all but those statements, which were let go of already.
+    /// Releases all statements except `gone`, which were released before.
     pub(crate) fn release_rest(&self, gone: &[Statement], knowledge: &Knowledge) {
         for prepared in self.lookups.iter().flat_map(|lookup| &lookup.prepared) {
             let statement = &prepared.statement;
@@ -233,8 +235,8 @@ impl Catalog {
         }
     }
 
-    /// Whether a lookup that waits for its server, in a model or not, could be prepared, or refused,
-    /// within so long.
+    /// Whether a lookup that waits for its server, in a model or not, could be prepared, or
+    /// refused, within `patience`.
     pub(crate) fn can_prepare_more(&self, knowledge: &Knowledge, patience: Duration) -> bool {
         let waiting = self.lookups.iter().filter(|it| it.prepared.is_none());
         let statements = waiting.map(|lookup| lookup.config.sql.as_str());
@@ -255,31 +257,31 @@ impl Catalog {
         self.waiting_lookups().next().is_some() || !self.models.waiting().is_empty()
     }
 
-    /// Whether all lookups and models wait for their servers, so that nothing can be asked.
+    /// Whether all lookups and models wait for their servers, so that nothing can be queried.
     pub(crate) fn is_waiting(&self) -> bool {
         let is_any_ready = self.lookups.iter().any(|it| it.prepared.is_some());
         self.has_waiting() && !is_any_ready && self.models.ready_count() == 0
     }
 }
 
-/// What waits for one provider, by name.
+/// The names of the lookups and models that wait for one provider.
 #[derive(Default, PartialEq)]
 pub(crate) struct Waiting<'a> {
     pub(crate) lookups: Vec<&'a str>,
     pub(crate) models: Vec<&'a str>,
 }
 
-/// Who does not answer: nothing but a provider can be away.
+/// The provider that does not respond; only providers can be unavailable.
 fn provider_of(error: &Error) -> &str {
     error.provider_name().unwrap_or_default()
 }
 
-/// Names as the log has them, if there are any.
+/// Names as they are logged; `None` if there are none.
 fn listed(names: &[&str]) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Holds on to statements again, on tables that they were prepared on before.
+/// Holds statements again, on tables that they were prepared on before.
 pub(crate) fn hold(statements: &[Statement], knowledge: &Knowledge) {
     for statement in statements {
         let _ = knowledge.prepare(statement.sql());

@@ -1,4 +1,4 @@
-//! What the server did, in numbers for Prometheus.
+//! The server's counters for Prometheus.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use super::counts::{LookupCounts, ModelCounts};
 use super::lookup::Lookup;
 use super::models::Models;
 
-/// What a request asked for, as metrics name it.
+/// The kind of endpoint of a request, as a label of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Path {
     Lookup,
@@ -18,7 +18,7 @@ pub(crate) enum Path {
     Enrich,
     Query,
     Reload,
-    /// What the server tells about itself.
+    /// Information about the server itself.
     Info,
     Other,
 }
@@ -47,17 +47,17 @@ impl Path {
     }
 }
 
-/// Who had an answer, as `X-Cache` and metrics name it.
+/// The layer that had an answer, as `X-Cache` and metrics name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layer {
-    /// The encoded body.
+    /// The cache of encoded bodies.
     Body,
     Native,
     L0,
     L1,
     Sqlite,
     Provider,
-    /// An old answer in place of one that a provider did not give.
+    /// A stale answer, sent because the provider did not respond.
     Stale,
 }
 
@@ -72,7 +72,7 @@ impl Layer {
         Self::Stale,
     ];
 
-    /// Who gave an answer.
+    /// The layer that an answer came from.
     pub(crate) fn of(provenance: &Provenance) -> Self {
         if provenance.is_stale {
             return Self::Stale;
@@ -100,7 +100,7 @@ impl Layer {
 }
 
 /// Bounds of the histogram in nanoseconds: a table's answer takes microseconds, a provider's
-/// milliseconds, a stream of events as long as it lasts.
+/// milliseconds, a stream of events as long as the client sends.
 const BOUNDS_NS: [u64; 14] = [
     1_000,
     2_500,
@@ -118,14 +118,14 @@ const BOUNDS_NS: [u64; 14] = [
     10_000_000_000,
 ];
 
-/// What one thread did. Threads have their own, so that no counter goes from core to core; `Relaxed`
-/// throughout, since sums order nothing.
+/// The counters of one thread. Each thread has its own, so that cores do not share cache lines; all
+/// accesses are `Relaxed`, since the counters synchronize nothing else.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Counters {
-    /// By path and hundreds of the status, from 200 on.
+    /// By path and status class, from 2xx on.
     requests: [[AtomicU64; 4]; Path::ALL.len()],
-    /// By path and bound, the last one without.
+    /// By path and bound, the last one unbounded.
     seconds: [[AtomicU64; BOUNDS_NS.len() + 1]; Path::ALL.len()],
     seconds_sum_ns: [AtomicU64; Path::ALL.len()],
     layers: [AtomicU64; Layer::ALL.len()],
@@ -155,19 +155,19 @@ impl Counters {
         }
     }
 
-    /// Counts who had answers.
+    /// Counts answers by layer.
     #[inline]
     pub(crate) fn layer(&self, layer: Layer, count: u64) {
         add(&self.layers[layer as usize], count);
     }
 }
 
-/// What all threads did, as far as the console shows it.
+/// The sums of all threads that the console shows.
 pub(crate) struct Sums {
     pub(crate) requests: u64,
-    /// Who had how many answers.
+    /// The number of answers by layer.
     pub(crate) answers: [(Layer, u64); Layer::ALL.len()],
-    /// Single lookups by how long they took: the bounds in seconds, and one count more than those.
+    /// The histogram of single lookups: bounds in seconds. There is one more count than bounds.
     pub(crate) lookup_bounds_s: [f64; BOUNDS_NS.len()],
     pub(crate) lookup_counts: [u64; BOUNDS_NS.len() + 1],
 }
@@ -273,7 +273,7 @@ pub(crate) fn write_metrics(
         let mut total = 0;
         for bucket in 0..=BOUNDS_NS.len() {
             total += sum(&|counters| &counters.seconds[path as usize][bucket]);
-            // Exact in binary floating point as far as it is shown.
+            // The conversion is accurate to all digits that are shown.
             let bound = BOUNDS_NS.get(bucket).map(|bound| *bound as f64 / 1e9);
             let bound = bound.map_or_else(|| "+Inf".to_owned(), |bound| bound.to_string());
             let path = path.name();
@@ -306,12 +306,12 @@ pub(crate) fn write_metrics(
     line(text, "lookaside_http_waiting", waiting);
 }
 
-/// Says which metric comes next, and what it tells.
+/// Appends the `HELP` and `TYPE` lines of the next metric.
 pub(crate) fn head(text: &mut String, name: &str, kind: &str, help: &str) {
     write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n").expect("a string takes any text");
 }
 
-/// One number.
+/// Appends one sample.
 pub(crate) fn line(text: &mut String, metric: &str, number: u64) {
     writeln!(text, "{metric} {number}").expect("a string takes any text");
 }

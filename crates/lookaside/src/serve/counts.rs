@@ -1,30 +1,30 @@
-//! What lookups were asked for, counted on many threads.
+//! Counts of lookups, kept by many threads.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What one lookup was asked for.
+/// The counts of one lookup.
 ///
 /// Threads count in stripes, so that cores seldom share a cache line; `Relaxed` throughout, since
-/// sums order nothing.
+/// the counters synchronize nothing else.
 #[derive(Debug, Default)]
 pub(crate) struct LookupCounts {
     stripes: [Stripe; STRIPE_COUNT],
-    /// When the log was told last that a provider does not answer.
+    /// When it was last logged that a provider does not respond.
     told: Mutex<Option<Instant>>,
-    /// Why the last lookup failed that was logged.
+    /// The reason of the last logged failure.
     failure: Mutex<Option<String>>,
 }
 
-/// What the lookups within models came to, by the name of the model. It is looked up once a stream
-/// and goes on over reloads.
+/// The counts of lookups within models, by the name of the model. An entry is looked up once per
+/// stream and is kept over reloads.
 #[derive(Debug, Default)]
 pub(crate) struct ModelCounts(Mutex<BTreeMap<String, Arc<LookupCounts>>>);
 
 impl ModelCounts {
-    /// The counts of a model that is served.
+    /// Returns the counts of a model, which are created on first use.
     pub(crate) fn of(&self, model: &str) -> Arc<LookupCounts> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match all.get(model) {
@@ -34,11 +34,11 @@ impl ModelCounts {
     }
 }
 
-/// How often the log hears of one lookup that its provider does not answer: each request would say
-/// it.
+/// The minimum interval between log entries that the provider of one lookup does not respond;
+/// otherwise each request would log one.
 const TOLD_AGAIN: Duration = Duration::from_secs(10);
 
-/// Enough that a machine's I/O threads meet seldom.
+/// Enough that the I/O threads of a machine rarely share a stripe.
 const STRIPE_COUNT: usize = 8;
 
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ struct Stripe {
 }
 
 impl LookupCounts {
-    /// Counts an answer that a thread gave.
+    /// Counts an answer of a thread.
     #[inline]
     pub(crate) fn add(&self, thread: usize, is_found: bool) {
         match is_found {
@@ -59,7 +59,7 @@ impl LookupCounts {
         }
     }
 
-    /// Counts answers with rows and without.
+    /// Counts answers with and without rows.
     pub(crate) fn add_many(&self, thread: usize, found: u64, absent: u64) {
         let stripe = &self.stripes[thread % STRIPE_COUNT];
         for (counter, count) in [(&stripe.found, found), (&stripe.absent, absent)] {
@@ -69,13 +69,13 @@ impl LookupCounts {
         }
     }
 
-    /// Counts questions that were not answered.
+    /// Counts lookups that failed.
     pub(crate) fn add_failed(&self, thread: usize, count: u64) {
         let stripe = &self.stripes[thread % STRIPE_COUNT];
         stripe.failed.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Whether the log is to hear again that a provider does not answer.
+    /// Whether it is due to log again that a provider does not respond.
     pub(super) fn is_news(&self) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = told.is_none_or(|told| told.elapsed() >= TOLD_AGAIN);
@@ -85,13 +85,13 @@ impl LookupCounts {
         is_news
     }
 
-    /// Keeps why a lookup failed.
+    /// Records why a lookup failed.
     pub(crate) fn set_last_failure(&self, reason: String) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         *failure = Some(reason);
     }
 
-    /// Why the last lookup failed; it may hold SQL, names of hosts and paths.
+    /// Why the last lookup failed; the text may contain SQL, host names and paths.
     pub(crate) fn last_failure(&self) -> Option<String> {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.clone()

@@ -1,4 +1,4 @@
-//! Rows as bodies: JSON, JSON lines, CSV and MessagePack, straight into a buffer.
+//! Encodes rows as JSON, JSON lines, CSV or MessagePack, directly into a buffer.
 
 mod msgpack;
 
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use lookaside_knowledge::{Text, Value};
 use lookaside_value::write_json_text;
 
-/// How a body is written.
+/// The format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     Json,
@@ -17,7 +17,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// In the order in which they are preferred when a client takes several equally.
+    /// In the order of preference when a client accepts several equally.
     pub(crate) const ALL: [Self; 4] = [Self::Json, Self::JsonLines, Self::Csv, Self::MessagePack];
 
     /// The media type, as `Content-Type` has it.
@@ -38,7 +38,7 @@ impl Form {
         }
     }
 
-    /// A letter that tells the forms of one answer apart.
+    /// A letter that distinguishes the forms of one answer in validators.
     pub(crate) fn letter(self) -> char {
         match self {
             Self::Json => 'j',
@@ -49,34 +49,34 @@ impl Form {
     }
 }
 
-/// What one answer of a batch is.
+/// One answer of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Item<'a> {
     /// The first row.
     Row(&'a [Value]),
-    /// There is none.
+    /// There is no row.
     Absent,
-    /// The database failed: a status, a sentence, and what happened this time.
+    /// The database failed: a status, a title and an optional detail.
     Failed(u16, &'a str, Option<&'a str>),
 }
 
-/// The member of a failed answer within a batch; no column is named so.
+/// The member that marks a failed answer within a batch; no column has this name.
 pub(crate) const ERROR_MEMBER: &str = "$error";
 
-/// Writes answers with the same columns again and again; its memory is used again, too.
+/// Writes answers with the same columns repeatedly, and reuses its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     columns: Vec<Text>,
-    /// What stands before each value in JSON: `{"a":`, `,"b":`.
+    /// The JSON text before each value: `{"a":`, `,"b":`.
     json_names: Vec<String>,
-    /// The names as MessagePack, one after the other.
+    /// The names as MessagePack, one per column.
     packed_names: Vec<Vec<u8>>,
     csv_header: String,
     text: String,
 }
 
 impl Encoder {
-    /// Takes on the columns of the rows that come next.
+    /// Sets the columns of the following rows.
     pub(crate) fn set_columns(&mut self, columns: &[Text]) {
         if self.columns == columns && !self.csv_header.is_empty() {
             return;
@@ -99,7 +99,7 @@ impl Encoder {
         self.csv_header.push_str("\r\n");
     }
 
-    /// One row.
+    /// Writes one row.
     pub(crate) fn row(&mut self, form: Form, row: &[Value], out: &mut Vec<u8>) {
         self.text.clear();
         match form {
@@ -117,7 +117,7 @@ impl Encoder {
         out.extend_from_slice(self.text.as_bytes());
     }
 
-    /// All rows of an answer.
+    /// Writes all rows of an answer.
     pub(crate) fn rows<'r>(
         &mut self,
         form: Form,
@@ -152,7 +152,7 @@ impl Encoder {
         out.extend_from_slice(self.text.as_bytes());
     }
 
-    /// What stands before the answers of a batch of `count`.
+    /// Writes what precedes the answers of a batch of `count`.
     pub(crate) fn batch_begin(form: Form, count: usize, out: &mut Vec<u8>) {
         match form {
             Form::Json => out.push(b'['),
@@ -162,28 +162,28 @@ impl Encoder {
         }
     }
 
-    /// What stands before the answer at `index` of a batch.
+    /// Writes the separator before the answer at `index` of a batch.
     pub(crate) fn batch_next(form: Form, index: usize, out: &mut Vec<u8>) {
         if form == Form::Json && index > 0 {
             out.push(b',');
         }
     }
 
-    /// What stands behind each answer of a batch.
+    /// Writes the terminator of each answer of a batch.
     fn batch_after(form: Form, out: &mut Vec<u8>) {
         if form == Form::JsonLines {
             out.push(b'\n');
         }
     }
 
-    /// What stands behind the answers of a batch.
+    /// Writes what follows the answers of a batch.
     pub(crate) fn batch_end(form: Form, out: &mut Vec<u8>) {
         if form == Form::Json {
             out.push(b']');
         }
     }
 
-    /// One answer of a batch, of a lookup that gives the first row.
+    /// Writes one answer of a batch, for a lookup that returns the first row.
     pub(crate) fn batch_item(&mut self, form: Form, item: Item<'_>, out: &mut Vec<u8>) {
         match (form, item) {
             (Form::MessagePack, Item::Row(row)) => self.packed_row(row, out),
@@ -226,7 +226,7 @@ impl Encoder {
         Self::batch_after(form, out);
     }
 
-    /// One answer of a batch, of a lookup that gives all rows.
+    /// Writes one answer of a batch, for a lookup that returns all rows.
     pub(crate) fn batch_rows<'r>(
         &mut self,
         form: Form,
@@ -235,7 +235,7 @@ impl Encoder {
     ) {
         let inner = match form {
             Form::MessagePack => Form::MessagePack,
-            // An answer is one line, so its rows stand in a list.
+            // An answer is one line, so its rows are a JSON array.
             _ => Form::Json,
         };
         self.rows(inner, rows, out);
@@ -261,11 +261,11 @@ impl Encoder {
                     value.write_json(&mut json);
                     write_csv_text(&json, &mut self.text);
                 }
-                // Numbers, times and addresses hold nothing that CSV quotes.
+                // Numbers, times and addresses contain no characters that CSV quotes.
                 other => other.write_raw(&mut self.text),
             }
         }
-        // A row of one empty cell would be an empty line, which readers skip.
+        // A row with one empty cell would be an empty line, which readers skip.
         if let [value] = row
             && value.is_empty()
         {
@@ -283,7 +283,7 @@ impl Encoder {
     }
 }
 
-/// A field by RFC 4180: quoted if it holds a comma, a quote or a line break.
+/// Writes a field by RFC 4180: quoted if it holds a comma, a quote or a line break.
 fn write_csv_text(text: &str, out: &mut String) {
     if !text.contains([',', '"', '\n', '\r']) {
         out.push_str(text);

@@ -1,4 +1,4 @@
-//! The endpoints, and the paths that lead to them.
+//! The endpoints, and their paths.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use lookaside_http::Method;
 
 use super::counters::Path;
 
-/// What a request asks for, by its path.
+/// The endpoint of a request, determined by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
     /// A lookup by its name.
@@ -30,7 +30,7 @@ pub(super) enum Endpoint {
     Unknown,
 }
 
-/// All of them, in the order of the enum.
+/// All endpoints, in the order of the enum.
 const ALL: [Endpoint; 15] = [
     Endpoint::Lookup,
     Endpoint::Enrich,
@@ -49,7 +49,7 @@ const ALL: [Endpoint; 15] = [
     Endpoint::Unknown,
 ];
 
-/// The paths that are the same whatever is served.
+/// The paths that do not depend on the project.
 pub(super) const FIXED: [(&str, Endpoint); 11] = [
     ("/", Endpoint::Console),
     ("/healthz", Endpoint::Health),
@@ -64,7 +64,7 @@ pub(super) const FIXED: [(&str, Endpoint); 11] = [
     ("/v1/status", Endpoint::Status),
 ];
 
-/// What the paths begin with that end in a name. A lookup's name has no slash.
+/// The prefixes of paths that end in a name. A lookup's name has no slash.
 const NAMED: [(&str, Endpoint); 3] = [
     ("/v1/lookup/", Endpoint::Lookup),
     ("/v1/enrich/", Endpoint::Enrich),
@@ -111,7 +111,7 @@ impl Endpoint {
         }
     }
 
-    /// Its index in [`ALL`].
+    /// The index of this endpoint in [`ALL`].
     pub(super) fn id(self) -> u32 {
         self as u32
     }
@@ -121,7 +121,7 @@ impl Endpoint {
         ALL[id as usize]
     }
 
-    /// The name at the end of a path that leads here, as it was sent; empty where there is none.
+    /// The name at the end of a path of this endpoint, as it was sent; empty if there is none.
     pub(super) fn name(self, path: &str) -> &str {
         let prefix = NAMED.iter().find(|(_, endpoint)| *endpoint == self);
         prefix.map_or("", |(prefix, _)| {
@@ -129,7 +129,7 @@ impl Endpoint {
         })
     }
 
-    /// The methods that it has.
+    /// The methods that it supports.
     pub(super) fn methods(self) -> &'static [Method] {
         match self {
             Self::Lookup => &[Method::Get, Method::Head, Method::Post],
@@ -139,7 +139,7 @@ impl Endpoint {
         }
     }
 
-    /// The same for the header `Allow`.
+    /// Its methods, as the value of the header `Allow`.
     pub(super) fn allow(self) -> &'static str {
         match self {
             Self::Lookup => "GET, HEAD, POST, OPTIONS",
@@ -149,12 +149,12 @@ impl Endpoint {
         }
     }
 
-    /// Whether it needs no key: it tells nothing but that the server is there.
+    /// Whether it needs no key, since it reveals nothing but that the server runs.
     pub(super) fn is_open(self) -> bool {
         matches!(self, Self::Console | Self::Health | Self::Ready)
     }
 
-    /// What metrics call it.
+    /// Its label in metrics.
     pub(super) fn path(self, method: Method) -> Path {
         match self {
             Self::Lookup if method == Method::Post => Path::Batch,

@@ -1,4 +1,4 @@
-//! What the files of a project say to the server.
+//! The parts of a project's files that concern the server.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::config::{LookupConfig, ServerConfig, read_lookups, read_server};
 use crate::failure::Failure;
 use crate::project::Project;
 
-/// What the project's files say.
+/// The configuration of a project and its server.
 pub(crate) struct Files {
     pub(crate) project: Project,
     pub(crate) lookups: Vec<LookupConfig>,
@@ -30,7 +30,7 @@ impl Files {
         })
     }
 
-    /// The parts of a catalog.
+    /// Converts the files into the parts of a catalog.
     ///
     /// # Errors
     /// When a model cannot be read.

@@ -1,9 +1,9 @@
-//! How many requests a key may make: the generic cell rate algorithm, which is a token bucket in one
-//! number.
+//! How many requests a key may make: the generic cell rate algorithm, a token bucket that is stored
+//! as one number.
 //!
-//! The number is the moment at which the bucket will be full again; a request moves it on by the time
-//! that one token takes. One compare-and-swap a request, no timer and no lock: a crate would bring a
-//! map of keys and clocks of its own, and the keys are a list here.
+//! The number is the moment at which the bucket will be full again; a request advances it by the
+//! time that one token takes. This costs one compare-and-swap per request, no timer and no lock. A
+//! crate would bring its own map of keys and clocks; the keys are a list here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::config::Rate;
 #[derive(Debug)]
 pub(crate) struct Bucket {
     rate: Rate,
-    /// Nanoseconds since the start; `Relaxed`, since nothing else is ordered by it.
+    /// Nanoseconds since the start; `Relaxed`, since it synchronizes nothing else.
     full_at: AtomicU64,
 }
 
 impl Bucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub(crate) fn new(rate: Rate) -> Self {
         Self {
             rate,
@@ -27,8 +27,8 @@ impl Bucket {
         }
     }
 
-    /// Takes a token, or says how long to wait for one. `now` counts from any moment, the same for
-    /// all callers.
+    /// Takes a token, or returns how long to wait for one. `now` counts from any fixed moment, the
+    /// same for all callers.
     pub(crate) fn take(&self, now: Duration) -> Result<(), Duration> {
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
@@ -50,7 +50,7 @@ impl Bucket {
         }
     }
 
-    /// The rate that it was made for.
+    /// The rate of this bucket.
     pub(crate) fn rate(&self) -> Rate {
         self.rate
     }

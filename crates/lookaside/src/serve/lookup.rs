@@ -1,4 +1,4 @@
-//! One lookup that is served: its statement, prepared and looked through.
+//! One lookup that is served: its statement, prepared and analyzed.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use crate::suggestion::did_you_mean;
 /// One lookup.
 pub(crate) struct Lookup {
     pub(crate) config: LookupConfig,
-    /// How it is answered; not known while its server has never been asked.
+    /// The prepared statement; `None` until its provider has described it once.
     pub(crate) prepared: Option<Prepared>,
     /// Why it is not prepared.
     pub(crate) away: Option<Error>,
-    /// What it was asked for; goes on over reloads.
+    /// Its counts, which are kept over reloads.
     pub(crate) counts: Arc<LookupCounts>,
 }
 
-/// A statement that can be asked.
+/// A statement that is ready to be queried.
 pub(crate) struct Prepared {
     pub(crate) statement: Statement,
     /// In the order of the statement.
@@ -34,12 +34,12 @@ pub(crate) struct Prepared {
     pub(crate) validity: Validity,
 }
 
-/// As long as what an answer is right.
+/// What limits the validity of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Validity {
-    /// The tables: nothing but a reload changes it.
+    /// The answer changes only by a reload of the tables.
     Tables,
-    /// The moment: a provider's rows change, and so does the time of day.
+    /// The answer may change at any time: it depends on a provider's rows, or on the time of day.
     Moment,
 }
 
@@ -48,7 +48,7 @@ impl Lookup {
         &self.config.name
     }
 
-    /// Tells the log, in full, why a question was not answered.
+    /// Logs, in full, why a query failed.
     pub(crate) fn tell_failure(&self, error: &Error) {
         if !error.is_retryable() || self.counts.is_news() {
             let cause = std::error::Error::source(error).map(ToString::to_string);
@@ -56,7 +56,7 @@ impl Lookup {
         }
     }
 
-    /// What is to be told about it once.
+    /// The notes about it, which are logged once.
     pub(crate) fn notes(&self) -> Vec<Note> {
         let Some(prepared) = &self.prepared else {
             return Vec::new();
@@ -72,8 +72,8 @@ impl Lookup {
         warnings.chain(scan).collect()
     }
 
-    /// Whether bodies are worth keeping: a native plan finds one row again as fast as a body is
-    /// found.
+    /// Whether caching its bodies is worthwhile: a native plan finds a single row as fast as the
+    /// cache finds a body.
     #[inline]
     pub(crate) fn keeps_bodies(&self, prepared: &Prepared) -> bool {
         self.config.many || !prepared.is_native()
@@ -88,13 +88,13 @@ impl Lookup {
 }
 
 impl Prepared {
-    /// Whether a native plan answers, nearly always without looking anywhere else.
+    /// Whether a native plan answers, nearly always without a fallback.
     pub(crate) fn is_native(&self) -> bool {
         matches!(self.explanation.kind, PlanKind::Hash | PlanKind::Interval)
     }
 }
 
-/// Prepares one lookup, or says why its server does not answer now.
+/// Prepares one lookup; if its provider does not respond, the lookup records why.
 pub(super) fn prepare(
     config: &LookupConfig,
     knowledge: &Knowledge,
@@ -142,7 +142,7 @@ pub(super) fn prepare(
     }))
 }
 
-/// A lookup whose statement is wrong, with its place.
+/// The error for a lookup whose statement is refused, with its position.
 pub(crate) fn refused(config: &LookupConfig, error: &Error) -> Failure {
     let (place, name) = (&config.place, &config.name);
     Failure::new(format!("{place}: lookups.{name}: {error}")).with_sources(error)
@@ -196,8 +196,9 @@ fn statement_params(config: &LookupConfig, statement: &Statement) -> Result<Vec<
     Ok(params.collect())
 }
 
-/// Whether nothing in a statement asks for the time of day or for chance. A word in a text or a
-/// name counts as well: that costs a conditional request, and a wrong answer never.
+/// Whether a statement contains no reference to the time of day or to randomness. Such a word
+/// within a string or a name counts as well: that costs a conditional request, but never leads to a
+/// wrong answer.
 fn is_timeless(sql: &str) -> bool {
     const MOODS: [&str; 9] = [
         "random",

@@ -1,18 +1,18 @@
-//! The service behind `lookaside serve`: lookups over HTTP.
+//! The service of `lookaside serve`: lookups over HTTP.
 //!
 //! | module | what it is |
 //! | --- | --- |
 //! | [`catalog`] | what is served at one moment: lookups, keys, models |
-//! | [`lookup`], [`counts`] | one lookup: its statement, prepared, and what it was asked for |
-//! | [`overview`], [`openapi`] | what is told about the lookups |
-//! | [`endpoint`] | the endpoints, and the paths that lead to them |
-//! | [`service`] | what answers requests, one value an I/O thread |
-//! | [`files`] | what the files of a project say to the server |
-//! | [`reloader`], [`reloader_thread`] | the thread that makes the next catalog, and the way to it |
-//! | [`params`], [`encode`], [`problem`] | from text to values, from rows to bodies, from failures to problems |
-//! | [`answers`], [`tag`] | bodies that were encoded before, and their validators |
-//! | [`access`], [`limit`] | who may ask, and how often |
-//! | [`counters`], [`access_log`] | what is told about all that |
+//! | [`lookup`], [`counts`] | one lookup: its prepared statement and its counts |
+//! | [`overview`], [`openapi`] | descriptions of the lookups for people and programs |
+//! | [`endpoint`] | the endpoints and their paths |
+//! | [`service`] | the request handler, one value per I/O thread |
+//! | [`files`] | the parts of a project's files that concern the server |
+//! | [`reloader`], [`reloader_thread`] | the handle of the thread that builds the next catalog, and that thread |
+//! | [`params`], [`encode`], [`problem`] | parsing parameters, encoding rows, problem responses |
+//! | [`answers`], [`tag`] | the cache of encoded bodies, and validators |
+//! | [`access`], [`limit`] | access control and rate limits |
+//! | [`counters`], [`access_log`] | metrics and the access log |
 
 mod access;
 mod access_log;

@@ -1,4 +1,4 @@
-//! Models that enrich events over HTTP, bound to the tables and providers once a catalog.
+//! Models that enrich events over HTTP, bound to the tables and providers once per catalog.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,16 +17,16 @@ use crate::models::options::{intranet, timezone};
 use crate::models::test_file::first_input;
 use crate::project::Project;
 
-/// The enabled models of a project as their files have them.
+/// The enabled models of a project as read from their files.
 #[derive(Clone)]
 pub(crate) struct ModelSources {
     models: Vec<Arc<Model>>,
-    /// By name, an event of the model's tests.
+    /// An event of the tests of each model, by the model's name.
     examples: HashMap<String, String>,
     timezone: TimeZone,
 }
 
-/// The enabled models of a project, both parts sorted by name.
+/// The enabled models of a project, those that are ready and those that wait, each sorted by name.
 pub(crate) struct Models {
     ready: Vec<Arc<Served>>,
     waiting: Vec<Waiting>,
@@ -40,14 +40,14 @@ pub(crate) struct Served {
     pub(crate) file_name: Arc<str>,
     pub(crate) names: NameTable,
     pub(crate) program: Program,
-    /// What is to be told about its lookups.
+    /// The notes about its lookups.
     pub(crate) notes: Vec<Note>,
 }
 
-/// A model that waits for providers that have never answered.
+/// A model that waits for providers that have never responded.
 pub(crate) struct Waiting {
     pub(crate) name: String,
-    /// The lookups that are not bound, at least one, and why.
+    /// The lookups that could not be bound, at least one, and why.
     pub(crate) silent: Vec<Silent>,
 }
 
@@ -55,7 +55,7 @@ impl ModelSources {
     /// Reads all models of a project.
     ///
     /// # Errors
-    /// When one of them cannot be read or is not a model.
+    /// When one of them cannot be read or parsed.
     pub(crate) fn read(project: &Project) -> Result<Self, Failure> {
         let files = ModelFiles::read(&project.models_folder())?;
         let enabled = files.iter().filter(|model| model.enabled()).cloned();
@@ -80,11 +80,11 @@ impl ModelSources {
 }
 
 impl Models {
-    /// Binds models. For each of [`ModelSources::statements`], `silent` says why its provider does not
-    /// answer, if it does not; models with such a lookup wait for it.
+    /// Binds models. For each of [`ModelSources::statements`], `silent` holds the error if its
+    /// provider does not respond; models with such a lookup wait for it.
     ///
     /// # Errors
-    /// When one of them is wrong.
+    /// When one of them is invalid.
     pub(crate) fn bind(
         sources: &ModelSources,
         silent: Vec<Option<Error>>,
@@ -123,17 +123,17 @@ impl Models {
         })
     }
 
-    /// A model that is ready.
+    /// Finds a model that is ready.
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<Served>> {
         self.ready.iter().find(|model| model.name == name)
     }
 
-    /// A model that is not.
+    /// Finds a model that waits for providers.
     pub(crate) fn find_waiting(&self, name: &str) -> Option<&Waiting> {
         self.waiting.iter().find(|model| model.name == name)
     }
 
-    /// An event that a model is tested with, if it is.
+    /// An event from the tests of a model, if it has any.
     pub(crate) fn example(&self, name: &str) -> Option<&str> {
         self.examples.get(name).map(String::as_str)
     }
@@ -148,7 +148,7 @@ impl Models {
         self.ready.len()
     }
 
-    /// What is to be told about the lookups of all models that are ready.
+    /// The notes about the lookups of all models that are ready.
     pub(crate) fn notes(&self) -> impl Iterator<Item = &Note> {
         self.ready.iter().flat_map(|model| &model.notes)
     }

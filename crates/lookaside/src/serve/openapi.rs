@@ -1,4 +1,4 @@
-//! What the server tells about its lookups in OpenAPI 3.1.
+//! The description of the server's lookups in OpenAPI 3.1.
 
 mod columns;
 mod fixed;
@@ -15,7 +15,7 @@ use super::lookup::Lookup;
 use super::models::Models;
 use super::problem::PROBLEM_TYPE;
 
-/// The body of `GET /openapi.json`; `has_queries` says whether ad-hoc queries are allowed.
+/// The body of `GET /openapi.json`; `has_queries` is whether ad-hoc queries are allowed.
 pub(super) fn openapi(
     lookups: &[Lookup],
     models: &Models,
@@ -81,7 +81,7 @@ fn enrich_param(name: &str, description: &str, schema: Json) -> Json {
     json!({"name": name, "in": "query", "description": description, "schema": schema})
 }
 
-/// The header that says what the body of a request is compressed with.
+/// The header with the coding of a request's body.
 fn content_encoding() -> Json {
     json!({"name": "Content-Encoding", "in": "header",
            "description": "What the body is compressed with",
@@ -93,13 +93,13 @@ fn count_header(description: &str) -> Json {
     json!({"description": description, "schema": {"type": "integer", "minimum": 0}})
 }
 
-/// Programs make names of functions of these, so only letters, digits, `_` and `-` stay. What is replaced is
-/// written as its code, a slash as two `_`.
+/// Generators derive function names from operation ids, so only letters, digits, `_` and `-` are
+/// kept. Other characters are replaced by their code, a slash by two `_`.
 fn operation_id(kind: &str, name: &str) -> String {
     let mut id = format!("{kind}_");
     for character in name.chars() {
         match character {
-            // One after another would be read as a slash.
+            // Two in a row would mean a slash.
             '_' if id.ends_with('_') => id.push_str("5f_"),
             '_' | '-' => id.push(character),
             '/' => id.push_str("__"),

@@ -1,4 +1,4 @@
-//! What the server tells about its lookups: a list for people and programs.
+//! The list of lookups for people and programs.
 
 use lookaside_knowledge::PlanKind;
 use serde_json::{Value as Json, json};
@@ -44,7 +44,7 @@ fn lookup(lookup: &Lookup) -> Json {
     json
 }
 
-/// The parameters; of a lookup whose server was never there, those that the file declares.
+/// The parameters; for a lookup whose provider has never responded, those that the file declares.
 fn params(lookup: &Lookup) -> impl Iterator<Item = (&str, ParamType, bool)> {
     let prepared = lookup.prepared.iter().flat_map(|prepared| &prepared.params);
     let declared = match lookup.prepared {
@@ -59,7 +59,7 @@ fn params(lookup: &Lookup) -> impl Iterator<Item = (&str, ParamType, bool)> {
         .chain(declared)
 }
 
-/// The URL with placeholders, for whoever fills them in.
+/// The URL with placeholders for the parameters.
 pub(super) fn url(lookup: &Lookup) -> String {
     let params: Vec<String> = params(lookup)
         .map(|(name, ..)| format!("{name}={{{name}}}"))
@@ -68,7 +68,7 @@ pub(super) fn url(lookup: &Lookup) -> String {
     format!("/v1/lookup/{}{mark}{}", lookup.name(), params.join("&"))
 }
 
-/// The URL with the values of the example, if there is one for each parameter that cannot be left out.
+/// The URL with the values of the example, if there is a value for each required parameter.
 pub(crate) fn example(lookup: &Lookup) -> Option<String> {
     let prepared = lookup.prepared.as_ref()?;
     let mut url = format!("/v1/lookup/{}", lookup.name());
@@ -90,7 +90,7 @@ pub(crate) fn example(lookup: &Lookup) -> Option<String> {
     Some(url)
 }
 
-/// Percent-encodes what is not plain in a query.
+/// Percent-encodes the characters that are not allowed in a query.
 fn encode(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
@@ -104,7 +104,7 @@ fn encode(text: &str) -> String {
     encoded
 }
 
-/// Who answers: `hash`, `interval`, `sqlite`, or the name of a provider.
+/// What answers: `hash`, `interval`, `sqlite`, or the name of a provider.
 fn answered_by(prepared: &Prepared) -> String {
     let explanation = &prepared.explanation;
     match (&explanation.provider, explanation.kind) {

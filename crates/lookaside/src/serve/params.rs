@@ -16,14 +16,14 @@ use crate::config::ParamType;
 pub(crate) struct Param {
     pub(crate) name: Text,
     pub(crate) kind: ParamType,
-    /// Whether it may be NULL, which it is as well where it is left out.
+    /// Whether it may be NULL; a missing value is NULL, too.
     pub(crate) is_nullable: bool,
 }
 
 impl Param {
-    /// Whether a value is one for it; what is of another type never became a value.
+    /// Whether the parameter accepts a value; a value of another type has been refused before.
     fn takes(&self, value: &Value) -> bool {
-        // JSON alone has a word for null, and one that is not declared takes all that JSON has.
+        // Only JSON has null, and an undeclared parameter accepts any JSON scalar.
         *value != Value::Null || self.is_nullable || self.kind == ParamType::Any
     }
 }
@@ -31,7 +31,7 @@ impl Param {
 /// What is wrong with one parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParamFault {
-    /// As the request wrote it, cut where nobody reads on.
+    /// As the request wrote it, truncated.
     pub(crate) name: String,
     pub(crate) problem: Cow<'static, str>,
 }
@@ -45,7 +45,7 @@ impl ParamFault {
     }
 }
 
-/// What a parameter must be that was given something else, or null.
+/// The expectation for a parameter that got a value of another type, or null.
 fn wanted_of(param: &Param, value: Option<&Value>) -> Cow<'static, str> {
     let wanted = param.kind.wanted();
     match value {
@@ -58,26 +58,26 @@ const MISSING: &str = "is missing";
 const UNKNOWN: &str = "is unknown";
 const TWICE: &str = "is given twice";
 
-/// Characters of an unknown name that an answer repeats.
+/// The length at which an unknown name is truncated in an error.
 const NAME_SHOWN_MAX: usize = 64;
 
-/// Faults that one answer lists; a request may hold thousands of unknown names.
+/// The number of faults that one response lists; a request may contain thousands of unknown names.
 const FAULT_COUNT_MAX: usize = 16;
 
-/// Values on their way to their places.
+/// Collects the values of one set in the order of the parameters.
 pub(crate) struct Places<'p> {
     params: &'p [Param],
     values: &'p mut Vec<Value>,
-    /// A bit for each parameter that has its value.
+    /// A bit for each parameter whose value has been read.
     seen: u64,
     faults: Vec<ParamFault>,
 }
 
-/// Parameters of one lookup; as many bits as there are in a word.
+/// The number of parameters of one lookup, which is the number of bits of `Places::seen`.
 pub(crate) const PARAM_COUNT_MAX: usize = 64;
 
 impl<'p> Places<'p> {
-    /// Appends a value for each parameter to `values`.
+    /// Creates a collector that appends a value for each parameter to `values`.
     pub(crate) fn new(params: &'p [Param], values: &'p mut Vec<Value>) -> Self {
         assert!(params.len() <= PARAM_COUNT_MAX, "the catalog refuses more");
         Self {
@@ -94,7 +94,7 @@ impl<'p> Places<'p> {
         }
     }
 
-    /// The position of a parameter that has no value yet; else there is a fault.
+    /// Returns the position of a parameter that has no value yet; otherwise records a fault.
     fn place(&mut self, name: &str) -> Option<usize> {
         let found = self.params.iter().position(|param| param.name == name);
         let Some(index) = found else {
@@ -109,7 +109,8 @@ impl<'p> Places<'p> {
         Some(index)
     }
 
-    /// The first value makes room for all of this set, so that values may come in any order.
+    /// Stores a value. The first one appends room for all values of the set, so that they may come
+    /// in any order.
     fn put(&mut self, start: usize, index: usize, value: Option<Value>) {
         let param = &self.params[index];
         match value {
@@ -128,7 +129,7 @@ impl<'p> Places<'p> {
         let params = self.params;
         if self.seen.count_ones() as usize != params.len() {
             for (index, param) in params.iter().enumerate() {
-                // It is NULL since its set was begun.
+                // It has been NULL since its set was begun.
                 if self.seen & 1 << index == 0 && !param.is_nullable {
                     self.fault(&param.name, MISSING);
                 }

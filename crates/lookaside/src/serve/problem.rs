@@ -1,4 +1,4 @@
-//! Refusals as `application/problem+json` (RFC 9457).
+//! Error responses as `application/problem+json` (RFC 9457).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,29 +12,28 @@ use crate::config::ParamType;
 /// The media type.
 pub(crate) const PROBLEM_TYPE: &str = "application/problem+json";
 
-/// Where a cause is that a client may not read.
+/// Where to find a cause that the client may not see.
 const MORE: &str = "the server's log says more; error_detail = true in [server] shows it here";
 
 const REJECTED_QUERY: &str = "the database rejected the query";
 const NO_ANSWER: &str = "the database behind this lookup does not answer";
 const LIMIT_REACHED: &str = "a limit is reached";
 
-/// Why a request is not answered as it was asked.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Problem {
     pub(crate) status: u16,
-    /// One sentence that is the same whenever this happens.
+    /// A sentence that does not depend on the request.
     title: &'static str,
-    /// What happened this time, and the way out, as every client may read it: no SQL, no URL, no
-    /// path.
+    /// What happened in this case, and a hint, fit for every client: no SQL, no URL, no path.
     detail: Option<Box<str>>,
-    /// The whole cause, in place of the detail for clients that may read it, see [`Self::told`].
+    /// The full cause, which replaces the detail for clients that may see it, see [`Self::told`].
     cause: Option<Box<str>>,
     /// Which parameters are wrong.
     faults: Box<[ParamFault]>,
     /// The parameter set of a batch that is wrong, counted from 0.
     set: Option<usize>,
-    /// Seconds after which another try may be worth it.
+    /// Seconds after which a retry may succeed.
     pub(crate) retry_after: Option<u64>,
     /// Methods that are allowed.
     pub(crate) allow: Option<&'static str>,
@@ -59,7 +58,8 @@ impl Problem {
         self
     }
 
-    /// Adds what may hold SQL, names of hosts and paths: `error_detail` decides who reads it.
+    /// Adds a cause that may contain SQL, host names and paths; it is shown only with
+    /// `error_detail`.
     pub(crate) fn cause(mut self, cause: impl Into<Box<str>>) -> Self {
         self.cause = Some(cause.into());
         self
@@ -82,7 +82,7 @@ impl Problem {
         }
     }
 
-    /// Says which parameter set of a batch it is about, from 0.
+    /// Sets the parameter set of a batch that it is about, counted from 0.
     pub(crate) fn of_set(mut self, index: usize) -> Self {
         self.set = Some(index);
         self
@@ -105,7 +105,7 @@ impl Problem {
         }
     }
 
-    /// What a database did not do. Its words may hold SQL and names of hosts.
+    /// Converts a database error. Its text may contain SQL and host names.
     pub(crate) fn of_error(error: &Error) -> Self {
         let problem = match error.kind() {
             ErrorKind::Refused => Self::new(422, REJECTED_QUERY),
@@ -117,7 +117,7 @@ impl Problem {
         problem.about(error).cause(chain(error))
     }
 
-    /// The same of a lookup within a model.
+    /// Converts an error of a lookup within a model.
     pub(crate) fn of_lookup_error(error: &LookupError) -> Self {
         let source = std::error::Error::source(error);
         if let Some(error) = source.and_then(<dyn std::error::Error>::downcast_ref::<Error>) {
@@ -131,7 +131,7 @@ impl Problem {
         problem.cause(chain(error))
     }
 
-    /// What every client may know of an error.
+    /// Adds the details of an error that every client may see.
     fn about(self, error: &Error) -> Self {
         match (error.provider_name(), error.query_timeout_limit()) {
             (Some(name), _) => self.detail(format!("provider {name} does not answer")),
@@ -143,12 +143,12 @@ impl Problem {
         }
     }
 
-    /// A request that was given up: its client sends no more, or the server ends.
+    /// The problem of a cancelled request: its client is gone, or the server ends.
     pub(crate) fn cancelled() -> Self {
         Self::new(503, "the query was cancelled before its answer").retry_after(1)
     }
 
-    /// A lookup whose server was never there, and why not.
+    /// The problem of a lookup whose provider has never responded, with the error.
     pub(crate) fn not_ready(error: Option<&Error>) -> Self {
         let problem =
             Self::new(503, "the database behind this lookup has not answered yet").retry_after(1);
@@ -158,7 +158,7 @@ impl Problem {
         }
     }
 
-    /// A model with lookups whose servers were never there, and why not.
+    /// The problem of a model with lookups whose providers have never responded, with the errors.
     pub(crate) fn model_not_ready<'e>(
         model: &str,
         errors: impl Iterator<Item = &'e Error>,
@@ -168,7 +168,7 @@ impl Problem {
         let mut providers: Vec<&str> = Vec::new();
         for error in errors {
             let name = error.provider_name().unwrap_or_default();
-            // Each provider once.
+            // Each provider is listed once.
             if !providers.contains(&name) {
                 providers.push(name);
                 detail.push_str(&format!("; provider {name} does not answer"));
@@ -181,19 +181,19 @@ impl Problem {
             .cause(cause)
     }
 
-    /// Its sentence.
+    /// The title.
     pub(crate) fn title(&self) -> &'static str {
         self.title
     }
 
-    /// What a client is told beside the title, if there is anything to tell. This is the one place
-    /// that decides whether it reads the cause, by `error_detail` of `[server]`.
+    /// The text that a client gets beside the title, if any. Only this function decides whether
+    /// that includes the cause, by `error_detail` of `[server]`.
     pub(crate) fn told(&self, error_detail: bool) -> Option<&str> {
         let cause = self.cause.as_deref().filter(|_| error_detail);
         cause.or(self.detail.as_deref())
     }
 
-    /// The same in one line, with the title where there is nothing else to tell.
+    /// The same in one line, with the title if there is nothing else.
     pub(crate) fn line(&self, error_detail: bool) -> Cow<'_, str> {
         match (self.told(error_detail), &self.cause) {
             (Some(told), _) => told.into(),
@@ -202,7 +202,7 @@ impl Problem {
         }
     }
 
-    /// Appends the body; the causes of some are for clients only that may read them.
+    /// Appends the body; causes are included only if `error_detail` is set.
     pub(crate) fn write(&self, error_detail: bool, out: &mut Vec<u8>) {
         let mut text = String::from("{\"type\":\"about:blank\",\"title\":");
         write_json_text(self.title, &mut text);
@@ -239,7 +239,7 @@ impl Problem {
     }
 }
 
-/// What the body of a batch looks like.
+/// Describes the expected body of a batch.
 fn body_wanted(params: &[Param]) -> String {
     let members = params.iter().map(|param| {
         let mut member = String::new();
@@ -255,7 +255,7 @@ fn body_wanted(params: &[Param]) -> String {
     format!("a body is a JSON array of parameter sets, [{set}], or such a set on each line")
 }
 
-/// An error with what caused it, in one line.
+/// An error and its sources in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! The way to the thread that reloads, and what a reload comes to.
+//! The handle of the reloader thread, and the results of reloads.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
 use crate::failure::Failure;
 
-/// What a reload did.
+/// The result of a successful reload.
 #[derive(Clone, Debug)]
 pub(crate) struct Reloaded {
     pub(crate) generation: u64,
     pub(crate) elapsed: Duration,
-    /// What someone should look at, a line each.
+    /// Warnings for the operator, one line each.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Why a reload did not do what it should.
+/// Why a reload failed.
 #[derive(Clone, Debug)]
 pub(crate) struct NotReloaded {
     pub(crate) reason: String,
-    /// Whether the tables are new, and only the lookups are as they were.
+    /// Whether the tables were reloaded, and only the lookups are unchanged.
     pub(crate) has_new_tables: bool,
 }
 
-/// What a reload says that changed the tables alone.
+/// The message of a reload that replaced the tables only.
 pub(crate) const ONLY_TABLES: &str = "the tables are new, the lookups stay as they were";
 
 impl From<Failure> for NotReloaded {
@@ -37,36 +37,36 @@ impl From<Failure> for NotReloaded {
 
 type Tell = Box<dyn FnOnce(Result<Reloaded, NotReloaded>) + Send>;
 
-/// What the thread is asked for.
+/// A command to the thread.
 pub(super) enum Order {
     Reload(Tell),
     Stop,
 }
 
-/// The way to the thread.
+/// The sending side of the thread's channel.
 #[derive(Clone)]
 pub(crate) struct Reloader(Sender<Order>);
 
 impl Reloader {
-    /// A way to a thread that is started later, with what it will listen to.
+    /// Creates a channel to a thread that is started later.
     pub(crate) fn new() -> (Self, Orders) {
         let (sender, receiver) = unbounded();
         (Self(sender), Orders(receiver))
     }
 
-    /// Loads everything again, and says what came of it.
+    /// Reloads everything, and passes the result to `tell`.
     pub(crate) fn reload(&self, tell: impl FnOnce(Result<Reloaded, NotReloaded>) + Send + 'static) {
-        // A thread that has ended drops the order, and with it whoever waits for it.
+        // If the thread has ended, the order is dropped together with its callback.
         let _ = self.0.send(Order::Reload(Box::new(tell)));
     }
 
-    /// Asks the thread to end.
+    /// Tells the thread to end.
     pub(super) fn stop(&self) {
         let _ = self.0.send(Order::Stop);
     }
 }
 
-/// What the thread listens to.
+/// The receiving side of the thread's channel.
 pub(crate) struct Orders(Receiver<Order>);
 
 impl Orders {

@@ -1,7 +1,7 @@
-//! The thread that looks after what is served: reloads, and lookups and models whose server was never
-//! there.
+//! The thread that reloads, and that prepares lookups and models whose provider had not responded
+//! yet.
 //!
-//! Requests never wait for it. It makes the next catalog beside the one that serves and publishes it
+//! Requests never wait for it. It builds the next catalog beside the current one and publishes it
 //! in one step.
 
 use std::path::PathBuf;
@@ -23,31 +23,33 @@ use crate::config::{LookupConfig, ServerConfig};
 use crate::failure::Failure;
 use crate::log::TOLD;
 
-/// How often a server that was never there is asked again, and whether the tables were loaded anew by
-/// themselves.
+/// The interval of retries for providers that have never responded, and of checks whether the
+/// engine has reloaded the tables by itself.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How long a server that was never there has then.
+/// The timeout of such a retry.
 const LOOK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long servers have at the start, which listens already, and at a reload. Longer than a
-/// connection takes on a busy machine, so that lookups wait for those servers only that are away.
+/// The time that providers have to respond at startup (the server already listens then) and at a
+/// reload. It is longer than a connection takes on a busy machine, so that only lookups of
+/// unavailable providers have to wait.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the end waits for what the thread does: a load or a question that hangs changes nothing
-/// that anybody sees then.
+/// How long shutdown waits for the thread: a load or a query that hangs no longer has a visible
+/// effect then.
 const END: Duration = Duration::from_millis(500);
 
-/// How often what histograms collected is folded, so that it stays small when nobody asks.
+/// The interval at which collected histogram samples are folded, so that they stay few when metrics
+/// are not scraped.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// The thread, until it is dropped.
+/// The reloader thread; dropping this ends it.
 pub(crate) struct ReloaderThread {
     reloader: Reloader,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Held by the thread: a panic in it ends the service, which would never load anything again.
+/// Held by the thread: a panic in the thread ends the service, which could not reload any more.
 struct Failing(StopFlag);
 
 impl Drop for Failing {
@@ -59,10 +61,10 @@ impl Drop for Failing {
 }
 
 impl ReloaderThread {
-    /// Starts to look after a service.
+    /// Starts the thread for a service.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// When the thread cannot be started.
     pub(crate) fn start(
         shared: &Arc<Shared>,
         orders: Orders,
@@ -88,7 +90,7 @@ impl ReloaderThread {
         })
     }
 
-    /// Ends the thread, or leaves it to itself when it takes longer than that.
+    /// Ends the thread, or detaches it if it takes longer than `timeout`.
     ///
     /// # Errors
     /// When it has panicked.
@@ -125,11 +127,11 @@ struct Work {
     shared: Weak<Shared>,
     /// The project's `knowdb.toml`.
     file: PathBuf,
-    /// As it was when the server started.
+    /// The configuration that the server started with.
     server: ServerConfig,
-    /// The tables that the catalog was made for.
+    /// The generation of the tables that the catalog was built for.
     generation: u64,
-    /// Why the lookups stayed as they were, as the log has it last.
+    /// The last logged reason why the lookups were not replaced.
     told: Option<String>,
 }
 
@@ -186,12 +188,12 @@ impl Work {
         shared: &Shared,
         catalog: &Catalog,
     ) -> Result<(u64, Vec<String>), NotReloaded> {
-        // What can be wrong in the file is found before anything changes.
+        // Errors in the file are found before anything changes.
         let files = Files::read(&self.file)?;
-        // Where it listens stays; the keys that this needs must stay, too.
+        // The listeners do not change; if they require keys, the new file must have keys, too.
         files.server.guard(&shared.places)?;
         let mut warnings = self.restart_warning(&files.server);
-        // Lookups may go together with their tables.
+        // A lookup may be removed together with its tables.
         let gone = catalog.release_all_but(&files.lookups, &shared.knowledge);
         let generation = match shared.knowledge.reload() {
             Ok(generation) => generation,
@@ -217,7 +219,7 @@ impl Work {
         if let Some(log) = &shared.log {
             log.reopen();
         }
-        // Certificates are renewed as files of the same name.
+        // Renewed certificates have the same file names.
         if let Some(Err(error)) = shared.tls.get().map(|tls| tls.reload()) {
             let error = chain(&error);
             warnings.push(format!(
@@ -228,7 +230,7 @@ impl Work {
         Ok((generation, warnings))
     }
 
-    /// What of the file counts from the next start on, if something was changed there.
+    /// A warning for changed settings that take effect only at a restart.
     fn restart_warning(&self, next: &ServerConfig) -> Vec<String> {
         let changes = self.server.changes_at_a_restart(next);
         let names: Vec<String> = changes.iter().map(|key| format!("server.{key}")).collect();
@@ -257,7 +259,7 @@ impl Work {
         Ok(Arc::new(next))
     }
 
-    /// Looks whether there is something to do unasked.
+    /// Checks for work that was not ordered: retries and tables that were reloaded.
     fn look(&mut self, shared: &Shared) {
         let generation = shared.knowledge.generation();
         let catalog = shared.catalog.load_full();
@@ -265,7 +267,7 @@ impl Work {
         if !is_new && !catalog.can_prepare_more(&shared.knowledge, LOOK_PATIENCE) {
             return;
         }
-        // Those that answered a moment ago need not be asked again.
+        // Unless the tables are new, `can_prepare_more` has just waited for the providers.
         let patience = if is_new { PATIENCE } else { LOOK_PATIENCE };
         self.generation = generation;
         let made = Files::read(&self.file).and_then(|files| {
@@ -284,7 +286,7 @@ impl Work {
             }
             Err(failure) => {
                 let reason = failure.line();
-                // It may be tried each second.
+                // The attempt may repeat each second, so each reason is logged once.
                 if self.told.as_ref() != Some(&reason) {
                     warn!(reason, "the lookups stay as they were");
                     self.told = Some(reason);
@@ -294,8 +296,8 @@ impl Work {
     }
 }
 
-/// Why tables could not be loaded. A statement that does not fit them is told by its text, of which
-/// the error shows the beginning; the lookup that it is of has a name and a line.
+/// The error for tables that could not be loaded. If a statement does not fit them, the error shows
+/// only the beginning of its text, by which its lookup is found, with name and line.
 fn of_reload(error: &lookaside_knowledge::Error, lookups: &[LookupConfig]) -> Failure {
     let text = error.to_string();
     let shown = text
@@ -312,7 +314,7 @@ fn of_reload(error: &lookaside_knowledge::Error, lookups: &[LookupConfig]) -> Fa
     }
 }
 
-/// What someone should look at in the tables that are served now.
+/// Warnings for the operator about the tables that are served now.
 fn table_warnings(shared: &Shared) -> Vec<String> {
     let report = shared.knowledge.load_report();
     let tables = report.tables.iter();

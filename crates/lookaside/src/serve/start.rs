@@ -1,4 +1,4 @@
-//! From a project to a running service, and to its end.
+//! Startup and shutdown of the service.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,39 +23,39 @@ use super::service::{Shared, Teller, Thread, console_policy, held_size_max};
 use crate::config::{Place, ServerConfig};
 use crate::failure::Failure;
 
-/// Threads that may wait: batches for a provider, ad-hoc queries. They sleep nearly always, and so
-/// many at once ask more of a database than it has connections.
+/// The number of blocking threads, for batches of a provider and ad-hoc queries. They sleep nearly
+/// always, and more of them would need more connections than a database has.
 const BLOCKING_THREAD_COUNT_MAX: usize = 32;
 
-/// Single lookups that SQLite answers at once: the rows of each are in memory before they are counted,
-/// and more than there are cores only take turns.
+/// The number of concurrent single lookups of SQLite: the rows of each are in memory before they
+/// are accounted, and more of them than cores only take turns.
 const OWN_QUERY_COUNT_MAX: usize = 64;
 
-/// Requests of one connection that are answered beside the I/O threads at once: each answer may be
-/// large, and is sent behind those before it.
+/// The number of deferred requests of one connection: each answer may be large, and is sent after
+/// those before it.
 const DEFERRED_COUNT_MAX: usize = 4;
 
-/// Streams of events at once for each core, where the file does not say how many; each has a thread
-/// and a session.
+/// The default number of concurrent event streams per core; each has its own thread and session.
 const STREAMS_A_CORE: usize = 4;
 
-/// What of `drain_timeout` is left for what ends behind the connections: providers, a reload, the log.
+/// The part of `drain_timeout` that is reserved for what ends after the connections: providers, a
+/// reload, the log.
 const END: Duration = Duration::from_millis(500);
 
-/// What the command line says beyond the file.
+/// Options from the command line.
 pub(crate) struct StartOptions {
-    /// Where to listen; a place that may be missing is tried, and left out if it cannot be had.
+    /// Where to listen; an optional place is skipped if it is not available.
     pub(crate) listen: Vec<(Place, Needed)>,
     /// I/O threads, from 1.
     pub(crate) thread_count: usize,
-    /// Where to log requests, in place of what the file says.
+    /// Where to log requests, overriding the file.
     pub(crate) access_log: Option<String>,
     pub(crate) prometheus: PrometheusHandle,
-    /// Raised when a thread fails without which the service is not whole.
+    /// Raised when a thread fails that the service depends on.
     pub(crate) stop: StopFlag,
 }
 
-/// Whether the server starts without a place.
+/// Whether the server needs a place to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needed {
     Must,
@@ -73,10 +73,10 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Listens and answers.
+    /// Starts the service.
     ///
     /// # Errors
-    /// When a lookup cannot be prepared or an address cannot be had.
+    /// When a lookup cannot be prepared or an address is not available.
     pub(crate) fn start(
         files: Files,
         knowledge: Knowledge,
@@ -86,8 +86,7 @@ impl Service {
         let project = project_name(&files.project.config.file);
         let (file, config) = (files.project.config.file.clone(), files.server.clone());
         let parts = files.into_parts()?;
-        // What is wrong with models, and with lookups of the folder's own tables, is found before it
-        // listens.
+        // Errors in models, and in lookups of own tables, are found before it listens.
         let catalog = Catalog::new(parts.clone(), &knowledge, None, Duration::ZERO)?;
         catalog.tell_notes(None);
         let has_waiting = catalog.has_waiting();
@@ -146,7 +145,7 @@ impl Service {
         let drain_timeout = config.drain_timeout;
         let stop = options.stop.clone();
         let (server, tls) = listen(&shared, &config, options)?;
-        // Nobody else sets it.
+        // It is set only here.
         let _ = shared.monitor.set(server.monitor());
         let is_tls = tls.is_some();
         if let Some(tls) = tls {
@@ -166,7 +165,7 @@ impl Service {
         })
     }
 
-    /// Where it listens, in words that a client takes: URLs, and `unix:PATH`.
+    /// The addresses that it listens on, as URLs or `unix:PATH`.
     pub(crate) fn places(&self) -> impl Iterator<Item = String> {
         let scheme = if self.is_tls { "https" } else { "http" };
         self.server
@@ -183,22 +182,24 @@ impl Service {
         self.shared.catalog.load_full()
     }
 
-    /// What loads everything again, from any thread.
+    /// Returns a function that reloads everything, callable from any thread.
     pub(crate) fn reloader(&self) -> impl Fn() + Send + Sync + 'static {
         let reloader = self.shared.reloader.clone();
-        // What comes of it stands in the log.
+        // The result is logged.
         move || reloader.reload(|_| {})
     }
 
-    /// What cancels all queries and answers the requests that wait for one, from any thread.
+    /// Returns a function that cancels all queries and answers the requests that wait for one,
+    /// callable from any thread.
     pub(crate) fn canceller(&self) -> impl Fn() + Send + Sync + 'static {
         let shared = Arc::downgrade(&self.shared);
-        // Of a service that has ended, no request waits.
+        // If the service has ended, no request waits any more.
         move || shared.upgrade().iter().for_each(|it| it.cancel_queries())
     }
 
-    /// Takes no more connections, answers what is here, and ends within `drain_timeout`. No thread is
-    /// waited for without a bound: one that a query holds up ends with the process.
+    /// Accepts no more connections, answers the requests that have arrived, and ends within
+    /// `drain_timeout`. All waits for threads are bounded: one that is blocked in a query ends with
+    /// the process.
     ///
     /// # Errors
     /// When a thread failed.
@@ -207,15 +208,16 @@ impl Service {
         let left = |part: Duration| part.saturating_sub(begun.elapsed());
         self.shared.is_draining.store(true, Ordering::Relaxed);
         self.server.stop();
-        // The connections are closed when `answering` is over; the I/O threads end right behind that.
+        // The connections are closed when `answering` is over; the I/O threads end right after
+        // that.
         let end = self.drain_timeout - answering(self.drain_timeout);
         let ended = join(self.server, left(self.drain_timeout - end / 2));
-        // The reloader may ask for a server that is away.
+        // The reloader may wait for a provider that is unavailable.
         self.shared.knowledge.leave_providers();
         // Their answers can no longer be sent.
         self.shared.knowledge.cancel_queries();
         let kept = self.reloader.end_within(left(self.drain_timeout) / 2);
-        // What still waits for a database has no client any more.
+        // Tasks that still wait for a database have no client any more.
         self.runtime.shutdown_timeout(left(self.drain_timeout) / 4);
         ended.and(kept)
     }
@@ -227,13 +229,13 @@ fn builder(options: Options, stop: &StopFlag) -> Builder {
     Server::builder(options).on_failure(move || stop.raise())
 }
 
-/// Waits for the threads of a server that stops, for that time at most.
+/// Waits for the threads of a server that stops, at most for `timeout`.
 fn join(server: Server, timeout: Duration) -> Result<(), Failure> {
     let joined = server.join_within(timeout);
     joined.map_err(|error| Failure::from_error(&error))
 }
 
-/// How long requests have of the time between a signal and the end of the process.
+/// The part of the drain timeout in which requests are still answered.
 fn answering(drain_timeout: Duration) -> Duration {
     drain_timeout - END.min(drain_timeout / 8)
 }
@@ -245,8 +247,8 @@ fn log_panic(caught: &CaughtPanic<'_>) {
     tracing::error!(?stage, ?peer, "a defect ended a connection");
 }
 
-/// Gives providers time to describe their statements, while it listens already, and serves the
-/// lookups and models of those that do.
+/// Waits for providers to describe their statements, while the server already listens, and serves
+/// the lookups and models of those that respond.
 ///
 /// # Errors
 /// When a statement is refused.
@@ -260,14 +262,14 @@ fn prepare_waiting(shared: &Shared, parts: Parts) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What people call a project: its folder's name.
+/// The display name of a project: its folder's name.
 fn project_name(file: &Path) -> String {
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().and_then(Path::file_name);
     folder.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// Starts the I/O threads on all places that can be had.
+/// Starts the I/O threads on all available places.
 fn listen(
     shared: &Arc<Shared>,
     config: &ServerConfig,
@@ -279,7 +281,8 @@ fn listen(
         let listens = places.iter().map(|(place, _)| match (place, &tls) {
             (Place::Tcp(address), Some(tls)) => Listen::tcp(*address).tls(tls.clone()),
             (Place::Tcp(address), None) => Listen::tcp(*address),
-            // Who reads what goes through a socket's file reads the key as well.
+            // No TLS on Unix sockets: a user who could read their traffic could read the private
+            // key as well.
             (Place::Unix(path), _) => Listen::unix(path),
         });
         let server = config.timeouts.apply(Options {
@@ -329,8 +332,8 @@ mod tests {
     use super::*;
     use crate::failure::Exit;
 
-    /// A service that panics where no request is to blame ends the program with an error, so that a
-    /// supervisor starts it again.
+    /// A panic that no request caused ends the program with an error, so that a supervisor restarts
+    /// it.
     #[test]
     fn issue_12_a_thread_that_fails_ends_the_service_with_an_error() {
         let stop = StopFlag::new().unwrap();
@@ -358,7 +361,7 @@ mod tests {
         client
             .write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
             .unwrap();
-        // What the program waits for.
+        // The descriptor that the program waits for.
         let mut polled = [PollFd::from_borrowed_fd(stop.wake_fd(), PollFlags::IN)];
         poll(&mut polled, None).unwrap();
         let failure = join(server, Duration::from_secs(60)).unwrap_err();

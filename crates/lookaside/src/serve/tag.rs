@@ -1,4 +1,4 @@
-//! Validators: what `ETag` says and `If-None-Match` repeats.
+//! Validators, as in `ETag` and `If-None-Match`.
 
 use std::fmt::{self, Write as _};
 
@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::encode::Form;
 
-/// Quotes, a boot, two numbers of up to twenty digits, a letter, and what stands between.
+/// Quotes, a boot, two numbers of up to twenty digits, a letter, and separators.
 const SIZE_MAX: usize = 56;
 
 /// A strong validator, with its quotes; on the stack, since every answer has one.
@@ -17,7 +17,8 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
-    /// Of everything that a catalog makes of the tables of one generation, within this process.
+    /// The validator of all answers of a catalog from one generation of the tables, within this
+    /// process.
     pub(crate) fn of_tables(boot: u32, generation: u64, catalog: u64, form: Form) -> Self {
         let letter = form.letter();
         Self::written(format_args!(
@@ -25,7 +26,7 @@ impl Tag {
         ))
     }
 
-    /// Of a body, whoever serves it.
+    /// The validator of a body, the same on every server.
     pub(crate) fn of_body(body: &[u8], form: Form) -> Self {
         let hash = Sha256::digest(body);
         let head: [u8; 8] = *hash.first_chunk().expect("a hash has 32 bytes");
@@ -36,7 +37,7 @@ impl Tag {
         ))
     }
 
-    /// One that was written before.
+    /// Copies a validator from its text.
     pub(crate) fn copied(text: &str) -> Self {
         Self::written(format_args!("{text}"))
     }
@@ -63,7 +64,7 @@ impl fmt::Write for Tag {
             .get_mut(start..start + text.len())
             .ok_or(fmt::Error)?;
         room.copy_from_slice(text.as_bytes());
-        // At most SIZE_MAX.
+        // At most `SIZE_MAX`, which fits.
         self.size += text.len() as u8;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The benchmarks of the product run, on next to nothing.
+//! Runs the benchmarks of the product on minimal inputs.
 
 use std::collections::BTreeSet;
 

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long a page may take to become what is expected of it; a machine that also compiles is slow.
+/// How long a page may take to reach the expected state; generous, since a machine that also
+/// compiles is slow.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where Debian and others have the two programs.
+/// The locations of the two programs on Debian and other systems.
 const DRIVERS: [&str; 3] = [
     "/usr/bin/chromedriver",
     "/usr/lib/chromium-browser/chromedriver",
@@ -34,7 +35,8 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts one; nothing, said loudly, where there is none. In CI there is one.
+    /// Starts a browser. Returns `None`, with a SKIP message, if none is installed; in CI that is a
+    /// failure.
     pub(crate) fn start() -> Option<Self> {
         let first = |places: &[&'static str]| {
             let found = places.iter().find(|place| Path::new(place).exists());
@@ -67,7 +69,7 @@ impl Browser {
             session: String::new(),
             click_count: Cell::new(0),
         };
-        // Root's browser has no sandbox, and containers have little shared memory.
+        // The sandbox does not work as root, and containers have little shared memory.
         let arguments = json!([
             "--headless=new",
             "--no-sandbox",
@@ -114,7 +116,7 @@ impl Browser {
         self.command(&format!("element/{element}/value"), &json!({"text": text}));
     }
 
-    /// How many clicks there were since a page was opened.
+    /// The number of clicks since a page was opened.
     pub(crate) fn click_count(&self) -> usize {
         self.click_count.get()
     }
@@ -132,7 +134,7 @@ impl Browser {
         picture.as_str().expect("base64").to_owned()
     }
 
-    /// What the page's scripts complained about, resources that failed to load included.
+    /// The console errors of the page, including resources that failed to load.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let log = self.command("se/log", &json!({"type": "browser"}));
         let entries = log.as_array().expect("a list of entries").iter();
@@ -173,7 +175,7 @@ impl Browser {
             self.port,
             body.len()
         );
-        // The driver keeps its side open, so an answer ends where its length says.
+        // The driver keeps its side open, so the response ends by its content length.
         let exchange = || -> io::Result<Vec<u8>> {
             let stream = TcpStream::connect(("127.0.0.1", self.port))?;
             stream.set_read_timeout(Some(PATIENCE))?;
@@ -204,7 +206,7 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         // The browser ends with its session, also after a failed test; killing the driver alone
-        // would leave it.
+        // would leave it running.
         if !self.session.is_empty() {
             let _ = self.try_ask(
                 "DELETE",

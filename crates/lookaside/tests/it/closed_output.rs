@@ -1,11 +1,11 @@
-//! Standard output that takes nothing, and closed standard input: the command says so.
+//! Unwritable standard output and closed standard input are reported.
 
 use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::program::{Project, Said};
 
-/// Runs the program behind a redirection of the shell.
+/// Runs the program with a redirection of the shell.
 fn run(project: &Project, arguments: &[&str], redirection: &str) -> Said {
     Command::new("sh")
         .args(["-c", &format!("exec \"$@\" {redirection}"), "sh"])
@@ -35,7 +35,7 @@ fn issue_12_a_command_fails_without_standard_output() {
         run(&project, arguments, ">&-")
             .ended(1)
             .err_has(&["error: standard output is closed"]);
-        // Open, and not for writing: the standard library takes that for a success, too.
+        // Open, but not for writing: the standard library treats such writes as successful, too.
         if !arguments.contains(&"--reject") {
             run(&project, arguments, "1</dev/null")
                 .ended(1)
@@ -45,7 +45,7 @@ fn issue_12_a_command_fails_without_standard_output() {
                 .err_has(&["standard output", "No space left"]);
         }
         run(&project, arguments, ">/dev/null").ended(0);
-        // As programs do that start another and want nothing of what it says.
+        // As done by programs that start another and discard its output.
         run(&project, arguments, "1<>/dev/null").ended(0);
     }
     run(&project, &["enrich", ".", "-o", "out.json"], ">&-").ended(0);
@@ -72,6 +72,6 @@ fn a_command_fails_without_standard_input() {
     for redirection in ["</dev/null", "0<>/dev/null"] {
         run(&project, &["enrich", ".", "-"], redirection).ended(0);
     }
-    // Not read, so not missed.
+    // Standard input is not needed here.
     run(&project, &["enrich", ".", "-o", "out.json"], "<&-").ended(0);
 }

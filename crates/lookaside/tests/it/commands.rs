@@ -251,8 +251,8 @@ fn no_argument_makes_it_panic() {
         "--follow",
         "🦀",
     ];
-    // In a folder without a project, so that nothing has anything to do; what `new` makes is gone
-    // with it. `Said` fails for a panic.
+    // In a folder without a project, so that the commands have nothing to do; what `new` creates is
+    // removed with it. `Said` fails on a panic.
     let folder = Project::empty();
     for word in words {
         for value in values {

@@ -282,7 +282,7 @@ fn a_time_without_offset_is_read_in_the_projects_zone() {
     let year = ["--option", "year=2026"];
     let year_in_berlin = [&year[..], &["--timezone", "Europe/Berlin"]].concat();
     for (line, flags, expected) in [
-        // An offset that was written decides, whatever the zone.
+        // A written offset overrides the zone.
         (with, &[][..], 1_767_254_400),
         (with, &["--timezone", "UTC"], 1_767_254_400),
         // Without one it is 8 o'clock there: 9 hours ahead of UTC in Tokyo, 1 in Berlin's winter.

@@ -1,4 +1,4 @@
-//! Followed files whose reader is killed, and whose name goes to other files meanwhile.
+//! Followed files whose reader is killed while they are rotated.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -10,12 +10,12 @@ use lookaside_testing::wait_until;
 
 use crate::program::{Project, lookaside, run};
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const KILL_COUNT: usize = 8;
 
-/// More than can be open at once.
+/// More than the limit of open files.
 const ROTATION_COUNT: usize = 100;
 
 fn project() -> Project {
@@ -54,7 +54,7 @@ fn follow(project: &Project) -> Child {
         .expect("the program starts")
 }
 
-/// What writes the log, and knows what it wrote.
+/// Writes the log, and counts its lines.
 struct Writer<'a> {
     project: &'a Project,
     line_count: usize,
@@ -69,7 +69,7 @@ impl Writer<'_> {
             .open(self.project.file("app.log"))
             .unwrap();
         for _ in 0..count {
-            // One call a line, as programs log.
+            // One write per line, as programs log.
             writeln!(log, "line {:08} end", self.line_count).unwrap();
             self.line_count += 1;
         }
@@ -89,8 +89,9 @@ impl Writer<'_> {
     }
 }
 
-/// Every line leaves a run that is killed at random moments and started again; what comes twice is
-/// what was written behind the last checkpoint, and what was cut by a kill comes again whole.
+/// Every line is output by a run that is killed at random moments and restarted. Only lines after
+/// the last checkpoint are output twice, and a line that a kill truncated is output again
+/// completely.
 #[test]
 fn every_line_survives_a_run_that_is_killed() {
     let seed = fastrand::u64(..);
@@ -119,7 +120,7 @@ fn every_line_survives_a_run_that_is_killed() {
         while writer.out().len() < wanted {
             writer.write(rng.usize(..2000));
             if writer.rotation_count < ROTATION_COUNT && rng.u8(..20) == 0 {
-                // Long enough that a run begins meanwhile, now and then.
+                // Long enough that a run sometimes begins meanwhile.
                 writer.rotate(Duration::from_millis(rng.u64(..20)));
             }
             if begun.elapsed() > PATIENCE || child.try_wait().unwrap().is_some() {
@@ -161,7 +162,7 @@ fn every_line_survives_a_run_that_is_killed() {
     assert!(cut_count <= KILL_COUNT, "{cut_count} (seed {seed})");
 }
 
-/// Waits for what a run wrote, then ends it.
+/// Waits until a run has written the last line, then ends it.
 fn finish(child: Child, writer: &Writer<'_>) {
     let last = format!("line {:08} end\n", writer.line_count - 1);
     wait_until("the last line is written", || writer.out().ends_with(&last));
@@ -172,7 +173,7 @@ fn finish(child: Child, writer: &Writer<'_>) {
     assert_eq!(output.status.code(), Some(143), "{output:?}");
 }
 
-/// A run that begins between the two steps of a rotation goes on in the renamed file.
+/// A run that begins between the two steps of a rotation continues with the renamed file.
 #[test]
 fn a_run_begins_while_nothing_has_the_name() {
     let project = project();
@@ -207,7 +208,7 @@ fn a_checkpoint_needs_one_followed_file() {
     run(["enrich", folder, log].into_iter().chain(checkpoint))
         .ended(2)
         .err_has(&["--follow"]);
-    // A checkpoint is of the file that it was made for, whose place another file may not take.
+    // A checkpoint belongs to one file, and is not accepted for another one.
     fs::write(project.file("other.log"), "").unwrap();
     fs::write(project.file("cp"), checkpoint_of("other.log")).unwrap();
     run([

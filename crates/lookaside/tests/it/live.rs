@@ -1,4 +1,4 @@
-//! Long-running runs over sockets, and the numbers that they show.
+//! Long runs over sockets, and their metrics.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -26,7 +26,7 @@ impl Listening {
         Self { child, stderr }
     }
 
-    /// The address in the next log entry that says `message`.
+    /// The address in the next log entry with `message`.
     fn address(&mut self, message: &str) -> String {
         loop {
             let mut line = String::new();
@@ -43,7 +43,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // It may have ended already; a test that fails must not leave it behind.
+        // It may have ended already; a failed test must not leave it running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -89,7 +89,7 @@ fn metrics_are_served_while_events_flow() {
     stream.write_all(b"broken\n").unwrap();
     stream.write_all(EVENT).unwrap();
     assert_eq!(lines.next().unwrap().unwrap(), ENRICHED);
-    // The event comes before its count: one more has it counted for sure.
+    // An event is output before it is counted; after one more, it is counted for certain.
     stream.write_all(EVENT).unwrap();
     assert_eq!(lines.next().unwrap().unwrap(), ENRICHED);
 

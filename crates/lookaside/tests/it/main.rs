@@ -1,4 +1,4 @@
-//! The program as its users meet it, and the rules for the tree.
+//! Tests of the program from the outside, and of rules for the source tree.
 
 mod arena;
 mod bench;

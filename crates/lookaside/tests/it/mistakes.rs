@@ -1,4 +1,4 @@
-//! What a user is told who made a mistake: the place, the cause, the way out.
+//! Error messages for mistakes of users: position, cause and hint.
 
 use std::process::Stdio;
 
@@ -139,7 +139,7 @@ fn in_where_to_write() {
     for name in ["knowdb.toml", "models/events.oml", "./hosts/data.csv"] {
         let before = project.read(name);
         for flag in ["--output", "--reject"] {
-            // The name does not say a format, which is another mistake.
+            // The name implies no format, which would be another mistake.
             let arguments = ["enrich", ".", "--output-format", "json", flag, name];
             let said = project.run(&arguments).ended(1);
             said.err_has(&[&format!(
@@ -275,7 +275,7 @@ fn issue_13_in_the_kind_of_an_output() {
     project.run(&["enrich", ".", "-o", "out.json.GZ"]).ended(0);
     let packed = std::fs::read(project.file("out.json.GZ")).unwrap();
     assert!(packed.starts_with(&[0x1f, 0x8b]));
-    // A format that is named is meant, and a name of a format is understood.
+    // An explicit format is used, and the extension of a format is recognized.
     project.run(&["enrich", ".", "-o", "out.csv"]).ended(0);
     let header = project.read("out.csv");
     assert!(header.starts_with("host,"), "{header}");
@@ -403,7 +403,7 @@ fn issue_13_in_the_kind_of_a_table() {
         let err = said.err.replace("\n  ", " ").replace("│ ", "");
         assert!(err.contains(expected), "{file}: {err}");
     }
-    // The name of CSV, and other content.
+    // A CSV extension with other content.
     let project = Project::new();
     std::fs::write(project.file("hosts/data.csv"), b"PK\x03\x04\x14\0").unwrap();
     project.run(&["enrich", "."]).ended(1).err_has(&[

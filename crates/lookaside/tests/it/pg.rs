@@ -1,5 +1,5 @@
-//! `lookaside pg` with a real server. Every test has a cache and a temporary place in which other
-//! runs have no part, except for what all of them only read.
+//! `lookaside pg` with a real server. Every test has its own cache and temporary folder, except for
+//! files that all tests only read.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
@@ -28,7 +28,7 @@ pub(crate) fn said(arguments: &[&str], folder: &Path) -> Said {
     command.output().expect("the program starts").into()
 }
 
-/// A folder whose server is stopped in the end, however the test ends.
+/// A folder whose server is stopped when the test ends, also if it fails.
 pub(crate) struct Data {
     pub(crate) project: Project,
 }
@@ -44,7 +44,7 @@ impl Data {
         said(arguments, self.project.path())
     }
 
-    /// Asks the server of a folder by the built-in prompt.
+    /// Queries the server of a folder with the built-in prompt.
     fn ask(&self, folder: &str, sql: &str) -> String {
         let arguments = ["shell", folder, "--format", "csv", "-c", sql];
         self.run(&arguments).ended(0).out
@@ -67,7 +67,7 @@ impl Drop for Data {
     }
 }
 
-/// Whether a process is there and not only waited for.
+/// Whether a process exists and is not a zombie.
 fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')')
@@ -167,7 +167,7 @@ fn run_ends_as_its_command_did() {
     for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
         said(&["run", "--", "sh", "-c", script], folder.path()).ended(code);
     }
-    // Without `--` as well, and flags behind the command are the command's.
+    // It also works without `--`, and flags after the command belong to the command.
     said(&["run", "sh", "-c", "exit 3"], folder.path()).ended(3);
 }
 
@@ -200,14 +200,14 @@ fn run_tells_its_own_failures_from_those_of_the_command() {
     said(&["run", "--set", "work_mem", "--", "true"], folder.path()).ended(2);
     said(&["run", "--pg-version", "x", "--", "true"], folder.path()).ended(2);
     said(&["run"], folder.path()).ended(2);
-    // The program's version is not that of PostgreSQL.
+    // `--version` is not the version of PostgreSQL.
     said(&["run", "--version", "17", "--", "true"], folder.path())
         .ended(2)
         .err_has(&["'--version'", "'--pg-version'"]);
     said(&["run", "-V", "--", "true"], folder.path()).ended(2);
 }
 
-/// A command of `pg run` that has begun: the first line that it wrote, and the rest to read.
+/// A command of `pg run` that is running: its first line of output, and the reader of the rest.
 fn begin(script: &str, folder: &Path) -> (Child, String, impl BufRead + use<>) {
     let mut child = pg()
         .args(["run", "--", "sh", "-c", script])
@@ -264,7 +264,7 @@ fn a_killed_run_leaves_no_server() {
     child.kill().unwrap();
     child.wait().unwrap();
     wait_until("the data is gone", || !Path::new(&data).exists());
-    // In a namespace of its own the server knows itself by another number.
+    // In its own pid namespace the server has another number.
     assert!(
         !is_alive(&server)
             || !fs::read_to_string(format!("/proc/{server}/comm"))
@@ -297,7 +297,7 @@ fn a_folder_is_served_until_it_is_stopped() {
         "{url}"
     );
     assert_eq!(url.lines().count(), 1);
-    // A second start and other questions find the same server.
+    // A second start and other commands find the same server.
     assert_eq!(data.run(&["start", "data"]).ended(0).out, url);
     assert_eq!(data.run(&["url", "data"]).ended(0).out, url);
     data.run(&["status", "data"])
@@ -335,11 +335,11 @@ fn a_folder_is_served_until_it_is_stopped() {
         .err_has(&["the list has no folder `data`"]);
     data.run(&["url", "data"]).ended(1).err_has(&["stopped"]);
 
-    // A shell serves a stopped folder for as long as it lasts.
+    // A shell runs the server of a stopped folder for its own duration.
     assert_eq!(data.ask("data", "select n from kept"), "n\n7\n");
     data.run(&["status", "data"]).ended(1).out_has(&["stopped"]);
 
-    // It does not listen on TCP unless it is asked to.
+    // It does not listen on TCP unless requested.
     data.run(&["start", "data"]).ended(0);
     let entries = listed(data.run(&["list", "--json"]).ended(0));
     assert_eq!(entries[0]["state"], "running");
@@ -393,7 +393,7 @@ fn every_form_of_a_url_leads_to_the_server() {
         let json = data.run(&[arguments, &["--format", "json"]].concat());
         let json: serde_json::Value = serde_json::from_str(&json.ended(0).out).unwrap();
         assert_eq!(ask(json["url"].as_str().unwrap()), folder);
-        // The driver is said by the scheme, and what libpq calls `sslmode` is `ssl`.
+        // The scheme names the driver, and `sslmode` is called `ssl`.
         let other = json["sqlalchemy_asyncpg_url"].as_str().unwrap();
         let other = other.replace("+asyncpg", "").replace("?ssl=", "?sslmode=");
         assert_eq!(ask(&other), folder);
@@ -402,10 +402,10 @@ fn every_form_of_a_url_leads_to_the_server() {
         let (port, jdbc) = (&json["port"], json["jdbc_url"].as_str());
         let parts = format!("{database}?host={host}&port={port}&user={user}&password={password}");
         assert_eq!(ask(&format!("postgresql:///{parts}")), folder);
-        // Java takes no socket, so its URL is that of TCP either way.
+        // Java has no support for Unix sockets, so its URL always uses TCP.
         assert_eq!(ask(jdbc.unwrap().strip_prefix("jdbc:").unwrap()), folder);
     }
-    // As a shell takes them, and as psql does where it is found.
+    // As read by a shell, and by psql if it is installed.
     let has_psql = Command::new("psql").arg("--version").output().is_ok();
     if !has_psql {
         let _ = writeln!(std::io::stderr(), "SKIP no psql to try the variables with");
@@ -624,7 +624,7 @@ fn a_shell_finds_the_server_of_database_url() {
     let said = ask(url, &[]).ended(0);
     assert_eq!(said.out, folder);
     said.err_has(&["DATABASE_URL leads to 127.0.0.1:"]);
-    // Whatever is said on the command line stands above it.
+    // Arguments take precedence over it.
     assert_eq!(ask("postgres://h.invalid/d", &[url]).ended(0).out, folder);
     assert_eq!(
         ask("postgres://h.invalid/d", &["data"]).ended(0).out,
@@ -639,7 +639,7 @@ fn a_shell_finds_the_server_of_database_url() {
     ask(&nameless, &[])
         .ended(1)
         .err_has(&["the server asks for a password, and none was given"]);
-    // It would speak TLS.
+    // It would use TLS.
     ask("postgres://u@h/d?sslmode=verify-full&sslrootcert=x", &[])
         .ended(1)
         .err_has(&["certificates in `x`"]);

@@ -5,7 +5,7 @@ use std::fs;
 use crate::pg::pg;
 use crate::program::{Project, Said};
 
-/// In a cache and a temporary place of its own: what is removed there is nobody else's.
+/// Uses its own cache and temporary folder, so that nothing else is removed.
 #[test]
 fn clean_lists_what_it_would_remove_and_then_removes_it() {
     let folder = Project::with(&[
@@ -22,7 +22,7 @@ fn clean_lists_what_it_would_remove_and_then_removes_it() {
             .env("LOOKASIDE_PG_TEMP", folder.file("temp"));
         Said::from(command.output().unwrap())
     };
-    // Makes our folder there, which is named after the user that servers run as.
+    // Creates our folder there, which is named after the user that servers run as.
     let mut command = pg();
     command.args(["run", "--", "true"]);
     command.env("LOOKASIDE_PG_TEMP", folder.file("temp"));
@@ -64,8 +64,8 @@ fn clean_lists_what_it_would_remove_and_then_removes_it() {
     clean(&["--all"]).ended(2);
 }
 
-/// What an output tells of each leftover but its size, which changes when a file system writes the files
-/// down. The last line has their number and the sum of the sizes.
+/// The lines of an output without the sizes, which change when the file system flushes the files.
+/// The last line has the number of leftovers and the sum of their sizes.
 fn told<'a>(out: &'a str, done: &str) -> Vec<&'a str> {
     let mut names = Vec::new();
     let (mut lines, mut total) = (out.lines(), 0);

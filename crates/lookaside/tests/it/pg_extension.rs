@@ -17,7 +17,7 @@ struct Workplace {
 }
 
 impl Workplace {
-    /// `None`, which is said, where the server cannot be had. In CI it must be.
+    /// `None`, with a SKIP message, if the server is not available. In CI that is a failure.
     fn new() -> Option<Self> {
         let project = Project::empty();
         let cache = project.file("cache");
@@ -29,7 +29,7 @@ impl Workplace {
                 .starts_with(MAJOR)
                 .then(|| server.split('`').nth(1))?
         });
-        // Unpacked from the archive, which is quicker than to fetch it once more.
+        // Unpacked from the archive, which is quicker than downloading it again.
         if let Some(archives) = places
             .map(|place| Path::new(place).with_file_name("archives"))
             .next()
@@ -67,7 +67,7 @@ impl Workplace {
         self.run(&[&["extension"], arguments, &["--pg-version", MAJOR]].concat())
     }
 
-    /// What a new database with an extension answers.
+    /// Runs a statement in a new database with an extension.
     fn ask(&self, extension: &str, sql: &str) -> Said {
         let script =
             format!("\"$LOOKASIDE\" pg shell --url \"$DATABASE_URL\" --format csv -c \"{sql}\"");
@@ -81,7 +81,7 @@ impl Workplace {
         fs::write(path, bytes).unwrap();
     }
 
-    /// The files of the server whose names hold a word.
+    /// The files of the server whose names contain a word.
     fn files(&self, word: &str) -> Vec<PathBuf> {
         fn gather(folder: &Path, word: &str, found: &mut Vec<PathBuf>) {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -99,12 +99,12 @@ impl Workplace {
     }
 }
 
-/// Says what is left out and why, past the harness, which shows nothing of a test that passes.
+/// Prints what is skipped and why, bypassing the harness, which hides the output of passing tests.
 fn skip(why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIP {why}");
 }
 
-/// An extension of SQL alone, whose function says its version.
+/// An extension of SQL alone, whose function returns its version.
 fn files_of(name: &str, version: &str, folder: &str) -> Vec<(String, Vec<u8>)> {
     let control = format!("comment = 'a test'\ndefault_version = '{version}'\n");
     let sql =
@@ -214,7 +214,7 @@ fn an_extension_is_added_from_every_kind_of_source() {
         "{listed}"
     );
 
-    // Another version takes the place of the first, and only that of its own files.
+    // Another version replaces the first, and only its own files.
     workplace.write("a.tar", &tar_of(&files_of("of_tar", "2.0", "")));
     workplace
         .extension(&["add", "of_tar", "--from", "a.tar"])
@@ -223,7 +223,7 @@ fn an_extension_is_added_from_every_kind_of_source() {
     assert_eq!(said.out, "v\n2.0\n");
     assert_eq!(workplace.files("of_tar--1.0").len(), 0);
 
-    // A server that is repaired keeps them.
+    // Repairing the server keeps them.
     let postgres = workplace.files("postgres").into_iter();
     let mut postgres = postgres.filter(|path| path.ends_with("bin/postgres"));
     fs::write(postgres.next_back().unwrap(), "damaged").unwrap();
@@ -264,7 +264,7 @@ fn an_extension_that_does_not_load_leaves_nothing() {
         .err_has(&["`broken` does not load", "were removed again", "broken.so"]);
     assert_eq!(workplace.files("broken"), [""; 0].map(PathBuf::from));
 
-    // One that worked stays when its successor does not.
+    // A working version is kept if its successor fails.
     workplace.write("a.tar", &tar_of(&files_of("broken", "0.9", "")));
     workplace
         .extension(&["add", "broken", "--from", "a.tar"])
@@ -281,7 +281,7 @@ fn an_extension_that_does_not_load_leaves_nothing() {
     let doctor = workplace.run(&["doctor"]).ended(0).out;
     assert!(!doctor.contains("extension `broken`"), "{doctor}");
     assert!(doctor.contains("`broken`: `share/"), "{doctor}");
-    // The way to have them again, from any folder.
+    // The hint to reinstall them works from any folder.
     let source = workplace.project.path().canonicalize().unwrap();
     let source = source.join("a.tar").display().to_string();
     let advice = format!("`lookaside pg extension add broken --from '{source}' --pg-version 18.");
@@ -294,7 +294,8 @@ fn an_extension_that_does_not_load_leaves_nothing() {
         &format!(": 0.9, from `{source}`"),
     ]);
 
-    // For another major version, under the name of the server's own files, and what is not a package.
+    // Packages for another major version, with names of the server's own files, and files that are
+    // not packages.
     let other = files_of("other", "1.0", "usr/share/postgresql/14/extension/");
     workplace.write("other.tar", &tar_of(&other));
     workplace.write(
@@ -363,10 +364,10 @@ fn an_extension_is_created_once_for_all_servers_of_single_databases() {
     let first = draw(&[]);
     assert!(first.starts_with("n\n0."), "{first}");
     assert_eq!(draw(&[]), first);
-    // What else a database begins with comes behind it.
+    // The other initial contents of a database are applied after it.
     workplace.write("more.sql", b"create table more as table lot;");
     assert_eq!(draw(&["--sql", "more.sql"]), first);
-    // Settings may change what an extension does, so that their servers have a template of their own.
+    // Settings may change what an extension does, so servers with settings have their own template.
     let second = draw(&["--set", "work_mem=8MB"]);
     assert_ne!(second, first);
     assert_eq!(draw(&["--set", "work_mem=8MB"]), second);
@@ -399,12 +400,12 @@ fn an_extension_is_created_once_for_all_servers_of_single_databases() {
     assert_ne!(draw(&command), with_command);
 }
 
-/// Files that are small in a package and fill the memory when they are unpacked.
+/// Packages that are small but would fill the memory when unpacked.
 #[test]
 fn a_package_that_would_fill_the_memory_is_refused() {
     const BLOCK_SIZE: usize = 1 << 20;
     const BLOCK_COUNT: usize = 600;
-    // The server that tries the last one has as much.
+    // The server that tries the last one has the same limit.
     const MEMORY_SIZE_MAX: usize = 200 << 20;
     let prlimit = std::process::Command::new("prlimit")
         .arg("--version")
@@ -495,7 +496,7 @@ fn an_extension_that_does_not_come_to_its_end_is_given_up() {
         return;
     };
     let sleep = "select pg_sleep(100000);";
-    // Goes on when its statement is ended.
+    // Ignores the cancellation of its statement.
     let deaf = "do $$ begin loop begin perform pg_sleep(100000); exception when query_canceled then \
                 null; end; end loop; end $$;";
     for (name, script) in [("sleeper", sleep), ("deaf", deaf)] {
@@ -519,7 +520,7 @@ fn an_extension_that_must_be_preloaded_says_how() {
     let Some(workplace) = Workplace::new() else {
         return;
     };
-    // A library that wants it, under another name.
+    // A library that requires preloading, under another name.
     let library = fs::read(&workplace.files("pg_stat_statements.so")[0]).unwrap();
     for (name, last) in [
         ("early", "select early_reset();"),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::pg::Data;
 
-/// However long the others' paths are.
+/// Regardless of the lengths of other paths.
 #[test]
 fn a_list_has_a_line_for_each_fact() {
     let data = Data::new();

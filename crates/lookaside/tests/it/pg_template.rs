@@ -1,4 +1,5 @@
-//! `lookaside pg run --template-command`: what the command makes, and what becomes of one that fails.
+//! `lookaside pg run --template-command`: the template that the command makes, and failing
+//! commands.
 
 use std::fs;
 use std::path::Path;
@@ -56,7 +57,7 @@ fn run_keeps_what_a_template_command_made() {
         "{}",
         said.err
     );
-    // What makes the server useless is said at once, and nothing is kept.
+    // A command that makes the server unusable is reported at once, and nothing is kept.
     let ask = r#""$LOOKASIDE" pg shell --builtin --url "$DATABASE_URL" -c "#;
     let no_start = format!("{ask} \"alter system set shared_preload_libraries = 'nosuch'\"");
     let no_login = format!("{ask} 'alter role postgres nologin'");

@@ -1,4 +1,4 @@
-//! Runs the program in folders of its own and says what it said.
+//! Runs the program in temporary folders and returns its output.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,14 +13,14 @@ use tempfile::TempDir;
 pub(crate) fn lookaside() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lookaside"));
     command.stdin(Stdio::null());
-    // What the developer's shell says must not decide what a test sees.
+    // The developer's environment must not influence the tests.
     for name in ["ASN_DATA", "NO_COLOR", "CLICOLOR_FORCE", "FORCE_COLOR"] {
         command.env_remove(name);
     }
     command
 }
 
-/// What a run of the program left.
+/// The output of a run of the program.
 pub(crate) struct Said {
     pub(crate) code: i32,
     pub(crate) out: String,
@@ -28,7 +28,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// The same, after making sure that the program ended as `code`.
+    /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn ended(self, code: i32) -> Self {
         assert_eq!(
@@ -39,7 +39,7 @@ impl Said {
         self
     }
 
-    /// Makes sure that standard error holds each text.
+    /// Asserts that standard error contains each text.
     #[track_caller]
     pub(crate) fn err_has(self, texts: &[&str]) -> Self {
         for text in texts {
@@ -52,7 +52,7 @@ impl Said {
         self
     }
 
-    /// Makes sure that standard output holds each text.
+    /// Asserts that standard output contains each text.
     #[track_caller]
     pub(crate) fn out_has(self, texts: &[&str]) -> Self {
         for text in texts {
@@ -102,9 +102,9 @@ pub(crate) fn run_with_input<A: AsRef<OsStr>>(
         .expect("the program starts");
     let mut stdin = child.stdin.take().expect("it is a pipe");
     let input = input.to_owned();
-    // On a thread, since the program may write more than a pipe holds before it reads on.
+    // On a thread, since the program may write more than a pipe holds before it reads more.
     let writer = thread::spawn(move || {
-        // A program that ends before it read everything is for the test to judge.
+        // A program that ends before it has read everything is for the test to judge.
         let _ = stdin.write_all(input.as_bytes());
     });
     let said = child.wait_with_output().expect("the program ends").into();
@@ -135,8 +135,8 @@ impl Project {
         project
     }
 
-    /// A folder with a table `hosts`, and the view `anyone`: its rows, and behind them others without
-    /// end. The model `events` asks the view.
+    /// A folder with a table `hosts`, and the view `anyone`: its rows, followed by endless others.
+    /// The model `events` queries the view.
     pub(crate) fn with_endless_view(config: &str) -> Self {
         let create = "create table {table} (name text, rack integer);
             create view anyone as select name, rack from hosts union all
@@ -155,7 +155,7 @@ impl Project {
         ])
     }
 
-    /// A folder as `lookaside new` makes it.
+    /// A folder created by `lookaside new`.
     pub(crate) fn new() -> Self {
         let project = Self::empty();
         run([Path::new("new"), project.path()]).ended(0);
@@ -180,7 +180,7 @@ impl Project {
         fs::read_to_string(self.file(name)).unwrap()
     }
 
-    /// Runs a command on the folder, from within it, so that messages hold no temporary names.
+    /// Runs a command on the folder, from within it, so that messages contain no temporary names.
     pub(crate) fn run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Said {
         lookaside()
             .args(arguments)

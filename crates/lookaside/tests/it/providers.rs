@@ -1,4 +1,4 @@
-//! The program with tables in other databases, as the examples show it.
+//! The program with tables in other databases, as in the examples.
 
 use std::env;
 use std::fs;
@@ -240,13 +240,13 @@ fn providers_that_are_away_are_waited_for_at_once() {
             "error: provider `c`",
             "no server listens on that port; check host and port",
         ]);
-    // One after the other they would take a minute.
+    // In sequence they would take a minute.
     let elapsed = started.elapsed();
     assert!(elapsed < Duration::from_secs(55), "{elapsed:?}");
 }
 
-/// Two equal events through a model that looks them up, and between them the table is locked, so
-/// that the second gets the answer of the first.
+/// Runs two equal events through a model that looks them up. The table is locked between them, so
+/// that the second event gets the stale answer of the first.
 fn enrich_with_a_stale_answer(postgres: &Postgres, flags: &[&str]) -> Said {
     let folder = TempDir::new().unwrap();
     let config = format!(

@@ -1,5 +1,5 @@
-//! `docs/knowdb.schema.json`, from which editors complete and check `knowdb.toml`: it knows the keys
-//! that the program knows, no more and no fewer.
+//! `docs/knowdb.schema.json`, which editors use to complete and check `knowdb.toml`: it has exactly
+//! the keys that the program accepts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::program::Project;
 
-/// A key that no section has, not even nearly.
+/// A key that no section has, and that is not similar to any.
 const ABSURD: &str = "zzqqxx";
 
 fn schema() -> Value {
@@ -17,7 +17,7 @@ fn schema() -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Where each section is in the schema, and a file whose section holds the absurd key.
+/// Where each section is in the schema, and a file whose section contains the absurd key.
 const SECTIONS: [(&str, &str); 17] = [
     ("", "zzqqxx = 1\n"),
     ("/properties/default", "[default]\nzzqqxx = 1\n"),
@@ -82,7 +82,7 @@ fn the_schema_has_the_programs_keys() {
         let project = Project::with(&[("knowdb.toml", &format!("version = 2\n{text}"))]);
         let said = project.run(&["check", "."]).ended(1).err;
         assert!(said.contains(ABSURD), "{pointer}: {said}");
-        // Messages are wrapped for people.
+        // Messages are wrapped.
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         let said = said.replace("│ ", "");
         let known = ["known here: ", " knows "]

@@ -1,4 +1,4 @@
-//! `lookaside serve` as its clients meet it: the program itself, over real sockets.
+//! `lookaside serve` from the outside: the program itself, over real sockets.
 
 mod access;
 mod client;
@@ -23,5 +23,5 @@ use std::time::Duration;
 use self::client::{Answer, Client};
 use self::running::{Running, SERVED, project, serve};
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);

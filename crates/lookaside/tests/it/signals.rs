@@ -1,4 +1,4 @@
-//! How a run ends when it is asked to.
+//! How a run ends on a signal.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::program::{Project, lookaside};
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A run that waits for more input.
@@ -64,8 +64,8 @@ impl Waiting {
         line
     }
 
-    /// Asks until an answer holds `text`. The tables change beside the events; each answer is the
-    /// old one or the new one as a whole.
+    /// Sends events until an answer contains `text`. The tables are reloaded concurrently; each
+    /// answer is completely old or completely new.
     fn ask_until(&mut self, text: &str) {
         let begun = Instant::now();
         loop {
@@ -91,7 +91,7 @@ impl Waiting {
 
 const EVENT: &str = "{\"host\":\"web-1\",\"status\":200}\n";
 
-/// Events that take far longer than a signal.
+/// So many events that processing them takes far longer than a signal.
 const LONG: usize = 400_000;
 
 const FIRST: &str = concat!(
@@ -112,7 +112,7 @@ fn an_event_is_written_before_the_next_one_comes() {
 fn a_signal_ends_a_run_with_whole_lines_and_a_summary() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let (mut waiting, _) = Waiting::start(&Project::new());
-        // Half a line is under way when the signal comes.
+        // Half a line has been sent when the signal arrives.
         waiting
             .stdin
             .write_all(b"{\"host\":\"web-2\",\"sta")
@@ -183,7 +183,8 @@ fn a_second_signal_ends_a_run_that_cannot_finish() {
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();
     assert_eq!(line, FIRST);
-    // The batch of that line is larger than a pipe, and nobody reads on: it never leaves.
+    // The batch of that line is larger than a pipe, and nothing reads it: it is never written
+    // completely.
     let mut signals = 0;
     let ended = loop {
         signal(&child, "INT");

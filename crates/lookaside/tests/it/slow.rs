@@ -11,23 +11,23 @@ use lookaside_testing::wait_until;
 
 use crate::program::{Project, lookaside};
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A query in [`project`] that finds nothing and does not end.
 const ENDLESS: &str = "select rack from anyone where name = :name";
 
-/// A table `hosts`, and `anyone`: its rows, and behind them others without end.
+/// A table `hosts`, and `anyone`: its rows, followed by endless others.
 fn project(config: &str) -> Project {
     let tables = "version = 2\n[[tables]]\nname = 'hosts'\n";
     Project::with_endless_view(&format!("{tables}{config}"))
 }
 
-/// Waits until a process computes: here, nothing but an endless query does for long.
+/// Waits until a process uses CPU time, which here only an endless query does for long.
 fn wait_until_busy(child: &Child) {
     let ticks = || {
         let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-        // Behind the name, which may hold anything: user and system time are numbers 14 and 15.
+        // After the name, which may contain any character; user and system time are fields 14 and 15.
         let (_, fields) = stat.rsplit_once(')').unwrap();
         let fields: Vec<&str> = fields.split_whitespace().collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
@@ -134,7 +134,7 @@ impl Server {
         }
     }
 
-    /// Sends a request, which begins with those lines; the answer is the caller's.
+    /// Sends a request, which begins with `lines`; the caller reads the answer.
     fn send(&self, lines: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -152,7 +152,7 @@ impl Server {
         answer
     }
 
-    /// How many queries failed so far, as the metrics have it.
+    /// How many queries failed so far, according to the metrics.
     fn failures(&self) -> u64 {
         self.metric("lookaside_query_failures_total")
     }
@@ -166,7 +166,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already; a test that fails must not leave it behind.
+        // It may have ended already; a failed test must not leave it running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -252,9 +252,9 @@ fn issue_12_a_batch_does_not_outlive_its_client() {
     );
 }
 
-/// More requests than there are threads for them, so that some have not begun when they are cancelled.
-/// Few of them ask SQLite, as most wait for another one with the same question: the test leaves time
-/// to the server on a busy machine.
+/// More requests than there are threads for them, so that some have not begun when they are
+/// cancelled. Few of them query SQLite, since most wait for an equal query: that leaves CPU time to
+/// the server on a busy machine.
 #[test]
 fn issue_12_a_server_answers_all_that_it_cancels() {
     let config = "[local]\nquery_timeout_ms = 0\n[server]\ndrain_timeout_ms = 8000\n";

@@ -1,4 +1,4 @@
-//! What a machine can check about the tree itself.
+//! Checks of the source tree itself.
 
 mod dependencies;
 mod documents;
@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::program::run;
 
-/// Which of our crates a crate may use; `docs/ARCHITECTURE.md` says why.
+/// Which of our crates a crate may use; `docs/ARCHITECTURE.md` states the reasons.
 const ARROWS: &[(&str, &[&str])] = &[
     ("value", &[]),
     ("wire", &[]),
@@ -53,7 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Past this, a file holds a second noun that wants out.
+/// A longer file should be split.
 const LINE_COUNT_MAX: usize = 900;
 
 fn root() -> PathBuf {
@@ -62,7 +62,7 @@ fn root() -> PathBuf {
         .expect("the crate lies two levels below the root")
 }
 
-/// The tracked files that are text, with what they hold.
+/// The tracked files that are text, with their contents.
 fn tracked_texts() -> Vec<(String, String)> {
     let output = Command::new("git")
         .args(["ls-files", "-z"])
@@ -73,7 +73,7 @@ fn tracked_texts() -> Vec<(String, String)> {
     let names = String::from_utf8(output.stdout).expect("tracked names are text");
     let texts: Vec<_> = names
         .split_terminator('\0')
-        // A file that is deleted but not yet committed so is not there, binary files are not text.
+        // Skips files whose deletion is not committed yet, and binary files.
         .filter_map(|name| Some((name.to_owned(), fs::read_to_string(root().join(name)).ok()?)))
         .collect();
     assert!(
@@ -102,7 +102,7 @@ fn arrows_between_crates_go_down_only() {
             found.push(format!("crates/{name} is not in the table of arrows"));
             continue;
         };
-        // Tests of a crate may look further than the crate itself.
+        // Dev-dependencies are not restricted.
         for section in ["dependencies", "build-dependencies"] {
             let Some(dependencies) = manifest.get(section).and_then(toml::Value::as_table) else {
                 continue;
@@ -151,11 +151,11 @@ fn library_roots_forbid_unsafe_code() {
     let mut found = Vec::new();
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let folder = entry.unwrap().path();
-        // The one crate that has some.
+        // The only crate with unsafe code.
         if folder.ends_with("pipeline") {
             continue;
         }
-        // A crate that is only a program has no library root.
+        // A crate without a library has no `lib.rs`.
         let roots = ["src/lib.rs", "src/main.rs"].map(|root| folder.join(root));
         let path = roots.into_iter().find(|root| root.exists());
         let path = path.unwrap_or_else(|| panic!("{} has no root", folder.display()));
@@ -219,7 +219,7 @@ fn code_in_the_documents_is_that_of_its_file() {
         if !name.ends_with(".md") {
             continue;
         }
-        // A comment with nothing but the name of a file stands before the code.
+        // A comment with only the name of a file precedes the code.
         for (start, _) in text.match_indices("\n<!-- examples/") {
             let rest = &text[start + "\n<!-- ".len()..];
             let (file, rest) = rest.split_once(" -->\n```").expect("code follows");
@@ -243,8 +243,7 @@ fn has_command(help: &str, name: &str) -> bool {
     lines.any(|line| line.starts_with("  ") && line.split_whitespace().next() == Some(name))
 }
 
-/// What is wrong with a line of a shell session: a script that is not there, or a command or flag
-/// that the program does not know.
+/// The error in a line of a shell session: a missing script, or an unknown command or flag.
 fn mistake(line: &str) -> Option<String> {
     let words: Vec<&str> = line
         .split_whitespace()

@@ -1,4 +1,4 @@
-//! Lookups that are answered, and probably not as their author means them.
+//! Warnings about lookups that work, but probably not as intended.
 
 use crate::program::{Project, Said};
 
@@ -68,7 +68,7 @@ fn a_range_of_addresses_in_text() {
         "\n  full scan of geo, 2 rows\nwarning: ",
         "\n  help: write `ip4_between(:ip, column_1, column_2)`",
     ]);
-    // The line that is printed is right, and there is nothing to say of it.
+    // The suggested line is correct and causes no warning.
     project.write(
         "models/e.oml",
         "name : e\nrule : /*\n---\n\
@@ -94,7 +94,7 @@ fn a_lookup_without_a_parameter() {
         &no_parameter,
         &["this lookup has no parameter, so every event gets the same row"],
     );
-    // A constant that says its type is meant.
+    // A constant with an explicit type is intended.
     let constant = project("owner = select column_2 from svc where column_1 = chars(b) ;\n");
     let said = constant.run(&["enrich", ".", "--strict"]).ended(0);
     assert_eq!(said.out, "{\"owner\":\"bob\"}\n".repeat(3));
@@ -120,7 +120,7 @@ fn lookups_that_are_served() {
     project.run(&["check", "."]).ended(1);
 }
 
-/// A column that a lookup compares by `=` has an index, so that SQLite does not scan where it answers.
+/// A column that a lookup compares by `=` has an index, so that SQLite does not scan the table.
 #[test]
 fn derived_tables_have_indexes_for_lookups() {
     let project = project(

@@ -1,25 +1,25 @@
-//! Items as they were sent, for a fifth of a second, shared by all threads, and the reads that are
-//! under way for them: while one is, others who want the item wait for it instead of asking.
+//! A cache of encoded items, valid for 200 ms and shared by all threads, with single-flight reads:
+//! while an item is read, other requests for it wait for that read instead of querying.
 //!
-//! What is read from the database before a change and arrives after it must neither be kept nor be
-//! told to those who ask after the change: whoever changes an item steps the epoch of its shard, and
-//! what was asked for in an earlier epoch is not taken for that item any more.
+//! A row that was read before a change and arrives after it must neither be cached nor be sent to
+//! requests that came after the change. So each change increments the epoch of the item's shard,
+//! and rows queried in an earlier epoch are no longer used for that item.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
-/// How long an item is answered without asking the database.
+/// How long a cached item is valid.
 pub(super) const TTL: Duration = Duration::from_millis(200);
 
-/// Threads seldom meet in one of so many.
+/// With this many shards, threads rarely contend for one.
 const SHARD_COUNT: usize = 64;
 
-/// How many items a shard holds before it drops those that are past their time.
+/// How many items a shard holds before it drops the expired ones.
 const SHARD_SIZE_MAX: usize = 4096;
 
-/// `W` is whoever waits for an item.
+/// `W` represents a request that waits for an item.
 #[derive(Debug)]
 pub(super) struct ItemCache<W> {
     shards: Vec<Mutex<Shard<W>>>,
@@ -28,13 +28,13 @@ pub(super) struct ItemCache<W> {
 #[derive(Debug)]
 struct Shard<W> {
     entries: HashMap<i32, Entry>,
-    /// The reads that whoever asks now may wait for.
+    /// The reads that new requests may join.
     reads: HashMap<i32, Read<W>>,
-    /// Those of items that have changed since. Who asked before still waits for them.
+    /// Reads of items that have changed since. Earlier requests still wait for them.
     outdated: Vec<(i32, Read<W>)>,
-    /// Steps with each change.
+    /// Incremented by each change.
     epoch: u64,
-    /// The last change of an item that has no entry is not after this.
+    /// An upper bound of the last change of all items without an entry.
     floor: u64,
 }
 
@@ -42,11 +42,11 @@ struct Shard<W> {
 struct Entry {
     body: Option<Arc<[u8]>>,
     expires: Instant,
-    /// The epoch that the last change began.
+    /// The epoch that the last change of the item began.
     changed: u64,
 }
 
-/// Of two reads of an item that are under way at once, one is from an earlier epoch.
+/// Concurrent reads of one item have different epochs.
 #[derive(Debug)]
 struct Read<W> {
     epoch: u64,
@@ -56,14 +56,14 @@ struct Read<W> {
 #[derive(Debug)]
 pub(super) enum Found<'a, W> {
     Hit(Arc<[u8]>),
-    /// Nobody is reading it: whoever gets this does.
+    /// The item is not being read: the caller must read it.
     Miss(Fill<W>),
-    /// Somebody is.
+    /// The item is being read.
     UnderWay(Queue<'a, W>),
 }
 
-/// The duty to read an item, and the leave to keep it. Who waits for it goes unanswered should this be
-/// dropped.
+/// The obligation to read an item, and the permission to cache it. If this is dropped, the requests
+/// that wait for it stay unanswered.
 #[derive(Debug)]
 pub(super) struct Fill<W> {
     /// `None` when the read is over.
@@ -72,7 +72,7 @@ pub(super) struct Fill<W> {
     epoch: u64,
 }
 
-/// Those who wait for a read, which cannot end meanwhile.
+/// The requests that wait for a read, which cannot end while this is held.
 #[derive(Debug)]
 pub(super) struct Queue<'a, W> {
     shard: MutexGuard<'a, Shard<W>>,
@@ -97,7 +97,7 @@ impl<W> ItemCache<W> {
 
     fn shard(&self, id: i32) -> MutexGuard<'_, Shard<W>> {
         let index = id as u32 as usize % SHARD_COUNT;
-        // Nothing that runs under the lock leaves a shard half changed.
+        // No panic under the lock leaves a shard inconsistent.
         self.shards[index]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -125,7 +125,7 @@ impl<W> ItemCache<W> {
         })
     }
 
-    /// The item has been changed, or may have been.
+    /// Marks an item as changed, or possibly changed.
     pub(super) fn invalidate(&self, id: i32, now: Instant) {
         let mut shard = self.shard(id);
         shard.make_room(now);
@@ -140,7 +140,8 @@ impl<W> ItemCache<W> {
 }
 
 impl<W> Fill<W> {
-    /// Keeps what was read, unless it may be from before a change, and gives those who wait for it.
+    /// Caches the row that was read, unless it may predate a change, and returns the requests that
+    /// wait for it.
     pub(super) fn keep(mut self, body: &[u8], now: Instant) -> Vec<W> {
         let Some(cache) = self.cache.take() else {
             return Vec::new();
@@ -159,7 +160,7 @@ impl<W> Fill<W> {
         shard.end(self.id, self.epoch)
     }
 
-    /// There is nothing to keep. Gives those who wait.
+    /// Ends the read without a row, and returns the waiting requests.
     pub(super) fn end(mut self) -> Vec<W> {
         self.take_waiting()
     }
@@ -193,7 +194,7 @@ impl<W> Shard<W> {
         entry.map_or(self.floor, |entry| entry.changed)
     }
 
-    /// Nobody may join a read that may be from before a change.
+    /// Makes a read that may predate a change unavailable to new requests.
     fn part_with_outdated(&mut self, id: i32) {
         let changed = self.changed(id);
         if self.reads.get(&id).is_some_and(|read| read.epoch < changed)
@@ -203,7 +204,7 @@ impl<W> Shard<W> {
         }
     }
 
-    /// A read is over.
+    /// Removes a finished read, and returns its waiting requests.
     fn end(&mut self, id: i32, epoch: u64) -> Vec<W> {
         let read = match self.reads.get(&id) {
             Some(read) if read.epoch == epoch => self.reads.remove(&id),
@@ -309,7 +310,7 @@ mod tests {
         let other = miss(&cache, 65, now);
         assert_eq!(fill.keep(b"one", now), ["a", "b"]);
         assert!(other.end().is_empty());
-        // What brought nothing is asked again.
+        // After a read without a result, the next request is a miss again.
         let fill = miss(&cache, 65, now);
         join(&cache, 65, now, "c");
         assert_eq!(fill.end(), ["c"]);
@@ -317,7 +318,7 @@ mod tests {
         drop(miss(&cache, 65, now));
     }
 
-    /// Who asks after a change waits for a read that began after it.
+    /// A request after a change waits for a read that began after it.
     #[test]
     fn nobody_joins_a_read_from_before_a_change() {
         let (cache, now) = new();
@@ -337,7 +338,7 @@ mod tests {
         assert!(shard.reads.is_empty() && shard.outdated.is_empty());
     }
 
-    /// A change is not forgotten with the entry that knew of it.
+    /// A change is still effective after its entry was dropped.
     #[test]
     fn changes_outlive_their_entries() {
         let (cache, now) = new();

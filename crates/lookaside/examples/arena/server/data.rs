@@ -1,4 +1,5 @@
-//! What the server works on: the arena's own files where they are, and others like them where not.
+//! The data of the server: the arena's own files if present, otherwise generated ones of the same
+//! shape.
 
 use std::error::Error;
 use std::fs;
@@ -21,14 +22,14 @@ pub(crate) struct Data {
     pub(super) site: PathBuf,
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
-    /// Holds what was made because it was missing.
+    /// Holds the generated files.
     _made: Arc<TempDir>,
 }
 
-/// How many things `/json` knows.
+/// The number of things of `/json`.
 const THING_COUNT: usize = 50;
 
-/// What was seen in the arena's site: names and sizes.
+/// The names and sizes of the files on the arena's site.
 const SITE: [(&str, usize); 20] = [
     ("reset.css", 8_192),
     ("layout.css", 25_600),
@@ -53,7 +54,7 @@ const SITE: [(&str, usize); 20] = [
 ];
 
 impl Data {
-    /// The files in the arena's folders, such as `/data` and `/certs`, or others like them.
+    /// The files in the arena's folders, such as `/data` and `/certs`, or generated ones.
     pub(crate) fn find(data: &Path, certificates: &Path) -> Result<Self, Box<dyn Error>> {
         let made = TempDir::new()?;
         let or_made = |path: PathBuf, name: &str| match path.exists() {
@@ -119,7 +120,7 @@ fn make_site(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// So many bytes of words.
+/// Generates `size` bytes of words.
 fn text(random: &mut fastrand::Rng, size: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(size + 16);
     while text.len() < size {
@@ -156,7 +157,7 @@ const TAGS: [&str; 10] = [
     "new", "sale", "blue", "light", "steel", "paper", "gift", "spare", "fast", "green",
 ];
 
-/// A thing as the arena's are: names of two words, one to four tags.
+/// Generates a thing like the arena's: names of two words, one to four tags.
 fn thing(random: &mut fastrand::Rng, id: i64) -> Thing {
     let adjective = ADJECTIVES[random.usize(..ADJECTIVES.len())];
     let noun = NOUNS[random.usize(..NOUNS.len())];
@@ -190,7 +191,7 @@ const TABLES: &str = "\
     insert into users select id, 'user ' || id, 'user' || id || '@example.org', 'free' \
         from unnest(array[1, 7, 42, 100]) id;";
 
-/// What needs care in a page, and how `fortune` speaks otherwise.
+/// Messages that need escaping, and ordinary ones.
 const FORTUNES: [&str; 4] = [
     "<script>alert(\"This is data & nothing else.\");</script>",
     "フレームワークのベンチマーク",
@@ -200,7 +201,7 @@ const FORTUNES: [&str; 4] = [
 
 const FORTUNE_COUNT: usize = 200;
 
-/// Makes the arena's tables with so many items in an empty database.
+/// Makes the arena's tables with `item_count` items in an empty database.
 pub(crate) fn seed(url: &str, item_count: usize) -> Result<(), Box<dyn Error>> {
     let Config::Postgres(config) = Config::parse(url, &Environment::of_process())? else {
         return Err("the tables are made in PostgreSQL".into());

@@ -1,5 +1,5 @@
-//! A thread's connections to the database, on its own poller: no hop to another thread, and one
-//! send for all that a batch of requests asks of a connection.
+//! A thread's connections to the database, on its own poller: no handover to another thread, and
+//! one send for all queries of a batch of requests to one connection.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -10,24 +10,25 @@ use lookaside_client::postgres::{Options, poll::Connection};
 use lookaside_client::{Answer, Error, PostgresConfig, Request, Ticket};
 use lookaside_http::{Interest, Io, Readiness, Timer, Watch};
 
-/// How many queries wait on one connection. What is more waits here, for the first that is free:
-/// a deeper queue makes no server faster.
+/// The number of queries in flight per connection. Further queries wait here for the first free
+/// connection: a deeper pipeline makes no server faster.
 const WINDOW: usize = 64;
 
 /// How many queries go to a connection that has something to send before another one gets any: with
-/// 64 clients that is 2.4 system calls a request where the shallowest queue each time makes 2.6.
+/// 64 clients that is 2.4 system calls a request where always choosing the shortest queue makes
+/// 2.6.
 const FILL: usize = 8;
 
-/// When a lost connection is tried again first, and at the latest.
+/// The first and the longest delay before a reconnect.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 const RETRY_DELAY_MAX: Duration = Duration::from_millis(500);
 
-/// How long the database may take.
+/// Timeouts of the database.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
-    /// When a connection that has not come about is given up.
+    /// When an attempt to connect is given up.
     pub(crate) connect: Duration,
-    /// When a query is given up, and the server told to.
+    /// When a query is given up and cancelled on the server.
     pub(crate) query: Duration,
 }
 
@@ -40,28 +41,28 @@ impl Default for Timeouts {
     }
 }
 
-/// The connections; each query has a purpose, with which its answer comes back.
+/// The connections of one thread; each query has a purpose, which is returned with its answer.
 pub(super) struct Database<P> {
     config: Option<PostgresConfig>,
     timeouts: Timeouts,
-    /// What is prepared as soon as there is a connection.
+    /// The statements that are prepared on each new connection.
     statements: &'static [&'static str],
     slots: Vec<Slot<P>>,
     waiting: VecDeque<(Request, P)>,
     answered: VecDeque<(P, Outcome)>,
-    /// Whether somebody was told that there is no connection.
+    /// Whether the loss of all connections was reported.
     is_away: bool,
 }
 
-/// What came of a query.
+/// The result of a query.
 pub(super) type Outcome = Result<Answer, Silence>;
 
-/// Why there is no answer. Whether the database has done what it was asked is not known.
+/// Why there is no answer. Whether the database has executed the query is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Silence {
     /// There is no connection, or it was lost.
     Away,
-    /// It was refused, or took too long.
+    /// The query was refused, or took too long.
     Failed,
 }
 
@@ -79,18 +80,18 @@ enum State<P> {
 struct Open<P> {
     connection: Connection,
     watch: Watch,
-    /// In the order in which they were asked, which is mostly that of the answers. Preparations
-    /// have no purpose.
+    /// In the order of the queries, which is mostly that of the answers. Preparations have no
+    /// purpose.
     asked: VecDeque<(Ticket, Option<P>)>,
-    /// Whether there is something to do at the end of the batch.
+    /// Whether there is work at the end of the batch.
     is_due: bool,
-    /// Whether the poller says that something has come.
+    /// Whether the poller has reported input.
     is_readable: bool,
     since: Instant,
 }
 
 impl<P> Database<P> {
-    /// Begins to connect.
+    /// Starts connecting.
     pub(super) fn new(
         io: &mut Io,
         config: Option<PostgresConfig>,
@@ -120,7 +121,7 @@ impl<P> Database<P> {
         database
     }
 
-    /// Asks, as soon as there is room. Where there is no connection the answer is none, at once.
+    /// Sends a query as soon as there is room. Without any connection, it fails at once.
     pub(super) fn ask(&mut self, request: Request, purpose: P, now: Instant) {
         if self.slots.iter_mut().all(|slot| slot.open().is_none()) {
             self.answered.push_back((purpose, Err(Silence::Away)));
@@ -143,7 +144,7 @@ impl<P> Database<P> {
         }
     }
 
-    /// A timer of a connection has run out.
+    /// A timer of a connection has expired.
     pub(super) fn timer(&mut self, io: &mut Io, index: usize) {
         let slot = &mut self.slots[index];
         slot.timer = None;
@@ -157,7 +158,7 @@ impl<P> Database<P> {
         }
     }
 
-    /// Sends and receives what there is.
+    /// Sends and receives without blocking.
     pub(super) fn turn(&mut self, io: &mut Io) {
         loop {
             self.hand_out();
@@ -169,12 +170,12 @@ impl<P> Database<P> {
         }
     }
 
-    /// Gives what waits to the connections that have least to do.
+    /// Hands the waiting queries to the least loaded connections.
     fn hand_out(&mut self) {
         while !self.waiting.is_empty() {
             let open = self.slots.iter_mut().filter_map(Slot::open);
             let least = open.min_by_key(|open| match open.asked.len() {
-                // What goes out together with others costs no send of its own.
+                // Queries that are sent together with others need no separate send.
                 count if open.is_due && count < FILL => 0,
                 count => count + 1,
             });
@@ -204,7 +205,7 @@ impl<P> Database<P> {
         while let Some(reply) = open.connection.next_reply() {
             let mut asked = open.asked.iter();
             let place = asked.position(|(ticket, _)| *ticket == reply.ticket);
-            // A preparation that fails does so again, with the query that needs it.
+            // A failed preparation is repeated and reported with the query that needs it.
             if let Some((_, Some(purpose))) = place.and_then(|place| open.asked.remove(place)) {
                 let outcome = reply.into_answer().map_err(|error| {
                     if error.is_connection_lost() {
@@ -277,7 +278,7 @@ impl<P> Database<P> {
         }
     }
 
-    /// Gives a connection up, and what it was asked, and tries again later.
+    /// Gives up a connection with its queries, and reconnects later.
     fn lose(&mut self, io: &mut Io, index: usize, why: &str) {
         let slot = &mut self.slots[index];
         let retry_at = io.now() + slot.retry_delay;
@@ -291,7 +292,7 @@ impl<P> Database<P> {
                 asked,
                 ..
             } = *open;
-            // A descriptor that cannot be taken off the poller leaves it when it is closed.
+            // If the descriptor cannot be removed from the poller, closing it does that.
             let _ = io.unwatch(watch, connection.as_fd());
             let purposes = asked.into_iter().filter_map(|(_, purpose)| purpose);
             let away = purposes.map(|purpose| (purpose, Err(Silence::Away)));
@@ -316,7 +317,7 @@ impl<P> Slot<P> {
         }
     }
 
-    /// Has the timer run out at a time, or before.
+    /// Sets the timer to a time, unless it expires before that.
     fn set_timer(&mut self, io: &mut Io, index: usize, at: Instant) {
         match self.timer {
             Some((sooner, _)) if sooner <= at => return,
@@ -328,7 +329,7 @@ impl<P> Slot<P> {
     }
 }
 
-/// An error and what caused it.
+/// An error with its sources.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let texts: Vec<_> = causes.map(ToString::to_string).collect();
@@ -336,6 +337,6 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 fn say(what: &str) {
-    // Who does not listen needs not know.
+    // A failure to write to standard error is ignored.
     let _ = writeln!(io::stderr(), "{what}");
 }

@@ -1,4 +1,4 @@
-//! The things that `/json` tells of, made into JSON for each request anew.
+//! The things of `/json`, serialized for each request.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub(crate) struct Rating {
     pub(crate) count: i64,
 }
 
-/// Appends the first of the things, each with the total that follows from a factor.
+/// Appends the first of the things, each with the total for a factor.
 pub(super) fn write(things: &[Thing], factor: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"items\":[");
     for (index, thing) in things.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The page of fortunes: read, added to, sorted, escaped and written for each request.
+//! The page of fortunes: rows are extended, sorted, escaped and written for each request.
 
 use lookaside_client::postgres::RawRows;
 
@@ -8,7 +8,7 @@ pub(super) const SQL: &str = "select id, message from fortune";
 
 const ADDED: &str = "Additional fortune added at request time.";
 
-/// A fortune beside the first bytes of its message, by which nearly all are sorted.
+/// A fortune with the first bytes of its message, which decide the order of nearly all.
 struct Fortune<'a> {
     prefix: u64,
     message: &'a str,
@@ -28,9 +28,9 @@ impl<'a> Fortune<'a> {
     }
 }
 
-/// Appends the page of these rows, and of one more.
+/// Appends the page of these rows and the additional one.
 pub(super) fn write(rows: &RawRows, out: &mut Vec<u8>) {
-    // The most that is seen: each fortune has a few bytes that become six.
+    // An upper estimate: a few bytes of each fortune become six.
     out.reserve(rows.size() + (rows.len() + 2) * ROW_SIZE);
     let mut fortunes = Vec::with_capacity(rows.len() + 1);
     for row in rows {
@@ -43,7 +43,7 @@ pub(super) fn write(rows: &RawRows, out: &mut Vec<u8>) {
     write_all(fortunes, out);
 }
 
-/// What a row of the page is beside its message, as an estimate.
+/// The estimated size of a page row beside its message.
 const ROW_SIZE: usize = 64;
 
 fn write_all(mut fortunes: Vec<Fortune<'_>>, out: &mut Vec<u8>) {
@@ -68,8 +68,7 @@ fn write_all(mut fortunes: Vec<Fortune<'_>>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"</table></body></html>");
 }
 
-/// Appends a text in which no byte means anything to HTML. Eight bytes go at once, as far as none of
-/// them does.
+/// Appends a text with HTML escaping, eight bytes at a time as long as none of them needs it.
 fn push_escaped(out: &mut Vec<u8>, text: &str) {
     let mut rest = text.as_bytes();
     while let Some((chunk, after)) = rest.split_first_chunk() {
@@ -99,8 +98,8 @@ fn push_byte(out: &mut Vec<u8>, byte: u8) {
     }
 }
 
-/// The first byte that may have to be escaped: one of `"#&'<>`. In which of eight bytes a zero is tells
-/// the borrow of a subtraction, of which the lowest is never wrong.
+/// The first byte that may have to be escaped: one of `"#&'<>`. Zero bytes are found by the borrows
+/// of a subtraction, of which the lowest is always correct.
 fn suspect(chunk: [u8; 8]) -> Option<usize> {
     let all = |byte| u64::from_le_bytes([byte; 8]);
     let word = u64::from_le_bytes(chunk);
@@ -141,7 +140,7 @@ mod tests {
         );
     }
 
-    /// Wherever in eight bytes they are, and whatever is beside them.
+    /// For each position within eight bytes, and for all neighbours.
     #[test]
     fn texts_are_escaped_as_byte_by_byte() {
         let mut random = fastrand::Rng::with_seed(7);

@@ -1,11 +1,11 @@
-//! Items of the database: what is asked, and how rows become JSON.
+//! Items of the database: the queries, and the conversion of rows to JSON.
 
 use lookaside_client::postgres::{RawRow, RawRows};
 use serde::Deserialize;
 
 use super::json::{push_number, push_text};
 
-/// The columns that make an item. Tags are JSON already, and come as their text.
+/// The columns that make an item. Tags are JSON already, and are returned as text.
 macro_rules! columns {
     () => {
         "id, name, category, price, quantity, active, tags::text, rating_score, rating_count"
@@ -79,7 +79,7 @@ pub(super) fn write_page(rows: &RawRows, page: i64, limit: i64, out: &mut Vec<u8
     out.push(b'}');
 }
 
-/// What JSON adds to a row, beside what the lengths of its fields have taken.
+/// The size that JSON adds to a row, beyond the lengths of its fields.
 const ITEM_SIZE: usize = 100;
 
 fn write_all(rows: &RawRows, out: &mut Vec<u8>) {
@@ -94,12 +94,12 @@ fn write_all(rows: &RawRows, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// What [`write_range`] makes of no rows.
+/// The output of [`write_range`] without rows.
 pub(super) const NO_ITEMS: &[u8] = b"{\"items\":[],\"count\":0}";
 
 /// Appends one item.
 pub(super) fn write_item(row: RawRow<'_>, out: &mut Vec<u8>) {
-    // The tables hold no NULL, and other columns were not asked for.
+    // The tables contain no NULL, and exactly these columns were selected.
     let Some(
         [
             id,

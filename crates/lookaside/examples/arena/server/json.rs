@@ -1,4 +1,4 @@
-//! JSON, written field by field.
+//! Writes JSON field by field.
 
 /// Appends a number.
 pub(super) fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {

@@ -1,4 +1,4 @@
-//! What the arena asks for, on the public API of `lookaside-http` and `lookaside-client`.
+//! The arena's endpoints, on the public API of `lookaside-http` and `lookaside-client`.
 
 mod cache;
 mod data;
@@ -35,57 +35,57 @@ use questions::Purpose;
 /// Marks the tokens of the database's timers; others are numbers of delays.
 const DATABASE_TIMER: u64 = 1 << 63;
 
-/// The largest body that `/echo` gives back.
+/// The largest body that `/echo` returns.
 const ECHO_SIZE_MAX: usize = 1 << 20;
 
 /// The largest body that `/upload` counts.
 const UPLOAD_SIZE_MAX: usize = 1 << 30;
 
-/// Connections to the database that are left to others, who have to look in now and then.
+/// Connections to the database that are left for other clients, such as monitoring.
 const SPARE_CONNECTION_COUNT: usize = 16;
 
 /// More connections for each thread only make the database switch between them.
 const CONNECTION_COUNT_MAX: usize = 4;
 
-/// The arena counts requests a second, by the square of how much smaller they are. The quickest level
-/// is nearly as small as the others and leaves the most time.
+/// The arena weights requests per second by the square of the compression ratio. The fastest level
+/// compresses nearly as well as the others and takes the least time.
 const GZIP_LEVEL: u8 = 1;
 
-/// How the server runs.
+/// The settings of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) address: IpAddr,
     pub(crate) port: u16,
     pub(crate) tls_port: u16,
-    /// 0 is one for each processor.
+    /// 0 means one per processor.
     pub(crate) threads: usize,
     pub(crate) database_url: String,
-    /// How many connections the database has for us, over all threads.
+    /// The number of connections that the database accepts, for all threads together.
     pub(crate) database_connection_count: usize,
     pub(crate) database_timeouts: Timeouts,
     pub(crate) data: Data,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 struct Shared {
     things: Vec<Thing>,
     cache: Arc<ItemCache<Deferred>>,
-    /// Holds the files that were made.
+    /// Holds the generated files.
     _data: Data,
 }
 
-/// What each thread has of its own.
+/// The state of one thread.
 struct Arena {
     shared: Arc<Shared>,
     compressor: Compressor,
     files: StaticFiles,
     database: Database<Purpose>,
-    /// Who waits for nothing but time, by the number of the timer, and how many ms.
+    /// The delayed requests by the number of their timer, with their delay in ms.
     delays: HashMap<u64, (Ticket, u64)>,
     delay_count: u64,
 }
 
-/// Starts it.
+/// Starts the server.
 pub(crate) fn start(settings: &Settings) -> Result<Server, Box<dyn Error + Send + Sync>> {
     let config = match Config::parse(&settings.database_url, &Environment::of_process())? {
         Config::Postgres(config) => config,
@@ -103,7 +103,7 @@ pub(crate) fn start(settings: &Settings) -> Result<Server, Box<dyn Error + Send 
         _data: settings.data.clone(),
     });
     let site: PathBuf = settings.data.site.clone();
-    // It is opened here as well, to say at once what is wrong with it.
+    // Opened here as well, to report errors at once.
     StaticFiles::open(&site, StaticOptions::default())?;
     let connection_count = connection_count(settings)?;
     let timeouts = settings.database_timeouts;
@@ -131,8 +131,8 @@ pub(crate) fn start(settings: &Settings) -> Result<Server, Box<dyn Error + Send 
     Ok(server)
 }
 
-/// The arena tells a server to end and starts the next one 2 s later, and it closes headers that do not
-/// come within 20 s; both with a margin for a machine that is busy.
+/// The arena starts the next server 2 s after it has told one to end, and requires incomplete
+/// headers to be closed within 20 s; both values leave a margin for a busy machine.
 pub(crate) fn options(threads: usize) -> Options {
     Options {
         threads,
@@ -142,7 +142,7 @@ pub(crate) fn options(threads: usize) -> Options {
     }
 }
 
-/// How many connections each thread has.
+/// The number of connections per thread.
 fn connection_count(settings: &Settings) -> std::io::Result<usize> {
     let threads = match settings.threads {
         0 => available_parallelism()?.get(),

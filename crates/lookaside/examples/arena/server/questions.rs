@@ -1,4 +1,4 @@
-//! What needs the database: from a request to a query, and from its rows to the reply.
+//! The endpoints that need the database: from a request to a query, and from its rows to the reply.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::items::{self, Changed, Created};
 use super::simple::{query_number, refuse};
 use super::{Arena, fortunes};
 
-/// All that is ever asked.
+/// All statements.
 pub(super) const STATEMENTS: &[&str] = &[
     items::RANGE,
     items::ONE,
@@ -26,10 +26,10 @@ pub(super) const STATEMENTS: &[&str] = &[
 /// The most items that a list has.
 const LIMIT_MAX: i64 = 50;
 
-/// The largest answer of a category's page is that of the last one; this ends overflows.
+/// The largest page number; it prevents overflows.
 const PAGE_MAX: i64 = 1 << 40;
 
-/// Whom an answer is for, and what becomes of it.
+/// The request that an answer belongs to, and how it is used.
 pub(super) enum Purpose {
     Range(Ticket),
     One(Ticket, Fill<Deferred>),
@@ -86,8 +86,8 @@ impl Arena {
         });
     }
 
-    /// One item, from the cache if it was read within the last 200 ms. While it is read for one, the
-    /// others wait for that, whatever thread they are on.
+    /// One item, from the cache if it was read within the last 200 ms. While it is being read,
+    /// further requests of any thread wait for that read.
     pub(super) fn read(&mut self, request: &Request<'_>, reply: Reply<'_>) {
         let Some(id) = id_of(request) else {
             return reply.status(404).json(NOT_FOUND);
@@ -155,7 +155,7 @@ impl Arena {
             .ask(query.raw_rows(), purpose(reply.defer()), now);
     }
 
-    /// Sends what the batch asked, and answers what came.
+    /// Sends the queries of the batch, and answers the requests whose rows arrived.
     pub(super) fn batch_end(&mut self, io: &mut Io) {
         self.database.turn(io);
         while let Some((purpose, answer)) = self.database.next_answer() {
@@ -188,7 +188,7 @@ impl Arena {
                 };
                 let mut body = Vec::with_capacity(256);
                 items::write_item(row, &mut body);
-                // Others want it, even if the one who asked has gone.
+                // Other requests may wait for it, even if the first client has disconnected.
                 answer_all(fill.keep(&body, io.now()), || {
                     let response = Response::new(200).content_type(JSON);
                     response.header("X-Cache", "MISS").body(&*body)
@@ -205,7 +205,7 @@ impl Arena {
         }
     }
 
-    /// An item is another now. Nobody may see the old one once this is answered.
+    /// Handles a changed item. No client may see the old one once this is answered.
     fn changed(&mut self, io: &mut Io, ticket: Ticket, id: i32, status: u16, rows: &RawRows) {
         self.shared.cache.invalidate(id, io.now());
         let row = rows.iter().next();
@@ -217,15 +217,15 @@ impl Arena {
         });
     }
 
-    /// The database has not answered.
+    /// Handles a query without an answer.
     fn fall_back(&mut self, io: &mut Io, purpose: Purpose, silence: Silence) {
         match purpose {
-            // The arena wants an empty list while the database is away.
+            // The arena expects an empty list while the database is unavailable.
             Purpose::Range(ticket) if silence == Silence::Away => send(io, ticket, |reply| {
                 reply.json(items::NO_ITEMS);
             }),
             Purpose::Create(ticket, id) | Purpose::Update(ticket, id) => {
-                // It may have been done all the same.
+                // The change may have been executed nevertheless.
                 self.shared.cache.invalidate(id, io.now());
                 send(io, ticket, unavailable);
             }
@@ -243,7 +243,7 @@ impl Arena {
     }
 }
 
-/// Why there are raw rows.
+/// Why rows are raw.
 const RAW: &str = "they are asked for with each query";
 
 const JSON: &str = "application/json";
@@ -257,7 +257,7 @@ fn unavailable(reply: Reply<'_>) {
     reply.json(UNAVAILABLE);
 }
 
-/// Answers those who wait for what somebody else asked.
+/// Answers the requests that waited for the read of another one.
 fn answer_all(waiting: Vec<Deferred>, answer: impl Fn() -> Response) {
     for deferred in waiting {
         deferred.respond(answer());
@@ -268,7 +268,7 @@ fn id_of(request: &Request<'_>) -> Option<i32> {
     request.param("id")?.parse().ok()
 }
 
-/// Answers who asked, if it is still there.
+/// Answers a request if its client is still connected.
 fn send(io: &mut Io, ticket: Ticket, answer: impl FnOnce(Reply<'_>)) {
     if let Some(reply) = io.reply(ticket) {
         answer(reply);

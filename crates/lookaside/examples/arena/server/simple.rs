@@ -1,4 +1,4 @@
-//! What needs neither data nor a database.
+//! The endpoints that need neither data nor a database.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{Arena, dataset};
 /// The most that `/delay` waits.
 const DELAY_MS_MAX: u64 = 60_000;
 
-/// The value of a name in the query, as it was sent: what is looked for are numbers.
+/// The undecoded value of a name in the query; only numbers are looked up.
 pub(super) fn query<'a>(request: &Request<'a>, name: &str) -> Option<&'a str> {
     let pairs = request.query()?.split('&');
     let mut values = pairs.filter_map(|pair| pair.split_once('='));
@@ -19,7 +19,7 @@ pub(super) fn query<'a>(request: &Request<'a>, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-/// A number of the query, or what it is where it is left out; `None` if it is not a number.
+/// A number of the query, or its default; `None` if it is not a number.
 pub(super) fn query_number(request: &Request<'_>, name: &str, default: i64) -> Option<i64> {
     match query(request, name) {
         Some(value) => value.parse().ok(),
@@ -31,7 +31,7 @@ pub(super) fn refuse(reply: Reply<'_>, what: &str) {
     reply.status(400).send("text/plain", what.as_bytes());
 }
 
-/// `a + b`, and what is in the body.
+/// Answers with `a + b` plus the number in the body.
 pub(super) fn sum(request: &Request<'_>, reply: Reply<'_>) {
     let body = match request.body().trim_ascii() {
         b"" => Some(0),
@@ -49,7 +49,7 @@ pub(super) fn sum(request: &Request<'_>, reply: Reply<'_>) {
     reply.send("text/plain", itoa::Buffer::new().format(sum).as_bytes());
 }
 
-/// Counts the body as it comes.
+/// Counts the bytes of the body as it arrives.
 pub(super) fn count(reply: Reply<'_>) {
     reply.receive(Box::new(Count(0)));
 }
@@ -71,7 +71,8 @@ fn send_number(reply: Reply<'_>, number: u64) {
 }
 
 impl Arena {
-    /// The first things of the set, each with its total, serialised and compressed now.
+    /// Answers with the first things, each with its total, serialized and compressed for this
+    /// request.
     pub(super) fn json(&mut self, request: &Request<'_>, reply: Reply<'_>) {
         let count = request.param("count").and_then(|count| count.parse().ok());
         let things = count.and_then(|count: usize| self.shared.things.get(..count));
@@ -85,7 +86,7 @@ impl Arena {
             });
     }
 
-    /// Answers after as many milliseconds as are asked for, with their number.
+    /// Answers after the requested number of milliseconds, with that number.
     pub(super) fn delay(&mut self, request: &Request<'_>, mut reply: Reply<'_>) {
         let ms = request.param("ms").and_then(|ms| ms.parse().ok());
         let Some(ms) = ms.filter(|ms: &u64| *ms <= DELAY_MS_MAX) else {

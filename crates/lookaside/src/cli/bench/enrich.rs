@@ -1,4 +1,4 @@
-//! What does an event cost on the whole way: file, decoder, model, lookup, encoder, sink?
+//! What does an event cost end to end: file, decoder, model, lookup, encoder, sink?
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &EnrichArguments) -> Result<()> {
     Ok(())
 }
 
-/// Everything that is made once and used by every run.
+/// The parts that are made once and shared by all runs.
 struct Way<'a> {
     case: Case,
     folder: &'a Path,

@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &LoadArguments) -> Result<()> {
     let mut project = BenchProject::temporary()?;
     project.add_ranges(&arguments.ranges)?;
 
-    // The first load, in a process that has done nothing else, tells what the table holds.
+    // The first load, in a process that has done nothing else, shows the memory of the table.
     let before = resident_size()?;
     let knowledge = project.open()?;
     let statement = knowledge.prepare(SQL)?;
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &LoadArguments) -> Result<()> {
     Ok(report::print(&measured, arguments.rounds.json)?)
 }
 
-/// Bytes of this process that are in memory, as Linux counts them.
+/// The resident size of this process in bytes, as Linux reports it.
 fn resident_size() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

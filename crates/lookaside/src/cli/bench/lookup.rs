@@ -15,11 +15,12 @@ use lookaside_value::Value;
 use super::Result;
 use super::project::{BenchProject, RangeArguments, int_params};
 
-/// Keys drawn ahead, so that drawing is not measured; their order repeats after that many.
+/// The number of keys drawn in advance, so that drawing them is not measured; then their order
+/// repeats.
 const KEY_COUNT: usize = 1 << 20;
-/// Lookups of one thread between two looks at the clock.
+/// Lookups of one thread between two clock readings.
 const BLOCK: usize = 4096;
-/// The same where threads are started for it: long enough that starting them costs nothing.
+/// The same for several threads: long enough that the cost of starting them is negligible.
 const BLOCK_OF_MANY: usize = 64 * BLOCK;
 
 /// One lookup through the facade, by the layer that answers
@@ -60,7 +61,7 @@ enum Case {
     Sqlite,
 }
 
-/// The same question as the hash plan's, in a form that no native plan claims.
+/// The query of the hash plan, in a form that no native plan matches.
 const SQLITE_SQL: &str = "select value from kv where id = :id and 1 = 1";
 
 impl Case {
@@ -211,7 +212,7 @@ fn measure_case(
     })
 }
 
-/// One thread's session and where it is among the keys.
+/// One thread's session and its position among the keys.
 struct Looker {
     session: Session,
     next: usize,

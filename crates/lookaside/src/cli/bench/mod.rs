@@ -1,4 +1,4 @@
-//! `lookaside bench`: what an operation costs on this machine, as programs with parameters.
+//! `lookaside bench`: measures what operations cost on this machine.
 
 mod enrich;
 mod load;
@@ -48,6 +48,6 @@ pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
         .map_err(|error| Failure::new("the benchmark failed").because(error.as_ref()))
 }
 
-/// A benchmark prepares data and runs foreign and own code; all of it can fail, none of it is
-/// handled other than by telling.
+/// A benchmark prepares data and runs code of several crates. Any of it may fail, and errors are
+/// only reported.
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;

@@ -1,4 +1,4 @@
-//! What does a model cost for each record, without formats, threads and files?
+//! What does a model cost per record, without formats, threads and files?
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! A project folder for a benchmark: written from made-up or given data, gone with the value.
+//! A project folder for a benchmark: filled with generated or given data, removed on drop.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ impl BenchProject {
         })
     }
 
-    /// A folder that stays.
+    /// A folder that is kept.
     pub(super) fn at(path: &Path) -> Result<Self> {
         fs::create_dir_all(path)?;
         Ok(Self {
@@ -74,8 +74,8 @@ impl BenchProject {
         )
     }
 
-    /// The table `asn(first_ip, last_ip, asn, org)`, two function calls a row, from a CSV without a
-    /// header or from made-up ranges.
+    /// The table `asn(first_ip, last_ip, asn, org)`, two function calls per row, from a CSV without
+    /// a header or from generated ranges.
     pub(super) fn add_ranges(&mut self, ranges: &RangeArguments) -> Result<()> {
         let csv = match &ranges.ranges {
             Some(path) => {

@@ -134,18 +134,18 @@ pub(crate) struct EnrichArguments {
     pub(crate) quiet: bool,
 }
 
-/// A number of things of which there is at least one.
+/// Parses a count of at least 1.
 pub(crate) fn count<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse()
         .map_err(|_| "write a whole number of at least 1")
 }
 
-/// A number of bytes or milliseconds.
+/// Parses a number of bytes or milliseconds.
 fn number(text: &str) -> Result<usize, &'static str> {
     text.parse().map_err(|_| "write a whole number")
 }
 
-/// `NAME=VALUE`, as options of formats and parameters of queries are given.
+/// Parses `NAME=VALUE`, the form of format options and query parameters.
 pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),

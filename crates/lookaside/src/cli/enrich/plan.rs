@@ -1,4 +1,5 @@
-//! What a run will do: flags first, then the project's `[enrich]` section, then defaults.
+//! The settings of a run: from flags first, then from the project's `[enrich]` section, then
+//! defaults.
 
 use std::fs;
 use std::io::{self, IsTerminal as _};
@@ -21,7 +22,7 @@ use crate::models::Wanted;
 use crate::models::options::timezone;
 use crate::project::{LoadOptions, Project};
 
-/// Threads beyond this are a typing error.
+/// A larger thread count is taken for a typing error.
 pub(super) const WORKER_COUNT_MAX: usize = 1024;
 
 /// Everything about a run that is known before a table is loaded.
@@ -62,7 +63,7 @@ impl EnrichPlan {
             Failure::usage("nothing says how the events are written")
                 .with_help("name the format with --format, or as `format` in the [enrich] section")
         })?;
-        // Options belong to their format: those of the file are of no use to another format.
+        // Options belong to a format: those of the file do not apply to another format.
         let options = match &arguments.format {
             Some(other) if Some(other) != settings.format.as_ref() => &[][..],
             _ => &settings.options,
@@ -120,13 +121,14 @@ impl EnrichPlan {
         }
     }
 
-    /// Refuses outputs that are files of the project: a slip of the hand must not cost a table.
+    /// Returns an error for outputs that are files of the project: a typing error must not
+    /// overwrite a table.
     pub(super) fn refuse_to_replace(
         &self,
         files: impl IntoIterator<Item = PathBuf>,
     ) -> Result<(), Failure> {
         let outputs = [Some(&self.output), self.reject.as_ref()];
-        // Only what exists can be replaced.
+        // Only existing files can be replaced.
         let outputs = outputs.into_iter().flatten();
         let outputs: Vec<_> = outputs
             .filter_map(|name| Some((name, fs::canonicalize(name).ok()?)))
@@ -152,7 +154,7 @@ impl EnrichPlan {
             .map_err(|error| Failure::from_error(&error))
     }
 
-    /// Opens the inputs; a followed one from the mark of an earlier run, if there is one.
+    /// Opens the inputs; a followed one at the mark of an earlier run, if any.
     pub(super) fn open_source(&self, mark: Option<Mark>) -> Result<Source, Failure> {
         let cannot = |error| Failure::from_error(&error);
         let followed = if self.follow { self.input.last() } else { None };
@@ -192,7 +194,7 @@ impl EnrichPlan {
     }
 }
 
-/// Where the place in the followed file is kept.
+/// The file that stores the position in the followed file.
 fn checkpoint(arguments: &EnrichArguments, input: &[String]) -> Result<Option<PathBuf>, Failure> {
     let Some(path) = &arguments.checkpoint else {
         return Ok(None);
@@ -222,7 +224,7 @@ fn tcp_options(arguments: &EnrichArguments, project: &Project) -> TcpOptions {
     }
 }
 
-/// What a flag names as it is, else what the project names, relative to its folder.
+/// The value of a flag unchanged, or else the project's setting, relative to its folder.
 fn given(flag: Option<&String>, setting: Option<&String>, project: &Project) -> Option<String> {
     flag.cloned()
         .or_else(|| setting.map(|text| project.resolve(text)))
@@ -278,14 +280,14 @@ fn output_format(
         .map_err(|error| format_failure(&error, is_flag))
 }
 
-/// What to do where the name of an output says nothing.
+/// The hint if the name of an output implies no format.
 const NAME_THE_FORMAT: &str =
     "say which format is meant with --output-format: json, csv, kv or raw";
 
-/// The format that the name of an output asks for where nothing else says it. A name that ends in
-/// something that may be another format is refused, since it would be given JSON.
+/// The format implied by the name of an output, if none is given. A name whose extension may mean
+/// another format is refused, since it would get JSON.
 pub(super) fn format_of_name(output: &str) -> Result<&'static str, Failure> {
-    // An address; one of another kind than `tcp` is refused when it is opened.
+    // An address; schemes other than `tcp` are refused when it is opened.
     if output.contains("://") {
         return Ok("json");
     }
@@ -312,7 +314,7 @@ pub(super) fn format_of_name(output: &str) -> Result<&'static str, Failure> {
     Err(Failure::usage(message).with_help(help))
 }
 
-/// A format or an option that does not exist is a usage error if a flag named it.
+/// An unknown format or option is a usage error if it comes from a flag.
 fn format_failure(error: &lookaside_stream::Error, is_flag: bool) -> Failure {
     if is_flag {
         Failure::usage(error.to_string()).with_sources(error)
@@ -335,7 +337,7 @@ fn choice(arguments: &EnrichArguments, project: &Project, format: &str, input: &
     }
 }
 
-/// The key of an input where nothing names one.
+/// The default key of an input.
 pub(super) fn default_key(format: &str, input: &str) -> String {
     format!("/{format}/{}", stem(input))
 }

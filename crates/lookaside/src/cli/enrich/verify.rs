@@ -1,4 +1,4 @@
-//! Whether the values of `[enrich]` would do, for `lookaside check`.
+//! Checks the values of `[enrich]`, for `lookaside check`.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use crate::models::options::timezone;
 use crate::models::{Models, Wanted};
 use crate::project::{Project, is_path};
 
-/// What a look at the section found.
+/// The result of checking the section.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// What is wrong, each a line that begins with its place.
+    /// The problems, each a line that begins with its position.
     pub(crate) problems: Vec<String>,
-    /// Which model would run, if the section says enough to know.
+    /// The model that would run, if the section determines it.
     pub(crate) choice: Option<String>,
 }
 
-/// Looks at everything that a run without flags would trip over.
+/// Checks everything that could fail in a run without flags.
 pub(crate) fn verify(project: &Project, models: &Models) -> Verdict {
     let mut verdict = Verdict::default();
     let settings = &project.settings;
@@ -90,7 +90,7 @@ impl Verdict {
             (None, Some(rule)) => ("rule", rule.clone()),
             (None, None) => match (&settings.format, settings.input.first()) {
                 (Some(format), Some(input)) => ("input", default_key(format, input)),
-                // Flags will have to say it.
+                // Flags are needed to choose the model.
                 _ => return,
             },
         };

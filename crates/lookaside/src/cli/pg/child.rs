@@ -1,4 +1,4 @@
-//! Runs a command in front of us: signals reach it, and its end is ours to tell.
+//! Runs a command in the foreground: signals are forwarded to it, and its exit status becomes ours.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -16,31 +16,33 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use crate::failure::{Exit, Failure};
 
-/// What shells say when a command was found and cannot be run, and when it was not found.
+/// The exit statuses of shells for a command that cannot be executed, and for one that was not
+/// found.
 const EXIT_NOT_RUN: Exit = Exit::Passed(126);
 const EXIT_NOT_FOUND: Exit = Exit::Passed(127);
 
-/// Keeps signals from ending this process, so that what it holds can be cleaned up, and runs
-/// commands to which they go.
+/// Keeps signals from ending this process, so that it can clean up, and runs commands that the
+/// signals are forwarded to.
 pub(super) struct Foreground {
     signals: SignalsInfo<WithOrigin>,
 }
 
-/// What is listened to beside the end of the command.
+/// The signals that are handled in addition to `SIGCHLD`.
 const SIGNALS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
-/// Whether no command runs in front of us, so that signals end this process. A handler that was
-/// installed stays, so it does what the system would.
+/// Whether no command runs in the foreground, so that signals end this process. Handlers stay
+/// installed, so they emulate the default action.
 static IS_ALONE: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
 
 impl Foreground {
-    /// From here on, signals are for the command.
+    /// Reserves signals for the command from now on.
     pub(super) fn take() -> Result<Self, Failure> {
         let failure = |error| Failure::new("cannot listen for signals").because(&error);
         static HANDLERS: Once = Once::new();
         let mut installed = Ok(());
-        // Before ours, as they run in this order: once ours has told of a signal, another thread may
-        // have been done with the command before the handler comes to the next.
+        // Installed before ours, since handlers run in the order of registration: once ours has
+        // reported a signal, another thread may finish with the command before the next handler
+        // runs.
         HANDLERS.call_once(|| {
             installed = SIGNALS.iter().try_for_each(|signal| {
                 register_conditional_default(*signal, IS_ALONE.clone()).map(drop)
@@ -73,7 +75,7 @@ impl Foreground {
                 Ok(None) => {}
                 Err(error) => return Err(failure(Exit::Failed, &error)),
             }
-            // The command's own end is a signal too, so this never waits for nothing.
+            // The end of the command is a signal, too, so this always wakes up.
             for origin in self.signals.wait() {
                 pass_on(&child, &origin);
             }
@@ -87,8 +89,8 @@ impl Drop for Foreground {
     }
 }
 
-/// Sends the command what was sent to us alone. What the terminal sends (Ctrl-C) has reached it
-/// already, and programs take a second one for impatience.
+/// Forwards a signal that was sent to this process only. A signal of the terminal (Ctrl-C) has
+/// reached the command already, and many programs treat a second one as a forced exit.
 fn pass_on(child: &Child, origin: &Origin) {
     if origin.cause == Cause::Kernel {
         return;
@@ -100,12 +102,12 @@ fn pass_on(child: &Child, origin: &Origin) {
         SIGQUIT => Signal::QUIT,
         _ => return,
     };
-    // It was not waited for yet, so the number is still its own; it may have ended all the same.
+    // The child has not been reaped, so its pid is still valid; it may have ended nevertheless.
     let _ = kill_process(Pid::from_child(child), signal);
 }
 
-/// How we end after the command did, as shells count: its code, or 128 and the number of the signal
-/// that killed it.
+/// The exit status for that of the command, as shells count: its code, or 128 plus the number of
+/// the signal that killed it.
 pub(super) fn exit_after(status: ExitStatus) -> Exit {
     let number = match (status.code(), status.signal()) {
         (Some(code), _) => code,
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn ends_are_counted_as_shells_do() {
-        // The halves of a wait status: the code above, the signal below.
+        // A wait status has the code in the upper byte and the signal in the lower one.
         for (raw, number) in [(0, 0), (3 << 8, 3), (255 << 8, 255), (9, 137), (2, 130)] {
             assert_eq!(exit_after(ExitStatus::from_raw(raw)).number(), number);
         }

@@ -1,4 +1,4 @@
-//! `lookaside pg clean`: what ended processes left, and what can be made again, removed at once.
+//! `lookaside pg clean`: removes leftovers of ended processes and files that can be recreated.
 
 use clap::Args;
 use lookaside_embedded::{CleanMode, clean};

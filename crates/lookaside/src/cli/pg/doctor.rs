@@ -1,4 +1,4 @@
-//! `lookaside pg doctor`: what was found on this machine, and what to do about it.
+//! `lookaside pg doctor`: reports what was found on this machine, with hints.
 
 use lookaside_embedded::{Grade, doctor};
 

@@ -1,4 +1,4 @@
-//! `lookaside pg dump` and `restore`: a folder of data as one file, and back.
+//! `lookaside pg dump` and `restore`: write a data folder to one file, and back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(super) fn dump(arguments: &DumpArguments) -> Outcome {
     if instance.status().map_err(|error| failure(&error))? == Status::Absent {
         return Err(no_data(&arguments.dir));
     }
-    // A name alone has an empty parent: the folder one is in.
+    // A bare file name has an empty parent: the current folder.
     if let Some(parent) = arguments.file.parent()
         && !parent.as_os_str().is_empty()
         && !parent.exists()

@@ -1,4 +1,4 @@
-//! What the environment tells a command of a server of ours.
+//! Environment variables that lead a command to an embedded server.
 
 use std::process::Command;
 
@@ -6,11 +6,11 @@ use super::target::Target;
 use super::url::jdbc;
 use crate::failure::Failure;
 
-/// Tells a command of a server of ours.
+/// Sets the variables of a command for an embedded server.
 pub(super) fn lead(command: &mut Command, url: &str) -> Result<(), Failure> {
     let target = Target::of_ours(url)?;
     command.env("DATABASE_URL", url);
-    // A server on TCP has one.
+    // Only a server that listens on TCP has one.
     if let Some(url) = jdbc(&target) {
         command.env("JDBC_DATABASE_URL", url);
     }

@@ -1,4 +1,4 @@
-//! `lookaside pg extension`: what PostgreSQL's own distribution lacks, such as pgvector.
+//! `lookaside pg extension`: extensions outside of PostgreSQL's own distribution, such as pgvector.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -76,7 +76,8 @@ fn print_url(folder: &Path, running: &Running, tcp: bool) -> Outcome {
     finish_stdout(|out| writeln!(out, "{url}"))
 }
 
-/// The URL for 127.0.0.1 of a folder's server, which must listen there; `reason` begins the error.
+/// The URL of a folder's server on 127.0.0.1. If it does not listen there, the error begins with
+/// `reason`.
 pub(super) fn tcp_url<'a>(
     folder: &Path,
     running: &'a Running,
@@ -152,7 +153,7 @@ pub(super) fn list(arguments: &ListArguments) -> Outcome {
         if instances.is_empty() {
             return writeln!(out, "no folders; `lookaside pg start DIR` makes one");
         }
-        // Lines of their own, since paths and URLs are often longer than columns of a terminal.
+        // Separate lines, since paths and URLs are often longer than a terminal is wide.
         for (instance, status) in instances.iter().zip(&statuses) {
             let folder = instance.folder().display().to_string();
             writeln!(out, "{}", printable(&folder))?;
@@ -168,7 +169,7 @@ pub(super) fn list(arguments: &ListArguments) -> Outcome {
     })
 }
 
-/// A folder as an object of JSON. Its bytes that are not UTF-8 are replaced, as everywhere.
+/// A folder as a JSON object. Bytes that are not UTF-8 are replaced, as everywhere.
 fn entry(folder: &str, status: Result<&Status, &lookaside_embedded::Error>) -> Value {
     let word = match status {
         Ok(Status::Running(_)) => "running",
@@ -208,8 +209,8 @@ pub(super) fn at(folder: &Path) -> Result<Instance, Failure> {
     Instance::at(folder).map_err(|error| failure(&error))
 }
 
-/// The server of a folder, which must run beyond a command. An error about a folder that is not
-/// there calls it as `given`.
+/// The running server of a folder, or an error if it does not run. An error about a missing folder
+/// shows the path as `given`.
 pub(super) fn running(given: &Path, instance: &Instance) -> Result<Running, Failure> {
     let status = instance.status().map_err(|error| failure(&error))?;
     let status = match status {
@@ -223,7 +224,7 @@ pub(super) fn running(given: &Path, instance: &Instance) -> Result<Running, Fail
     Err(Failure::new(message).with_help(help))
 }
 
-/// What is wrong with a folder that holds no cluster, and how it gets one.
+/// The error for a folder without a cluster, with a hint.
 pub(super) fn no_data(folder: &Path) -> Failure {
     let help = format!(
         "`lookaside pg start {}` starts a server there",

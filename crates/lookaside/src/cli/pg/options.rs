@@ -1,4 +1,4 @@
-//! Options of a new database, for the commands that make one.
+//! Options of a new database, for the commands that create one.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::{Setting, failure, read_setting};
 use crate::failure::Failure;
 use crate::progress::download::DownloadBar;
 
-/// What the library calls the SQL of `Builder::sql` in its errors, before the line.
+/// The name of the SQL of `Builder::sql` in the library's errors, before the line.
 const SQL_LABEL: &str = "the initial SQL";
 
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(super) struct DatabaseOptions {
 }
 
 impl DatabaseOptions {
-    /// A builder that knows them, and shows a download.
+    /// A builder with these options that shows the progress of downloads.
     pub(super) fn builder(&self) -> Result<Builder, Failure> {
         let mut builder = Postgres::builder().progress(Arc::new(DownloadBar::new()));
         if let Some(version) = self.pg_version {
@@ -64,12 +64,12 @@ impl DatabaseOptions {
         Ok(builder)
     }
 
-    /// An error of a start, in which the SQL is called by its file.
+    /// Converts an error of a start, naming the file of the SQL.
     pub(super) fn failure(&self, error: &Error) -> Failure {
         let failure = failure(error);
         match &self.sql {
             None => failure,
-            // The library was given text and knows no file.
+            // The library only has the text and does not know its file.
             Some(file) => failure.rename(SQL_LABEL, &format!("`{}`", file.display())),
         }
     }

@@ -1,4 +1,4 @@
-//! The prompt of our own: statements in, tables out.
+//! The built-in prompt: reads statements and prints tables.
 
 use std::io::{self, BufRead as _, Write as _};
 
@@ -14,18 +14,18 @@ use crate::cli::output::{printable, write_stdout};
 use crate::cli::rows::{RowForm, write_rows};
 use crate::failure::{Exit, Failure, Outcome};
 
-/// Rows of one answer that are shown. A table is drawn once all of it is known, and a user that asks
-/// for more than a person can read has a use for `COPY … TO STDOUT`, which has no limit.
+/// The number of rows of one result that are shown. A table is drawn when all of it has arrived;
+/// for more rows than a person can read there is `COPY … TO STDOUT`, which has no limit.
 const ROW_COUNT_MAX: usize = 10_000;
 
-/// Where statements come from.
+/// The source of statements.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Script<'a> {
-    /// A person types them, after this greeting; an error is shown and the next one is asked for.
+    /// A person types them, after this greeting; after an error, the prompt goes on.
     Prompt(&'a str),
-    /// Standard input holds them; the first error is the end.
+    /// Read from standard input; the first error ends the run.
     Input,
-    /// They were given as arguments; likewise.
+    /// Given as arguments; the first error ends the run.
     Commands(&'a [String]),
 }
 
@@ -36,7 +36,7 @@ enum Next {
     End,
 }
 
-/// Answers statements until there are no more.
+/// Runs statements until there are no more.
 pub(super) fn run(
     connection: Connection,
     target: &Target,
@@ -81,7 +81,7 @@ struct Prompt {
 }
 
 impl Prompt {
-    /// Asks a person for line after line.
+    /// Prompts for lines until the end.
     fn ask(&mut self, target: &Target, about: &str) -> Result<(), Failure> {
         let version = self.connection.server_version();
         say(&format!("PostgreSQL {version} at {target}\n{about}"));
@@ -97,7 +97,7 @@ impl Prompt {
                 // The line of the prompt is still open.
                 return write_stdout(|out| writeln!(out));
             }
-            // As in psql, a person may ask in plain words.
+            // As in psql, `help` is accepted without a backslash.
             if line.trim().trim_end_matches(';') == "help" && !self.is_inside() {
                 say(HELP);
                 continue;
@@ -116,12 +116,12 @@ impl Prompt {
         }
     }
 
-    /// Whether a statement has begun.
+    /// Whether a statement is incomplete.
     fn is_inside(&self) -> bool {
         self.statements.is_begun() || self.statements.is_inside()
     }
 
-    /// Takes a line: a command if a backslash begins it between statements, else SQL.
+    /// Handles a line: a command if it begins with a backslash between statements, otherwise SQL.
     fn take(&mut self, line: &str) -> Result<Next, Failure> {
         let line = line.trim_end_matches(['\r', '\n']);
         if let Some(command) = line.trim_start().strip_prefix('\\')
@@ -137,7 +137,7 @@ impl Prompt {
         Ok(Next::Line)
     }
 
-    /// Answers what is left without a `;`.
+    /// Runs the last statement, which has no `;`.
     fn finish(&mut self) -> Result<(), Failure> {
         match self.statements.finish() {
             Some(statement) => self.answer(&statement),
@@ -164,7 +164,7 @@ impl Prompt {
     }
 
     fn describe(&mut self, table: &str) -> Result<(), Failure> {
-        // The server resolves the name as it does in a statement, and says what it is if it fails.
+        // The server resolves the name as in a statement, and reports its own error if that fails.
         let table = format!("'{}'::pg_catalog.regclass", table.replace('\'', "''"));
         self.answer(&COLUMNS.replace("$table", &table))?;
         let indexes = self.query(&INDEXES.replace("$table", &table))?;
@@ -198,13 +198,13 @@ impl Prompt {
         answers.map_err(|error| client_failure(&error))
     }
 
-    /// Shows the answers up to an error.
+    /// Shows the results up to the first error.
     fn show(&self, answers: Vec<ClientResult<Answer>>) -> Result<(), Failure> {
         for answer in answers {
             let answer = answer.map_err(|error| client_failure(&error))?;
             let part = answer.script.as_deref().expect("a script was asked");
             if answer.rows.columns().is_empty() && part.copied.is_empty() {
-                // What a statement did is not a result: a program that reads rows must not meet it.
+                // A command tag is not a result: a program that reads rows must not see it.
                 say(&part.tag);
                 continue;
             }
@@ -226,7 +226,7 @@ impl Prompt {
     }
 }
 
-/// What the server remarks, as psql shows it.
+/// A notice of the server, formatted as in psql.
 fn remark(notice: &ErrorResponse<'_>) -> String {
     let mut text = format!(
         "{}: {}",
@@ -241,7 +241,7 @@ fn remark(notice: &ErrorResponse<'_>) -> String {
     text
 }
 
-/// Says something that is not a result.
+/// Prints a message that is not a result, to standard error.
 pub(super) fn say(text: &str) {
     let lines: Vec<_> = text.lines().map(printable).collect();
     // Without standard error nothing can be reported.
@@ -256,7 +256,7 @@ fn row_set(answer: &Answer) -> RowSet {
         let cells = row.iter().zip(types);
         rows.push(cells.map(|(cell, type_name)| match cell {
             Value::Text(text) => value(text, type_name),
-            // In an encoding that the user asked for.
+            // Text in another encoding that the user requested.
             Value::Bytes(bytes) => Value::from(&*String::from_utf8_lossy(bytes)),
             other => other.clone(),
         }));
@@ -264,7 +264,7 @@ fn row_set(answer: &Answer) -> RowSet {
     rows.build()
 }
 
-/// The text as the server wrote it, as a number or a truth where it is one and shows as the same.
+/// Converts a text of the server to a number or boolean if that is displayed the same.
 fn value(text: &str, type_name: &str) -> Value {
     let number = match type_name {
         "bool" if text == "t" => return Value::Bool(true),

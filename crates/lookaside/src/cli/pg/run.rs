@@ -1,4 +1,4 @@
-//! `lookaside pg run`: a command with a PostgreSQL of its own.
+//! `lookaside pg run`: runs a command with its own PostgreSQL.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -12,7 +12,7 @@ use super::options::DatabaseOptions;
 use super::template::TemplateOptions;
 use crate::failure::{Exit, Failure, Outcome};
 
-/// Our own failures, as `timeout`, `env` and others tell them from those of their command.
+/// The exit status of our own failures, the same that `timeout`, `env` and others use.
 const EXIT_OURS: Exit = Exit::Passed(125);
 
 /// Run a command with a PostgreSQL of its own
@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &RunArguments) -> Outcome {
     let ended = command(arguments, &server).and_then(|mut command| {
         let mut foreground = Foreground::take()?;
         let status = foreground.run(&mut command)?;
-        // Still held: a second Ctrl-C must not come between the command and the cleaning up.
+        // Returned, so that a second Ctrl-C does not interrupt the cleanup.
         Ok((exit_after(status), foreground))
     });
     if let Err(error) = server.close() {

@@ -1,4 +1,4 @@
-//! `lookaside pg shell`: psql where it is found, else the prompt of our own.
+//! `lookaside pg shell`: psql if it is found, otherwise the built-in prompt.
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -67,13 +67,13 @@ pub(super) struct ShellArguments {
 /// The largest message that PostgreSQL can make: `MaxAllocSize` of its source.
 const MESSAGE_SIZE_MAX: usize = 1 << 30;
 
-/// What the arguments and the environment say to ask.
+/// The server that the arguments and the environment select.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     Folder(PathBuf),
-    /// A URL that was an argument.
+    /// A URL given as an argument.
     Url(String),
-    /// The URL that the environment has.
+    /// The URL of the environment.
     DatabaseUrl(String),
     Temporary,
 }
@@ -81,7 +81,7 @@ enum Place {
 impl Place {
     fn of(arguments: &ShellArguments, database_url: Option<String>) -> Self {
         let place = arguments.place.as_ref();
-        // No folder is called so: behind the colon there would be an empty name.
+        // Not a folder: `://` would contain an empty name after the colon.
         let url = place.and_then(|place| place.to_str().filter(|text| text.contains("://")));
         match (arguments.url.as_deref().or(url), place, database_url) {
             (Some(url), ..) => Self::Url(url.to_owned()),
@@ -94,18 +94,18 @@ impl Place {
     }
 }
 
-/// The version of the server, which decides what psql fits.
+/// The version of the server, which decides which psql fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServerVersion {
-    /// Of this version, which is that of a server of ours.
+    /// Exactly this version, of an embedded server.
     Of(Version),
-    /// Of this major version or a newer one: an older psql asks for what is no more.
+    /// Of this major version or a newer one: an older psql queries catalogs that no longer exist.
     AtLeast(u32),
-    /// It is not known.
+    /// Unknown.
     Any,
 }
 
-/// The server that is asked, which is kept up meanwhile if it is ours.
+/// The server that is queried; an embedded server is kept running meanwhile.
 struct Server {
     target: Target,
     version: ServerVersion,
@@ -113,8 +113,8 @@ struct Server {
 }
 
 impl Server {
-    /// One that is not ours. It may want a password that only psql asks for; then its version stays
-    /// unknown.
+    /// A server that is not embedded. It may require a password that only psql prompts for; then
+    /// its version stays unknown.
     fn elsewhere(target: Target) -> Self {
         let version = target.connect(options()).ok().and_then(|connection| {
             let version = connection.server_version();
@@ -152,7 +152,7 @@ fn find(place: &Place) -> Result<Server, Failure> {
             let target = Target::of_url(url).map_err(|failure| {
                 failure.with_help("DATABASE_URL is asked; --temporary opens a database instead")
             })?;
-            // The command line does not name it.
+            // The server is not named on the command line.
             prompt::say(&format!("DATABASE_URL leads to {target}"));
             return Ok(Server::elsewhere(target));
         }
@@ -179,7 +179,7 @@ fn find(place: &Place) -> Result<Server, Failure> {
     })
 }
 
-/// The psql that fits the server; of an unknown server, the one that a shell finds.
+/// The psql that fits the server; for an unknown version, the one in `PATH`.
 fn psql(server: &Server) -> Option<PathBuf> {
     if let Some(owned) = &server.owned {
         return owned.binaries().tool("psql");
@@ -232,7 +232,7 @@ fn run_prompt(arguments: &ShellArguments, place: &Place, server: &Server) -> Out
     prompt::run(connection, target, script, form)
 }
 
-/// What is asked is what is wanted, however large.
+/// Results are not limited in size: the user asked for them.
 fn options() -> Options {
     let mut options = Options {
         result_size_max: usize::MAX,
@@ -242,7 +242,7 @@ fn options() -> Options {
     options
 }
 
-/// What a person should know before the first statement.
+/// The greeting before the first statement.
 fn about_prompt(arguments: &ShellArguments, place: &Place, version: ServerVersion) -> String {
     let why = match (arguments.builtin, arguments.format, version) {
         (true, ..) => "--builtin".to_owned(),

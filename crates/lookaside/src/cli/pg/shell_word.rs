@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// The text as a word of a shell: in quotes where it holds more than plain characters.
+/// Quotes a text as a shell word if it contains special characters.
 pub(super) fn shell_word(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:@%+,".contains(&byte);
     if !text.is_empty() && text.bytes().all(is_plain) {
@@ -11,7 +11,7 @@ pub(super) fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The same for a path.
+/// Quotes a path as a shell word.
 pub(super) fn shell_path(path: &Path) -> String {
     shell_word(&path.display().to_string())
 }

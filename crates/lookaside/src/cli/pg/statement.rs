@@ -1,20 +1,21 @@
-//! Where a statement of SQL ends: at a `;` that is not a part of a text, a name or a comment.
+//! Where a statement of SQL ends: at a `;` that is not part of a string, a quoted name or a
+//! comment.
 
-/// Takes lines in and gives whole statements out.
+/// Splits lines into complete statements.
 #[derive(Debug, Default)]
 pub(crate) struct StatementReader {
     text: String,
-    /// Everything before it was looked at.
+    /// Everything before this offset has been scanned.
     at: usize,
     inside: Inside,
 }
 
-/// What the text at hand is part of.
+/// The lexical context at the current position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Inside {
     #[default]
     Code,
-    /// `'…'`; in `E'…'` a backslash takes the next character along.
+    /// `'…'`; in `E'…'` a backslash escapes the next character.
     Text { escapes: bool },
     /// `"…"`.
     Name,
@@ -32,7 +33,7 @@ impl StatementReader {
         self.text.push_str(text);
     }
 
-    /// The next statement that is whole, without its `;`.
+    /// The next complete statement, without its `;`.
     pub(crate) fn next(&mut self) -> Option<String> {
         while self.at < self.text.len() {
             let rest = &self.text[self.at..];
@@ -54,32 +55,32 @@ impl StatementReader {
         None
     }
 
-    /// Whether a statement was begun: what is there is more than space and comments.
+    /// Whether a statement has begun: there is more than white space and comments.
     pub(crate) fn is_begun(&self) -> bool {
         has_code(&self.text)
     }
 
-    /// Whether the text at hand is part of a text, a quoted name or a comment, so that a line with
-    /// a backslash is not a command.
+    /// Whether the current position is within a string, a quoted name or a comment, so that a line
+    /// with a backslash is not a command.
     pub(crate) fn is_inside(&self) -> bool {
         self.inside != Inside::Code
     }
 
-    /// What is left at the end of the input, as a statement that has no `;`.
+    /// The rest at the end of the input, as a statement without `;`.
     pub(crate) fn finish(&mut self) -> Option<String> {
         let rest = std::mem::take(self).text;
         has_code(&rest).then(|| rest.trim().to_owned())
     }
 }
 
-/// How many bytes of `rest` belong together, and what comes behind them if it is something else.
+/// The size of the token at the beginning of `rest`, and the context after it if it changes.
 fn step(inside: &Inside, before: &str, rest: &str) -> (usize, Option<Inside>) {
     let char = rest.chars().next().expect("there is text left");
     let one = char.len_utf8();
     match inside {
         Inside::Code => match char {
             '\'' => {
-                // `E'…'`, but `date'…'` is a name and a text.
+                // `E'…'`, but `date'…'` is a name and a string.
                 let e = before.strip_suffix(['e', 'E']);
                 let escapes = e.is_some_and(|before| !before.ends_with(is_name));
                 (1, Some(Inside::Text { escapes }))
@@ -98,8 +99,8 @@ fn step(inside: &Inside, before: &str, rest: &str) -> (usize, Option<Inside>) {
             let next = rest[1..].chars().next().map_or(0, char::len_utf8);
             (1 + next, None)
         }
-        // A doubled quote ends the text and begins it again, which comes to the same, except that
-        // the second half must know what the first one was.
+        // A doubled quote could be treated as the end of one string and the begin of the next, but
+        // then the second half would lose the `escapes` flag.
         Inside::Text { .. } if rest.starts_with("''") => (2, None),
         Inside::Text { .. } if char == '\'' => (1, Some(Inside::Code)),
         Inside::Name if char == '"' => (1, Some(Inside::Code)),
@@ -116,7 +117,7 @@ fn step(inside: &Inside, before: &str, rest: &str) -> (usize, Option<Inside>) {
     }
 }
 
-/// `$$` or `$tag$` at the beginning of `rest`; a tag is a name, so `$1` is none.
+/// `$$` or `$tag$` at the beginning of `rest`; a tag is a name, so `$1` does not begin one.
 fn dollar_tag(rest: &str) -> Option<&str> {
     let end = rest[1..].find(|char| !is_name(char))? + 1;
     let tag = &rest[1..end];
@@ -150,7 +151,7 @@ fn has_code(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The statements, and what is left, whatever the size of the pieces that come in.
+    /// Checks the statements and the rest, with the input split at every position.
     fn check(sql: &str, statements: &[&str], left: Option<&str>) {
         let whole = [sql];
         let lines: Vec<_> = sql.split_inclusive('\n').collect();

@@ -1,4 +1,4 @@
-//! A PostgreSQL server to ask, and how to lead a command to it.
+//! A PostgreSQL server to query, and the variables and arguments that lead a command to it.
 
 use std::fmt;
 use std::process::Command;
@@ -11,8 +11,8 @@ use lookaside_client::{Config, Environment, Error, ErrorKind, Host, HostAddress,
 use super::client_failure;
 use crate::failure::Failure;
 
-/// What a shell may have set for another server, and what would lead a command there or ask more of
-/// ours than it has: TLS, Kerberos.
+/// Variables that may be set for another server: they would lead a command there, or require
+/// features that the embedded server lacks, such as TLS and Kerberos.
 const VARIABLES_FOREIGN: [&str; 11] = [
     "PGHOSTADDR",
     "PGSERVICE",
@@ -27,29 +27,29 @@ const VARIABLES_FOREIGN: [&str; 11] = [
     "PGTARGETSESSIONATTRS",
 ];
 
-/// A server on this machine answers within milliseconds, one elsewhere within a second or two.
+/// A server on this machine answers within milliseconds, a remote one within a second or two.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The default user: that of every server that we start.
+/// The default user: that of every embedded server.
 const USER: &str = "postgres";
 
-/// A server and a database of it. Shown, it is where the server listens; never a password.
+/// A server and one of its databases. `Display` shows the address of the server, never a password.
 #[derive(Clone)]
 pub(crate) struct Target {
     config: PostgresConfig,
-    /// As it was given, where it is not ours.
+    /// The URL as it was given; `None` for an embedded server.
     url: Option<String>,
 }
 
 impl Target {
-    /// A server that we started, whose URL says everything.
+    /// An embedded server, whose URL is complete.
     pub(crate) fn of_ours(url: &str) -> Result<Self, Failure> {
         let config = read(url, &Environment::empty())?;
         Ok(Self { config, url: None })
     }
 
-    /// The server of a URL that the user gave. What it leaves out comes from the environment, as
-    /// with psql.
+    /// The server of a URL that the user gave. Missing parts come from the environment, as with
+    /// psql.
     pub(crate) fn of_url(url: &str) -> Result<Self, Failure> {
         let mut environment = Environment::of_process();
         let is_named = ["PGUSER", "USER", "LOGNAME"]
@@ -69,12 +69,12 @@ impl Target {
         &self.config.database
     }
 
-    /// A connection to it.
+    /// Connects to it.
     pub(crate) fn connect(&self, options: Options) -> Result<Connection, Error> {
         Connection::connect_with(&self.config, options)
     }
 
-    /// Why there is none, for the user.
+    /// The error for a failed connection.
     pub(crate) fn no_connection(&self, error: &Error) -> Failure {
         if error.server().is_some() {
             let failure = client_failure(error);
@@ -96,9 +96,9 @@ impl Target {
         }
     }
 
-    /// Leads psql to it. Our own servers are said by variables alone. A URL is passed on, without
-    /// its password: one in the environment is seen by the same user only, one among the arguments
-    /// by everybody.
+    /// Leads psql to it. Embedded servers are passed by variables only. A URL is passed as an
+    /// argument without its password, which goes into the environment: arguments are visible to all
+    /// users, the environment only to the same user.
     pub(crate) fn give_to_psql(&self, command: &mut Command) {
         let Some(url) = &self.url else {
             return self.give_to(command);
@@ -110,7 +110,7 @@ impl Target {
         }
     }
 
-    /// Leads a command to a server of ours, by the variables that libpq and most other clients
+    /// Leads a command to an embedded server, by the variables that libpq and most other clients
     /// read.
     pub(crate) fn give_to(&self, command: &mut Command) {
         for name in VARIABLES_FOREIGN {
@@ -124,7 +124,7 @@ impl Target {
         command
             .env("PGHOST", place)
             .env("PGPORT", host.port.to_string())
-            // Go's clients ask for TLS by default.
+            // Go's clients require TLS by default.
             .env("PGSSLMODE", "disable")
             .env("PGUSER", &self.config.user)
             .env("PGDATABASE", &self.config.database);
@@ -134,12 +134,12 @@ impl Target {
         };
     }
 
-    /// What clients need to know beside the host.
+    /// The configuration for clients, beside the host.
     pub(super) fn config(&self) -> &PostgresConfig {
         &self.config
     }
 
-    /// The first host, which of a server of ours is the only one.
+    /// The first host, the only one of an embedded server.
     pub(super) fn host(&self) -> &Host {
         let first = self.config.hosts.first();
         first.expect("a configuration has a host")
@@ -181,7 +181,7 @@ fn read(url: &str, environment: &Environment) -> Result<PostgresConfig, Failure>
     }
 }
 
-/// A URL that was read, without the password in front of its host and among its settings.
+/// A valid URL, without the password before its host and in its parameters.
 fn without_password(url: &str) -> String {
     let (front, query) = match url.split_once('?') {
         Some((front, query)) => (front, Some(query)),
@@ -189,7 +189,7 @@ fn without_password(url: &str) -> String {
     };
     let (scheme, rest) = front.split_once("://").unwrap_or(("postgres", front));
     let mut shown = format!("{scheme}://");
-    // An `@` that is no end of a log-in is written %40.
+    // Any other `@` is written as %40.
     match rest.rsplit_once('@') {
         Some((login, address)) => {
             let user = login.split_once(':').map_or(login, |(user, _)| user);
@@ -212,7 +212,7 @@ fn without_password(url: &str) -> String {
     shown
 }
 
-/// Whether it is the name of that setting, whichever letters of it are written `%70`.
+/// Whether a key is `password`, with any of its letters percent-encoded.
 fn is_password(mut key: &str) -> bool {
     let is_next = |wanted: char| {
         let (found, size) = match key.strip_prefix('%').and_then(|rest| rest.get(..2)) {

@@ -1,4 +1,4 @@
-//! A template that a command makes: the user's own migrator, in whatever language.
+//! Templates that are filled by a command, such as the user's own migrator.
 
 use std::error::Error;
 use std::io;
@@ -38,15 +38,15 @@ impl TemplateOptions {
     }
 }
 
-/// Runs the command. What it prints goes to standard error: standard output is for the command that
-/// is run with the database.
+/// Runs the command. Its output goes to standard error: standard output is for the command that is
+/// run with the database.
 fn fill(command_line: &str, url: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut command = Command::new("sh");
     command.args(["-c", command_line]).stdin(Stdio::null());
     command.stdout(io::stderr().as_fd().try_clone_to_owned()?);
     let told = |failure: Failure| failure.line();
     lead(&mut command, url).map_err(told)?;
-    // The command ends by the signals that end this process, and the template with it.
+    // A signal that ends this process also ends the command, and discards the template.
     let mut foreground = Foreground::take().map_err(told)?;
     let status = foreground.run(&mut command).map_err(told)?;
     match status.success() {

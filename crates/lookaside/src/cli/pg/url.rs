@@ -1,4 +1,4 @@
-//! `lookaside pg url`: the address of a server, in the forms that clients take.
+//! `lookaside pg url`: the address of a server, in the forms that clients accept.
 
 use std::env;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use crate::failure::{Failure, Outcome};
 /// The port that clients assume.
 const PORT_DEFAULT: u16 = 5432;
 
-/// What a URL does not hold as it is: all but RFC 3986's unreserved characters.
+/// The characters that are escaped in a URL: all except RFC 3986's unreserved ones.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -98,7 +98,7 @@ pub(super) fn run(arguments: &UrlArguments) -> Outcome {
         HostAddress::Unix(_) => true,
         HostAddress::Tcp { .. } => target.config().tls.mode == SslMode::Disable,
     };
-    // Of ours, where there is a folder.
+    // Only possible with `DATABASE_URL`: the server of a folder is always an embedded one.
     if !is_plain {
         return Err(foreign());
     }
@@ -119,13 +119,13 @@ fn database_url() -> Result<String, Failure> {
     Ok(url)
 }
 
-/// A server elsewhere may want TLS and settings that the other forms spell in ways of their own.
+/// A foreign server may require TLS and settings that each other form spells differently.
 fn foreign() -> Failure {
     Failure::new("DATABASE_URL is not an address that `lookaside pg run` sets")
         .with_help("name the folder of `lookaside pg start`")
 }
 
-/// `reason` is why TCP is asked for, or nothing.
+/// The error for a server without TCP; `reason` is why TCP is needed, or empty.
 fn socket_only(reason: &str) -> Failure {
     Failure::new(format!(
         "{reason}DATABASE_URL is the address of a Unix socket"
@@ -137,12 +137,12 @@ fn socket_only(reason: &str) -> Failure {
 }
 
 impl UrlFormat {
-    /// What is printed for a server of ours, whose URL is `url`; `jdbc` is the one of the same server over
-    /// TCP, if it listens there.
+    /// The output for an embedded server, whose URL is `url`; `jdbc` is the one of the same server
+    /// over TCP, if it listens there.
     fn write(self, url: &str, target: &Target, jdbc: Option<&str>) -> String {
         match self {
             Self::Libpq => url.to_owned(),
-            // Refused before where there is none.
+            // Checked before: it is present.
             Self::Jdbc => jdbc.unwrap_or_default().to_owned(),
             Self::SqlalchemyAsyncpg => sqlalchemy_asyncpg(target),
             Self::Env => env_lines(url, target, jdbc),
@@ -151,7 +151,8 @@ impl UrlFormat {
     }
 }
 
-/// For the driver of Java, which knows no Unix socket and takes the user behind the question mark.
+/// The URL for Java's driver, which has no support for Unix sockets and takes the user as a
+/// parameter.
 pub(super) fn jdbc(target: &Target) -> Option<String> {
     let (host, config) = (target.host(), target.config());
     let HostAddress::Tcp { name, .. } = &host.address else {
@@ -169,7 +170,7 @@ pub(super) fn jdbc(target: &Target) -> Option<String> {
     Some(url + "&sslmode=disable")
 }
 
-/// For SQLAlchemy over asyncpg: the scheme names the driver, and what libpq calls `sslmode` is `ssl`.
+/// For SQLAlchemy over asyncpg: the scheme names the driver, and `sslmode` is called `ssl`.
 fn sqlalchemy_asyncpg(target: &Target) -> String {
     let (host, config) = (target.host(), target.config());
     let mut url = format!("postgresql+asyncpg://{}", escape(&config.user));

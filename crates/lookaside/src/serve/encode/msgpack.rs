@@ -1,7 +1,7 @@
-//! MessagePack (<https://github.com/msgpack/msgpack/blob/master/spec.md>): each value in its smallest
-//! form.
+//! MessagePack (<https://github.com/msgpack/msgpack/blob/master/spec.md>): each value in its
+//! shortest encoding.
 //!
-//! Writing it is a page of code; reading it, which nobody does here, is what a crate is for.
+//! Writing it takes a page of code, so no crate is used; reading it is not needed here.
 
 use lookaside_knowledge::Value;
 
@@ -38,7 +38,7 @@ pub(super) fn write(value: &Value, out: &mut Vec<u8>) {
 
 fn write_int(int: i64, out: &mut Vec<u8>) {
     match int {
-        // Both fixed forms are the number's own lowest byte.
+        // Both fixint formats are the lowest byte of the number.
         -32..=127 => out.push(int as u8),
         -128..=-33 => out.extend_from_slice(&[0xd0, int as u8]),
         128..=255 => out.extend_from_slice(&[0xcc, int as u8]),
@@ -73,7 +73,7 @@ pub(super) fn write_str(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends what stands before the items of a list.
+/// Appends the header of an array.
 pub(super) fn write_array_size(count: usize, out: &mut Vec<u8>) {
     match count {
         // At most four bits.
@@ -82,7 +82,7 @@ pub(super) fn write_array_size(count: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends what stands before the names and values of a map.
+/// Appends the header of a map.
 pub(super) fn write_map_size(count: usize, out: &mut Vec<u8>) {
     match count {
         // At most four bits.
@@ -91,7 +91,7 @@ pub(super) fn write_map_size(count: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// A size in one, two or four bytes behind the marker for that many.
+/// Appends a marker and the size in one, two or four bytes.
 fn write_size(size: usize, [one, two, four]: [Option<u8>; 3], out: &mut Vec<u8>) {
     if let (Ok(size), Some(marker)) = (u8::try_from(size), one) {
         out.extend_from_slice(&[marker, size]);

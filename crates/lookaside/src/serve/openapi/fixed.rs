@@ -1,4 +1,4 @@
-//! The paths that are the same whatever is served.
+//! The paths that do not depend on the project.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -6,8 +6,8 @@ use super::super::encode::Form;
 use super::super::endpoint::Endpoint;
 use super::{answer, content_encoding, count_header};
 
-/// The method and the operation of a path that is the same whatever is served; none of the console,
-/// which is a page for people.
+/// The method and the operation of an endpoint with a fixed path; `None` for the console, which is
+/// a page for people.
 pub(super) fn fixed(endpoint: Endpoint) -> Option<(&'static str, Json)> {
     let json = "application/json";
     Some(match endpoint {
@@ -57,7 +57,7 @@ pub(super) fn fixed(endpoint: Endpoint) -> Option<(&'static str, Json)> {
     })
 }
 
-/// What is asked by its path alone.
+/// The operation of an endpoint without parameters.
 fn told(id: &str, summary: &str, content_type: &str, schema: &Json) -> (&'static str, Json) {
     let operation = json!({
         "operationId": id,
@@ -68,7 +68,7 @@ fn told(id: &str, summary: &str, content_type: &str, schema: &Json) -> (&'static
     ("get", operation)
 }
 
-/// An object that says in a word how things are.
+/// The schema of an object with a `status` of one word.
 fn status_word(words: &[&str]) -> Json {
     json!({"type": "object", "required": ["status"],
            "properties": {"status": {"type": "string", "enum": words}}})
@@ -275,7 +275,7 @@ fn explain() -> Json {
     })
 }
 
-/// The first rows of a table, whose path holds its name.
+/// The operation that returns the first rows of a table.
 pub(super) fn table() -> Json {
     let rows = json!({"type": "array", "items": {"type": "object"}});
     let mut answered = answer("Its rows", &Form::ALL.map(Form::media_type), &rows);
@@ -318,7 +318,7 @@ mod tests {
     use super::super::super::endpoint::FIXED;
     use super::*;
 
-    /// Paths that the server answers and that the document does not describe, with the reason.
+    /// Paths that the document leaves out on purpose, with the reason.
     const LEFT_OUT: [(&str, &str); 1] = [("/", "a page for people")];
 
     #[test]

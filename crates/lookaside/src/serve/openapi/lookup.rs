@@ -1,4 +1,4 @@
-//! What a lookup takes and answers.
+//! The operations of a lookup.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -10,7 +10,7 @@ use super::columns::{own_column, provider_column};
 use super::{answer, content_encoding, count_header};
 use crate::config::ParamType;
 
-/// One question.
+/// The operation of a single lookup.
 pub(super) fn one(lookup: &Lookup, prepared: &Prepared) -> Json {
     let params: Vec<Json> = prepared
         .params
@@ -59,7 +59,7 @@ pub(super) fn one(lookup: &Lookup, prepared: &Prepared) -> Json {
     )
 }
 
-/// Many questions at once.
+/// The operation of a batch.
 pub(super) fn batch(lookup: &Lookup, prepared: &Prepared) -> Json {
     let mut properties = Map::new();
     for param in &prepared.params {
@@ -123,7 +123,7 @@ fn operation(lookup: &Lookup, kind: &str, mut operation: Json) -> Json {
     operation
 }
 
-/// A parameter in a URL.
+/// The schema of a parameter in a URL.
 fn text_schema(kind: ParamType) -> Json {
     match kind {
         ParamType::Any => json!({"type": "string"}),
@@ -131,7 +131,7 @@ fn text_schema(kind: ParamType) -> Json {
     }
 }
 
-/// A parameter in JSON.
+/// The schema of a parameter in JSON.
 fn value_schema(param: &Param) -> Json {
     let mut schema = typed_schema(param.kind);
     if param.is_nullable

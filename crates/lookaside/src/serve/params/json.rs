@@ -1,7 +1,7 @@
 //! Parameters from JSON: one set, or thousands.
 //!
-//! A batch is read without a tree of JSON between: each text goes straight to the value of its type,
-//! and short ones need no allocation.
+//! A batch is read without an intermediate JSON tree: each string is converted directly to the
+//! value of its type, and short ones need no allocation.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,30 +16,30 @@ use memchr::{memchr2, memmem};
 use super::{FAULT_COUNT_MAX, PARAM_COUNT_MAX, Param, ParamFault, Places, TWICE, wanted_of};
 use crate::config::ParamType;
 
-/// Sets of one request; a body of eight megabytes holds about that many.
+/// The number of sets of one request; a body of eight megabytes holds about this many.
 pub(crate) const SET_COUNT_MAX: usize = 200_000;
 
-/// Up to here a float stands for one whole number: 2^53 - 1. Beyond, it may stand for several.
+/// Up to 2^53 - 1, a float represents exactly one integer. Beyond, several integers round to it.
 const FLOAT_EXACT_MAX: f64 = 9_007_199_254_740_991.0;
 
-/// Whole numbers from here on, 2^64, come as floats, and those below -2^63.
+/// The parser returns integers from 2^64 on, and below -2^63, as floats.
 const INT_SIZE_END: f64 = 18_446_744_073_709_551_616.0;
 
 /// Why a batch is refused.
 #[derive(Debug, PartialEq)]
 pub(crate) enum BatchFault {
-    /// The text is not what it should be; the message names the place. With the set that it is in,
-    /// counted from 0, unless it is in none.
+    /// The text is malformed; the message names the place. The index of the set, from 0, is absent
+    /// if the fault is outside of any set.
     Malformed(Option<usize>, String),
-    /// A set is wrong; counted from 0.
+    /// A set is invalid; its index is counted from 0.
     Set(usize, Vec<ParamFault>),
     TooMany,
-    /// The answer is not wanted any more.
+    /// The request was cancelled.
     Cancelled,
 }
 
-/// Reads a JSON array of parameter sets, or one set a line. A set is an object, or for a lookup with
-/// one parameter also the value alone. Stops before the next set when `is_cancelled`.
+/// Reads a JSON array of parameter sets, or one set per line. A set is an object, or for a lookup
+/// with one parameter also the value alone. Stops before the next set when `is_cancelled`.
 pub(crate) fn read_batch(
     body: &[u8],
     is_lines: bool,
@@ -61,7 +61,7 @@ pub(crate) fn read_batch(
             let is_array = body.trim_ascii_start().first() == Some(&b'[');
             let read = Sets(&mut batch).deserialize(&mut json);
             match read {
-                // What is broken is the set behind those that were read.
+                // The malformed set is the one after those that were read.
                 Err(error) => Err((is_array.then_some(batch.set_count), error.to_string())),
                 Ok(()) => json.end().map_err(|error| (None, error.to_string())),
             }
@@ -96,11 +96,11 @@ fn read_lines(body: &[u8], batch: &mut Batch<'_>) -> Result<(), (Option<usize>, 
     Ok(())
 }
 
-/// A text of JSON in which the integer `-0` is `0`, as in events (FORMATS.md): the parser makes the
-/// float of it that `-0.0` is, and does not tell them apart. All else stays at its place.
+/// Rewrites the integer `-0` in a JSON text to `0`, as in events (FORMATS.md): the parser turns
+/// both `-0` and `-0.0` into the same float. The positions of all other bytes stay the same.
 pub(crate) fn without_negative_zeros(json: &[u8]) -> Cow<'_, [u8]> {
     let mut text = Cow::Borrowed(json);
-    // Hardly any text has one. A text in quotes may, so it is skipped.
+    // Hardly any text contains `-0`. Strings may contain it, so they are skipped.
     if memmem::find(json, b"-0").is_none() {
         return text;
     }
@@ -122,7 +122,7 @@ pub(crate) fn without_negative_zeros(json: &[u8]) -> Cow<'_, [u8]> {
     text
 }
 
-/// The position behind the quote that ends a text.
+/// The position after the quote that ends a string.
 fn end_of_text(json: &[u8], mut at: usize) -> usize {
     while let Some(step) = memchr2(b'"', b'\\', json.get(at..).unwrap_or_default()) {
         at += step;
@@ -134,7 +134,7 @@ fn end_of_text(json: &[u8], mut at: usize) -> usize {
     json.len()
 }
 
-/// A line is parsed alone, so its own number is always 1.
+/// Removes the line number from a message: each line is parsed alone, so it is always 1.
 fn without_line(message: &str) -> String {
     message.replace(" at line 1 column ", " at column ")
 }
@@ -143,7 +143,7 @@ fn without_line(message: &str) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct Named {
     pub(crate) values: Vec<(String, Value)>,
-    /// What is wrong with others.
+    /// The faults of the other parameters.
     pub(crate) faults: Vec<ParamFault>,
 }
 
@@ -194,7 +194,7 @@ struct Batch<'p> {
 }
 
 impl Batch<'_> {
-    /// Takes note of a fault; the error only ends the reading.
+    /// Records a fault; the returned error only ends the parsing.
     fn fail<E: serde::de::Error>(&mut self, fault: BatchFault) -> E {
         self.fault = Some(fault);
         E::custom("a parameter set is wrong")
@@ -243,7 +243,7 @@ impl<'de> DeserializeSeed<'de> for Set<'_, '_> {
 }
 
 impl Set<'_, '_> {
-    /// A value alone, for a lookup with one parameter.
+    /// Handles a bare value, for a lookup with one parameter.
     fn alone<E: serde::de::Error>(self, value: Option<Value>) -> Result<(), E> {
         let batch = self.0;
         let [param] = batch.params else {
@@ -337,7 +337,7 @@ impl<'de> Visitor<'de> for Set<'_, '_> {
     }
 }
 
-/// The name of a parameter, as the position that it has; it is compared where it stands.
+/// Deserializes the name of a parameter into its position, without copying the name.
 struct Name<'a, 'p>(&'a mut Places<'p>);
 
 impl<'de> DeserializeSeed<'de> for Name<'_, '_> {
@@ -360,7 +360,7 @@ impl Visitor<'_> for Name<'_, '_> {
     }
 }
 
-/// One value of a type; `None` if it is of another.
+/// Deserializes one value; `None` if it has another type.
 struct Scalar(ParamType);
 
 impl<'de> DeserializeSeed<'de> for Scalar {
@@ -426,7 +426,7 @@ impl ParamType {
         }
     }
 
-    /// Beyond 64 bits with sign a number stays exact or is refused.
+    /// Beyond the signed 64-bit range a number is kept exactly or refused.
     fn of_u64(self, int: u64) -> Option<Value> {
         match (i64::try_from(int), self) {
             (Ok(int), _) => self.of_int(int),
@@ -437,11 +437,12 @@ impl ParamType {
         }
     }
 
-    /// JSON has one kind of numbers, and some programs write 7 as 7.0: that is the whole number.
+    /// JSON has only one number type, and some programs write 7 as 7.0, which is accepted as an
+    /// integer.
     fn of_float(self, float: f64) -> Option<Value> {
         match self {
             Self::Float => Some(Value::Float(float)),
-            // The parser makes a float of a whole number beyond 64 bits and does not tell.
+            // The parser silently turns integers beyond 64 bits into floats.
             Self::Any if float >= INT_SIZE_END || float <= i64::MIN as f64 => None,
             Self::Any => Some(Value::Float(float)),
             Self::Int if float.fract() == 0.0 && float.abs() <= FLOAT_EXACT_MAX => {

@@ -1,4 +1,4 @@
-//! Parameters from the part of a URL behind `?`, as forms write it.
+//! Parameters from the query of a URL, in the encoding of HTML forms.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ const PLUS: &str = "; a + in a URL is a space, and %2B is a +";
 /// Appends the values of a query to `values`, in the order of `params`.
 ///
 /// Parts are separated by `&`; a part without `=` is a name with an empty value; `+` is a space. On
-/// faults, what was appended means nothing.
+/// faults, the appended values are meaningless.
 pub(crate) fn read_query(
     query: &str,
     params: &[Param],
@@ -47,14 +47,14 @@ pub(crate) fn read_query(
     places.finish()
 }
 
-/// Whether a text that is not a value of a type would be one if a `+` in it were no space.
+/// Whether a text that is invalid for a type would be valid if its `+` did not mean a space.
 fn means_plus(text: &str, kind: ParamType) -> bool {
     let decoded = text.contains('+').then(|| text.replace('+', "%2B"));
     let decoded = decoded.as_deref().and_then(decode);
     decoded.is_some_and(|text| kind.parse(&text).is_some())
 }
 
-/// The text that is meant; `None` if it is not percent-encoded, or not UTF-8.
+/// Decodes a percent-encoded text; `None` if the encoding or the UTF-8 is invalid.
 pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
     let bytes = text.as_bytes();
     let Some(first) = bytes.iter().position(|byte| matches!(byte, b'%' | b'+')) else {
@@ -165,7 +165,7 @@ mod tests {
         let mut values = Vec::new();
         read_query("name=a", &params, &mut values).unwrap();
         assert_eq!(values, [Value::Null, Value::from("a")]);
-        // An empty text is none, and no address either.
+        // An empty value is neither NULL nor an address.
         assert!(read_as("name=a&ip=", &params).is_err());
     }
 

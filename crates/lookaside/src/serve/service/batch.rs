@@ -1,7 +1,7 @@
-//! `POST /v1/lookup/NAME`: thousands of questions at once, answered in order.
+//! `POST /v1/lookup/NAME`: thousands of lookups at once, answered in order.
 //!
-//! What tables answer by themselves is answered on the I/O thread while it is short; anything else
-//! goes to a thread that may wait, where what a provider has to answer goes in few flights.
+//! Short batches that the tables answer natively run on the I/O thread. All others run on a
+//! blocking thread, where the queries of a provider are sent in few pipelined batches.
 
 use std::ops::ControlFlow;
 
@@ -21,10 +21,12 @@ use super::share::{ANSWER_GROWTH_MAX, Share};
 use super::wait::Ready;
 use super::{RequestContext, Thread};
 
-/// A body that is answered on the I/O thread: a thousand addresses, a third of a millisecond.
+/// The largest body that is answered on the I/O thread: a thousand addresses, a third of a
+/// millisecond.
 const BODY_AT_HAND_SIZE_MAX: usize = 32 << 10;
 
-/// Room for an answer to one set, made before it is written, so that the body need not move for it.
+/// Space that is reserved for the answer to one set before it is written, so that the body need not
+/// be reallocated meanwhile.
 const ROOM_SIZE: usize = 64 << 10;
 
 /// Header with the number of sets whose answer is an error.
@@ -124,11 +126,11 @@ impl Thread {
 struct Reading {
     coding: Option<Coding>,
     forms: Forms,
-    /// Bytes of the body, in its coding and without it.
+    /// The limit of the body in bytes, both encoded and decoded.
     body_size_max: usize,
 }
 
-/// The forms of the answer.
+/// The forms of the request and the answer.
 #[derive(Clone, Copy)]
 struct Forms {
     to_lines: Form,
@@ -139,12 +141,12 @@ impl Forms {
     const TO_LINES: [Form; 3] = [Form::JsonLines, Form::Json, Form::MessagePack];
     const TO_ARRAY: [Form; 3] = [Form::Json, Form::JsonLines, Form::MessagePack];
 
-    /// What a request accepts, which matters for its body only if that can be read already.
+    /// Negotiates the form; the body is considered only if it is available already.
     fn of(request: &Request<'_>, body: Option<&[u8]>) -> Result<Self, Problem> {
         let is_lines = body.map(is_lines);
         let form = |offers, is_needed| match is_needed {
             true => form(request, offers),
-            // Never looked at.
+            // Never used.
             false => Ok(offers[0]),
         };
         Ok(Self {
@@ -154,19 +156,19 @@ impl Forms {
     }
 }
 
-/// Whether there is one set a line. Without a content type the first character decides.
+/// Whether the body has one set per line. Without a content type the first character decides.
 fn is_lines(body: &[u8]) -> bool {
     body.trim_ascii_start().first() != Some(&b'[')
 }
 
-/// Where answers are counted: with the I/O thread that the request came from.
+/// The counters for the answers: those of the I/O thread that received the request.
 #[derive(Clone, Copy)]
 struct Counting<'c> {
     index: usize,
     counters: &'c Counters,
 }
 
-/// Reads the sets, asks, and writes the answers.
+/// Reads the sets, queries them, and writes the answers.
 fn answer(
     session: &mut Session,
     (catalog, counting): (&Catalog, Counting<'_>),
@@ -214,7 +216,7 @@ fn answer(
         error_detail: catalog.error_detail,
         problem: None,
     };
-    // Answers are most often longer than their questions.
+    // Answers are usually longer than their sets.
     writer.reserve(2 * body.len())?;
     Encoder::batch_begin(form, sets.len(), &mut writer.body);
     let (statement, ttl) = (&prepared.statement, lookup.config.ttl);
@@ -231,7 +233,7 @@ fn answer(
 
 struct Writer<'c> {
     lookup: &'c Lookup,
-    /// What the answer takes, with what is needed for it.
+    /// The memory that is accounted to the answer, including what is needed to build it.
     share: &'c mut Share,
     is_native: bool,
     counting: Counting<'c>,
@@ -243,12 +245,12 @@ struct Writer<'c> {
     found: u64,
     failed: u64,
     error_detail: bool,
-    /// Why there will be no answer at all.
+    /// The problem that is sent instead of an answer.
     problem: Option<Problem>,
 }
 
 impl Writer<'_> {
-    /// Breaks where nothing more is to be answered.
+    /// Writes one answer; breaks if no more answers are needed.
     fn write(
         &mut self,
         rows: lookaside_knowledge::Result<lookaside_knowledge::Rows<'_>>,
@@ -279,7 +281,7 @@ impl Writer<'_> {
                 }
             }
             Err(error) => {
-                // One line a batch: its sets most often fail for one reason.
+                // One log line per batch: its sets usually fail for the same reason.
                 if self.failed == 0 {
                     self.lookup.tell_failure(&error);
                 }
@@ -305,8 +307,8 @@ impl Writer<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Lets the body grow to twice its size at most, and no further than its limit: a vector that
-    /// doubles by itself would have twice as much room, and copy all of it once more.
+    /// Grows the body to at most twice its size and at most its limit: a vector that grows by
+    /// itself could allocate twice as much, and copy everything once more.
     fn make_room(&mut self) -> Result<(), Problem> {
         let (size, room) = (self.body.len(), self.body.capacity());
         if room - size >= ROOM_SIZE {
@@ -316,7 +318,7 @@ impl Writer<'_> {
         self.reserve(size.min(rest).max(ROOM_SIZE))
     }
 
-    /// Takes room for so much more, if the server has it.
+    /// Reserves `size` more bytes, if the server's limit allows it.
     fn reserve(&mut self, size: usize) -> Result<(), Problem> {
         self.share.grow(size)?;
         self.body.reserve_exact(size);

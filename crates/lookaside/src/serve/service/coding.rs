@@ -1,10 +1,12 @@
-//! Answers in the coding that their client likes best (RFC 9110, section 12.5.3).
+//! Compresses answers with the coding that their client prefers (RFC 9110, section 12.5.3).
 //!
-//! Short ones go as they are, so that nothing is asked of their requests. A compressed answer has the
-//! weak form of its validator: it means the same as the plain one, and its bytes are others.
+//! Short answers are sent uncompressed, and `Accept-Encoding` is not even parsed for them. A
+//! compressed answer has the weak form of its validator: it is equivalent to the plain one, but not
+//! identical in bytes.
 //!
-//! A size tells how much an answer repeats itself. Nobody can send requests in the name of somebody
-//! else here, which it takes to learn a secret that way (BREACH): keys are not cookies.
+//! The size of a compressed answer reveals how repetitive it is. To learn a secret from that
+//! (BREACH), an attacker must send requests with the credentials of another user, which is not
+//! possible here: keys are not cookies.
 
 use std::cell::RefCell;
 
@@ -15,29 +17,29 @@ use lookaside_http::{Reply, Request};
 use super::head::Head;
 use super::{RequestContext, Responder};
 
-/// A shorter answer fills one packet with its head, compressed or not.
+/// A shorter answer fits into one packet with its head, compressed or not.
 pub(super) const CODED_SIZE_MIN: usize = 1024;
 
-/// A larger answer is compressed beside the I/O threads: it takes a millisecond or more.
+/// A larger answer is compressed on another thread, since that takes a millisecond or more.
 const AT_HAND_SIZE_MAX: usize = 128 << 10;
 
-/// A buffer that has grown larger is not kept.
+/// A buffer that has grown beyond this is freed.
 const SCRATCH_SIZE_MAX: usize = 128 << 10;
 
-/// I/O threads compress, too, so speed counts for more than the last percents.
+/// I/O threads compress, too, so speed matters more than the last few percent of size.
 pub(super) const OPTIONS: EncodingOptions = EncodingOptions {
     gzip_level: 4,
     brotli_quality: 4,
     size_min: CODED_SIZE_MIN,
 };
 
-/// The coding that a request likes best. Who refuses all of them is answered nevertheless, plainly.
+/// The coding that a request prefers. If it accepts none of them, the answer is sent uncompressed.
 pub(super) fn coding(request: &Request<'_>) -> Encoding {
     let accepted = request.header_values("Accept-Encoding");
     choose(accepted).unwrap_or(Encoding::Identity)
 }
 
-/// What one thread compresses with.
+/// The compressor of one thread, with its buffer.
 #[derive(Default)]
 pub(super) struct BodyCompressor(RefCell<Option<Tools>>);
 
@@ -47,7 +49,7 @@ struct Tools {
 }
 
 impl BodyCompressor {
-    /// Lets somebody have a body in a coding.
+    /// Passes the compressed body to a function.
     pub(super) fn with<T>(
         &self,
         coding: Encoding,
@@ -58,7 +60,7 @@ impl BodyCompressor {
             return then(body);
         }
         let mut tools = self.0.borrow_mut();
-        // A server whose answers are short never needs them.
+        // Created on first use: a server with short answers never needs them.
         let tools = tools.get_or_insert_with(|| Tools {
             compressor: Compressor::new(OPTIONS),
             scratch: Vec::new(),
@@ -72,7 +74,7 @@ impl BodyCompressor {
 }
 
 impl Responder {
-    /// The coding for an answer to a request that is here, or that was put off.
+    /// The coding for an answer to a current or a deferred request.
     pub(super) fn coding(
         &self,
         context: &RequestContext,
@@ -81,7 +83,7 @@ impl Responder {
         request.map_or(context.coding, coding)
     }
 
-    /// Sends an answer, in the coding that its client likes best if it is long enough for one.
+    /// Sends an answer, compressed with the coding that its client prefers if it is long enough.
     pub(super) fn send(
         &self,
         mut context: RequestContext,

@@ -1,4 +1,4 @@
-//! What a request that waited is answered with, on its I/O thread.
+//! Sends the answers of deferred requests, on their I/O threads.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::lookup::{LookupRequest, LookupResult, encode, no_row};
 use super::wait::{Completion, Outcome};
 
 impl Thread {
-    /// Answers a request that waited, if its client is still there.
+    /// Answers a deferred request, if its client is still connected.
     pub(super) fn complete(&mut self, io: &mut Io, completion: Completion) {
         self.waiters.remove(completion.ticket);
         self.responder.end_waiting();
@@ -24,7 +24,7 @@ impl Thread {
             outcome,
             share,
         } = completion;
-        // From here on the connection counts it.
+        // From here on, the connection accounts for the memory.
         drop(share);
         let now = io.now();
         let Some(reply) = io.reply(Ticket::from_u64(ticket)) else {
@@ -34,7 +34,7 @@ impl Thread {
             Outcome::Body(Ok((ready, coding))) => {
                 let head = Head {
                     layer: ready.layer,
-                    // The next one may be of now.
+                    // The next answer may be fresh.
                     freshness: ready.age.map(|age| (age, Duration::ZERO)),
                     extra: ready.extra,
                     coding,
@@ -58,7 +58,7 @@ impl Thread {
                 return responder.refuse(context, None, reply, &problem);
             }
         };
-        // The lookup may be another one by now, or be gone: then its answer is the last one.
+        // The catalog may have changed, and the lookup with it: then this answer is not cached.
         if question.catalog.number != responder.catalog.number {
             let mut body = Vec::new();
             let paper = (&mut Default::default(), &mut body);
@@ -82,7 +82,7 @@ impl Thread {
         let encoded = encode(lookup, question.form, rows.columns(), rows.iter(), paper);
         let lookup_request = LookupRequest {
             key: Key {
-                // A file holds fewer.
+                // A configuration has fewer lookups than that.
                 lookup: question.index as u32,
                 form: question.form,
                 coding: Encoding::Identity,
@@ -90,7 +90,7 @@ impl Thread {
             },
             generation: question.generation,
             if_none_match: question.if_none_match.as_deref(),
-            // The batch of events may have begun before they came.
+            // The batch of events may have begun before the rows arrived.
             now: now.max(at),
         };
         let result = LookupResult {

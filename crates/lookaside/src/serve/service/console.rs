@@ -1,4 +1,4 @@
-//! The console: one page, and the numbers behind its plots.
+//! The console: one page, and the data of its plots.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -28,7 +28,7 @@ const SCRIPT: [&str; 5] = [
     include_str!("../console/main.js"),
 ];
 
-/// The page, with all that it needs: it works without the Internet and without a build.
+/// The page with its style and scripts inlined: it needs no Internet access and no build step.
 static PAGE: LazyLock<String> = LazyLock::new(|| {
     FRAME
         .replace("<style></style>", &format!("<style>{STYLE}</style>"))
@@ -38,8 +38,8 @@ static PAGE: LazyLock<String> = LazyLock::new(|| {
         )
 });
 
-/// What the page may do, which is to run its own script and style and to ask this server. Text that
-/// comes out of a table can be no script, whatever it says.
+/// The Content-Security-Policy of the page: it may use its own script and style and send requests
+/// to this server. Text from a table can never run as a script.
 pub(in crate::serve) fn policy() -> String {
     let hash = |text: &str| {
         let digest = Sha256::digest(text.as_bytes());
@@ -54,7 +54,7 @@ pub(in crate::serve) fn policy() -> String {
 }
 
 impl Responder {
-    /// The page. It tells nothing but that it is there; what it shows it asks for, with a key where
+    /// Sends the page. The page itself contains no data; it requests what it shows, with a key if
     /// one is needed.
     pub(super) fn console(&self, context: RequestContext, request: &Request<'_>, reply: Reply<'_>) {
         let coding = coding(request);
@@ -75,8 +75,8 @@ impl Responder {
     }
 }
 
-/// What a page that looks every second needs: numbers that only grow, so that it makes rates of them
-/// itself, and how things are now.
+/// The status that the page polls every second: counters, from which the page computes rates, and
+/// current values.
 pub(super) fn status(shared: &Shared) -> String {
     let knowledge = &shared.knowledge;
     let snapshot = knowledge.snapshot();
@@ -88,13 +88,13 @@ pub(super) fn status(shared: &Shared) -> String {
         .map(|(layer, count)| (layer.name().to_owned(), (*count).into()))
         .collect();
     let catalog = shared.catalog.load();
-    // Names of hosts, too, are for those who may read them.
+    // Host names, too, are shown only with `error_detail`.
     let shown = |text: String| catalog.error_detail.then_some(text);
     let providers = knowledge.providers().into_iter();
     let providers: Vec<Json> = providers
         .map(|provider| {
             let pool = provider.pool;
-            // The last error stays where it is when all is well again.
+            // The last error is kept after the pool has recovered.
             let health = match (pool.connection_count, &pool.last_error) {
                 (0, None) => "idle",
                 (0, Some(_)) => "down",
@@ -143,7 +143,7 @@ pub(super) fn status(shared: &Shared) -> String {
     format!("{status}\n")
 }
 
-/// Bytes of this process in memory; nothing where the system does not say.
+/// The resident size of this process in bytes; `None` if the system does not report it.
 fn resident_size() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
@@ -159,7 +159,7 @@ mod tests {
         for part in ["<script>", "</script>", "<style>", "</style>"] {
             assert_eq!(PAGE.matches(part).count(), 1, "{part}");
         }
-        // Inline styles and handlers would be refused by the policy.
+        // The policy blocks inline styles and handlers.
         assert!(!PAGE.contains(" style=\"") && !PAGE.contains(" onclick"));
         for elsewhere in [
             "src=\"http",

@@ -1,8 +1,8 @@
-//! Bodies of requests in a coding: `Content-Encoding` (RFC 9110, section 8.4).
+//! Decodes request bodies with a `Content-Encoding` (RFC 9110, section 8.4).
 //!
-//! What comes out of a decoder is bounded by its reader, never by what a header of the data
-//! says: a body that is here as a whole by the limit that it has without a coding, a stream by the
-//! room that its reader gives. A decoder itself takes the memory of its window, 16 MiB at most.
+//! The output of a decoder is bounded by its reader, never by a header of the data: a complete body
+//! by the limit for uncompressed bodies, a stream by the reader's buffer. A decoder itself uses the
+//! memory of its window, 16 MiB at most.
 
 use std::io::{self, BufReader, Read};
 use std::time::{Duration, Instant};
@@ -19,10 +19,10 @@ pub(super) const CODINGS: &str = "gzip, br, zstd";
 /// Zstandard's window, as RFC 9659 bounds it for HTTP: 8 MiB.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
-/// What a decoder of brotli reads at once.
+/// The size of a brotli decoder's input buffer.
 const BROTLI_INPUT_SIZE: usize = 4 << 10;
 
-/// A coding that is understood.
+/// A supported coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     Gzip,
@@ -52,7 +52,7 @@ impl Coding {
 /// The coding of a request's body; `None` if it has none.
 ///
 /// # Errors
-/// 415 for a coding that is not understood, and for several on top of each other.
+/// 415 for an unsupported coding, and for several stacked codings.
 pub(super) fn content_coding(request: &Request<'_>) -> Result<Option<Coding>, Problem> {
     of_values(request.header_values("Content-Encoding"))
 }
@@ -74,10 +74,10 @@ fn of_values<'v>(values: impl Iterator<Item = &'v [u8]>) -> Result<Option<Coding
     }
 }
 
-/// A whole body without its coding.
+/// Decodes a complete body.
 ///
 /// # Errors
-/// 400 if the body is not what its coding says, 413 if it has more than `size_max` bytes.
+/// 400 if the body is invalid for its coding, 413 if it decodes to more than `size_max` bytes.
 pub(super) fn decode(coding: Coding, body: &[u8], size_max: usize) -> Result<Vec<u8>, Problem> {
     let mut decoded = Vec::new();
     let read = Decoder::new(coding, body).and_then(|decoder| {
@@ -95,10 +95,11 @@ pub(super) fn decode(coding: Coding, body: &[u8], size_max: usize) -> Result<Vec
 }
 
 /// The low seven bits of the first byte of a brotli stream with a large window, of up to 1 GiB. The
-/// decoder takes such streams; RFC 7932, which `br` is, ends at 16 MiB and has no such byte.
+/// decoder accepts such streams, but `br` means RFC 7932, which ends at 16 MiB and has no such
+/// byte.
 const BROTLI_LARGE_WINDOW: u8 = 0x11;
 
-/// Bytes of a brotli stream, refused if it has a large window.
+/// Reads a brotli stream, and fails if it has a large window.
 struct StandardWindow<R> {
     body: R,
     is_begun: bool,
@@ -120,7 +121,7 @@ impl<R: Read> Read for StandardWindow<R> {
     }
 }
 
-/// What comes out of a coded body.
+/// A decoder with its encoded input.
 enum Decoder<R: Read> {
     Gzip(Box<MultiGzDecoder<BufReader<R>>>),
     Brotli(Box<brotli::Decompressor<StandardWindow<R>>>),
@@ -155,7 +156,7 @@ impl<R: Read> Decoder<R> {
         }
     }
 
-    /// Where the coded bytes come from.
+    /// The source of the encoded bytes.
     fn body(&mut self) -> &mut R {
         match self {
             Self::Gzip(decoder) => decoder.get_mut().get_mut(),
@@ -170,7 +171,7 @@ impl<R: Read> Decoder<R> {
             Self::Zstd(decoder) => decoder.read(room),
             Self::Brotli(decoder) => {
                 let size = decoder.read(room)?;
-                // At the end, the others look by themselves whether something follows.
+                // The other decoders check for trailing data at the end by themselves.
                 if size == 0 && !room.is_empty() {
                     let more = decoder.read(room)? + decoder.get_mut().read(&mut [0])?;
                     if more > 0 {
@@ -189,7 +190,7 @@ impl<R: Read> Decoder<R> {
 impl<R: Read> Read for Decoder<R> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         self.read_some(room).map_err(|error| match error.kind() {
-            // What the client did, or has not done yet.
+            // Errors of the transport, and input that has not arrived yet.
             io::ErrorKind::WouldBlock
             | io::ErrorKind::Interrupted
             | io::ErrorKind::TimedOut
@@ -202,16 +203,16 @@ impl<R: Read> Read for Decoder<R> {
     }
 }
 
-/// The body of a stream, decoded as it comes.
+/// The body of a stream, decoded as it arrives.
 pub(super) enum LiveBody {
     Plain(BodyReader),
     Coded(Box<Inflow>),
 }
 
-/// A decoder and its coded body.
+/// A decoder and its encoded body.
 pub(super) struct Inflow(Decoder<Awaited>);
 
-/// A body whose reads wait no longer than until a moment.
+/// A body whose reads wait until a deadline at most.
 struct Awaited {
     body: BodyReader,
     until: Option<Instant>,
@@ -235,7 +236,7 @@ impl LiveBody {
         let Some(coding) = coding else {
             return Ok(Self::Plain(body));
         };
-        // A decoder that looks at the body at once does not wait for it.
+        // A decoder that reads from the body in its constructor must not wait.
         let until = Some(Instant::now());
         let decoder = Decoder::new(coding, Awaited { body, until })?;
         Ok(Self::Coded(Box::new(Inflow(decoder))))
@@ -257,7 +258,7 @@ impl LiveRead for LiveBody {
             }
             Self::Coded(inflow) => &mut inflow.0,
         };
-        // A moment that no clock will ever show is none.
+        // A deadline that overflows the clock is no deadline.
         decoder.body().until = patience.and_then(|patience| Instant::now().checked_add(patience));
         match decoder.read(room) {
             Ok(size) => Ok(Some(size)),
@@ -355,7 +356,7 @@ mod tests {
             let whole = coded(coding, &body);
             for size in 0..whole.len() {
                 let refused = decode(coding, &whole[..size], 1 << 20);
-                // Nothing at all is not a member of gzip, and no frame of Zstandard.
+                // An empty input is neither a gzip member nor a Zstandard frame.
                 let is_empty = size == 0 && refused.as_ref().is_ok_and(Vec::is_empty);
                 assert!(
                     is_empty || refused.as_ref().is_err_and(|it| it.status == 400),
@@ -368,7 +369,7 @@ mod tests {
             for at in 0..whole.len() {
                 let mut flipped = whole.clone();
                 flipped[at] ^= 1 << (at % 8);
-                // Whatever comes of it, it comes to an end.
+                // Any result is fine, as long as it terminates.
                 let _ = decode(coding, &flipped, 1 << 20);
             }
         }

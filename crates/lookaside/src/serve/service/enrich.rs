@@ -1,8 +1,8 @@
 //! `POST /v1/enrich/MODEL`: events through a model, as a stream.
 //!
-//! A stream runs on a thread of its own. What it reads and writes lies in bounded pipes between that
-//! and the I/O thread, so a client that does not read is not read from. An answer that is short is
-//! sent whole, with what was left out in its headers; from then on it is sent as it comes.
+//! A stream runs on its own thread, connected with the I/O thread by bounded pipes; so if a client
+//! does not read, its body is not read either. A short answer is sent as a whole, with the counts
+//! of rejected events in its headers; a longer one is sent as it is produced.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -32,11 +32,11 @@ use super::{LogFields, RequestContext, Shared, Thread, log_line};
 use crate::models::transform::ModelTransform;
 use crate::suggestion::did_you_mean;
 
-/// Bytes of an answer before it is sent as it comes, to a request that says how long it is.
+/// The size up to which an answer is sent as a whole, if the request has a content length.
 const WHOLE_SIZE_MAX: usize = 64 << 10;
 
-/// The member of the last line that counts the others, if a request asks for one. No field of an
-/// event has this name by accident.
+/// The member of the summary line at the end, if a request asks for one. No field of an event has
+/// this name by accident.
 const SUMMARY_MEMBER: &str = "$summary";
 
 /// The parameters of a request.
@@ -49,10 +49,10 @@ const PARAMS: [&str; 6] = [
     "extra",
 ];
 
-/// Characters of a parameter's name or value that a message shows.
+/// The length at which a parameter's name or value is truncated in a message.
 const TEXT_SHOWN_MAX: usize = 64;
 
-/// Characters of the reason that a header gives.
+/// The length at which a reason is truncated in a header.
 const REASON_LENGTH_MAX: usize = 200;
 
 impl Thread {
@@ -89,8 +89,8 @@ impl Thread {
         responder.keep_log_fields(&mut context, request);
         let allow_origin = context.origin.clone();
         let varies_by_origin = responder.catalog.access.has_cors();
-        // Who says how much there is sends it at once; who does not may wait for each answer, which
-        // a coding would hold back.
+        // A client that sends a content length sends everything at once. A client without one may
+        // wait for each answer, which a compressor would hold back.
         let is_sized = request.content_length().is_some();
         let coding = context.coding;
         let (reader, deferred) = reply.receive_remote();
@@ -105,7 +105,7 @@ impl Thread {
             model,
             body_coding,
             wanted,
-            // Only chunks can be followed by trailers.
+            // Only chunked bodies have trailers.
             has_trailers: request.version_minor() > 0,
             answer: Arc::new(Mutex::new(Progress::Begun {
                 deferred,
@@ -118,12 +118,12 @@ impl Thread {
             whole_size_max: if is_sized { WHOLE_SIZE_MAX } else { 0 },
         };
         let thread = thread::Builder::new().name("enrich".into());
-        // Without a thread the request is dropped with the closure, which answers 500.
+        // If the thread cannot be started, the closure is dropped with the request, which sends 500.
         let _ = thread.spawn(move || stream.run(reader, session));
     }
 }
 
-/// Why no model of that name can be used.
+/// The problem for a name without a usable model.
 fn not_found(responder: &super::Responder, name: &str) -> Problem {
     if let Some(waiting) = responder.catalog.models.find_waiting(name) {
         let silent = waiting.silent.iter().map(|silent| &silent.error);
@@ -134,16 +134,16 @@ fn not_found(responder: &super::Responder, name: &str) -> Problem {
     problem.detail(format!("GET /v1/lookups lists them{hint}"))
 }
 
-/// What a request says of its stream.
+/// The options of a request.
 struct Wanted {
     input: InputFormat,
     output: OutputFormat,
     strictness: Strictness,
-    /// Whether the last line counts the others.
+    /// Whether to append a summary line.
     has_summary: bool,
 }
 
-/// How events are read and written: by the request's types, else as `[enrich]` says, else JSON.
+/// How events are read and written: by the request's media types, else by `[enrich]`, else JSON.
 fn wanted(request: &Request<'_>, responder: &super::Responder) -> Result<Wanted, Problem> {
     let settings = &responder.catalog.enrich;
     let bad = |error: &lookaside_stream::Error| {
@@ -201,11 +201,11 @@ fn wanted(request: &Request<'_>, responder: &super::Responder) -> Result<Wanted,
             }
         }
     };
-    // Options belong to their format: those of the file are of no use to another one.
+    // Options belong to a format: those of the file do not apply to another one.
     let is_usual = settings.format.as_ref() == Some(&input);
     let options = settings.options.iter().filter(|_| is_usual);
     let input = InputFormat::new(&input, &all(options));
-    // Of outputs, formats share some, which mean the same in each.
+    // Output formats share some options, with the same meaning.
     let known = OutputFormat::option_names(&output);
     let options = settings.output_options.iter();
     let options = options.filter(|(name, _)| known.contains(&name.as_str()));
@@ -227,19 +227,19 @@ fn wanted(request: &Request<'_>, responder: &super::Responder) -> Result<Wanted,
     })
 }
 
-/// Options, of which a later one counts in place of an earlier one.
+/// Collects options; later ones override earlier ones.
 fn all<'o>(options: impl Iterator<Item = &'o (String, String)>) -> FormatOptions {
     options.fold(FormatOptions::new(), |all, (name, value)| {
         all.set(name, value)
     })
 }
 
-/// A place among the streams that run.
+/// A permit for a running stream, released on drop.
 struct Slot(Arc<Shared>);
 
 impl Slot {
     fn take(shared: &Arc<Shared>) -> Option<Self> {
-        // Relaxed: the number bounds threads and orders nothing.
+        // Relaxed: the number limits threads and synchronizes nothing.
         let running = shared.streams.fetch_add(1, Ordering::Relaxed);
         let slot = Self(shared.clone());
         (running < shared.stream_count_max).then_some(slot)
@@ -252,10 +252,10 @@ impl Drop for Slot {
     }
 }
 
-/// One request on its way through a model.
+/// One request that streams events through a model.
 struct Stream {
     slot: Slot,
-    /// The I/O thread that it came from.
+    /// The I/O thread that received the request.
     index: usize,
     context: RequestContext,
     model: Arc<Served>,
@@ -265,11 +265,11 @@ struct Stream {
     answer: Arc<Mutex<Progress>>,
     allow_origin: Option<Box<[u8]>>,
     varies_by_origin: bool,
-    /// Whether clients are told the causes of failures.
+    /// Whether clients see the causes of failures.
     error_detail: bool,
-    /// What a long answer is in, where one may be chosen.
+    /// The coding of a long answer, if the request allows one.
     coding: Option<Encoding>,
-    /// Bytes of the answer before it is sent as it comes.
+    /// The size up to which the answer is sent as a whole.
     whole_size_max: usize,
 }
 
@@ -283,7 +283,7 @@ impl Stream {
         );
         let body = match LiveBody::new(reader, self.body_coding) {
             Ok(body) => body,
-            // Dropped unanswered, the request is answered with 500.
+            // A request that is dropped without an answer gets 500.
             Err(error) => return tracing::warn!(%error, "no memory to decode a body"),
         };
         let source = Source::new().with_live("request", body);
@@ -297,7 +297,7 @@ impl Stream {
             self.coding.unwrap_or(Encoding::Identity),
             self.whole_size_max,
         );
-        // The end is sent below, with what was counted.
+        // The end is sent below, with the counts.
         let sink = Sink::writer("answer", out, |_| Ok(()));
         let counts = shared.model_counts.of(&self.model.name);
         let lookups = Arc::new(LookupsSeen::new(self.model.clone(), counts, self.index));
@@ -314,7 +314,7 @@ impl Stream {
         let run = flow.run(source, vec![transform], sink, options);
         let progress = std::mem::replace(&mut *lock(&self.answer), Progress::Over);
         let (status, size) = match (run, progress) {
-            // Its queries were cancelled: dropped, the writer breaks the connection.
+            // Its queries were cancelled: dropping the writer aborts the connection.
             (Ok(summary), Progress::Begun { deferred, .. }) if summary.end == End::Stopped => {
                 let mut body = Vec::new();
                 Problem::cancelled().write(self.error_detail, &mut body);
@@ -366,7 +366,7 @@ impl Stream {
                 deferred.respond(head.header("Content-Type", PROBLEM_TYPE).body(body));
                 (problem.status, 0)
             }
-            // Its end is missing, so the client sees that events are.
+            // The body is left unterminated, so that the client notices that events are missing.
             (Err(error), Progress::Sending(sending)) => {
                 self.tell_broken(&error);
                 let problem = self.problem(&error, &lookups);
@@ -405,7 +405,7 @@ impl Stream {
         );
     }
 
-    /// Why a stream did not come to its end.
+    /// The problem of a stream that failed.
     fn problem(&self, error: &lookaside_stream::Error, lookups: &LookupsSeen) -> Problem {
         let rejects = error.summary().and_then(|it| it.rejects.first().first());
         let failure = lookups
@@ -432,7 +432,7 @@ impl Stream {
         }
     }
 
-    /// What a run came to, as clients are told.
+    /// The outcome of a run, as clients get it.
     fn outcome(&self, summary: &Summary, lookups: &LookupsSeen) -> RunOutcome {
         let reject = summary.rejects.first().first();
         let failure = lookups.first_failure();
@@ -461,7 +461,7 @@ impl Stream {
         }
     }
 
-    /// The head of an answer in a coding, if one was chosen.
+    /// The head of an answer, with its coding if one was chosen.
     fn head(&self, coding: Option<Encoding>) -> Response {
         let content_type = match self.wanted.output.name() {
             "json" => "application/x-ndjson",
@@ -477,7 +477,7 @@ impl Stream {
         }
     }
 
-    /// The head of an answer that is whole, so that all is counted.
+    /// The head of a complete answer, with all counts.
     fn counted(&self, coding: Option<Encoding>, outcome: &RunOutcome) -> Response {
         let counts = outcome.counts.into_iter();
         let head = counts
@@ -491,13 +491,13 @@ impl Stream {
     }
 }
 
-/// The limit that ended a stream, if one of those for its body did.
+/// The body limit that ended a stream, if one did.
 fn slow_body(error: &dyn std::error::Error) -> Option<SlowBody> {
     let error = error.source()?.downcast_ref::<io::Error>()?;
     error.get_ref()?.downcast_ref().copied()
 }
 
-/// The same in words, with the key that sets it.
+/// The limit as text, with the configuration key that sets it.
 fn limit_of(slow: SlowBody) -> String {
     match slow {
         SlowBody::Idle(timeout) => format!(
@@ -516,16 +516,16 @@ const FAILED: &str = "X-Failed";
 const REJECT_REASON: &str = "X-Reject-Reason";
 const FAILURE_REASON: &str = "X-Failure-Reason";
 
-/// What may stand behind the body of a long answer.
+/// The trailers that a long answer may have.
 const TRAILERS: &str = "X-Events, X-Rejected, X-Failed, X-Reject-Reason, X-Failure-Reason";
 
-/// What a run came to.
+/// The outcome of a run.
 struct RunOutcome {
     /// By the names of headers and trailers.
     counts: [(&'static str, u64); 3],
-    /// Why the first of the rejected was so.
+    /// The reason of the first rejected event.
     reject_reason: Option<String>,
-    /// Why the first of the failed lookups did.
+    /// The reason of the first failed lookup.
     failure_reason: Option<String>,
 }
 
@@ -536,14 +536,14 @@ impl RunOutcome {
         reject.chain(failure)
     }
 
-    /// The trailers of a long answer: all counts, and the reasons that there are.
+    /// The trailers of a long answer: all counts, and the reasons if any.
     fn trailers(&self) -> Vec<(&'static str, String)> {
         let counts = self.counts.map(|(name, count)| (name, count.to_string()));
         let reasons = self.reasons().map(|(name, it)| (name, it.to_owned()));
         counts.into_iter().chain(reasons).collect()
     }
 
-    /// The last line of an answer that was asked for with one.
+    /// Writes the summary line.
     fn write(&self, body: &mut Vec<u8>) {
         let [(_, events), (_, rejected), (_, failed)] = self.counts;
         let mut counted = serde_json::json!({
@@ -564,7 +564,7 @@ impl RunOutcome {
     }
 }
 
-/// A reason as a header takes it.
+/// A reason as the value of a header.
 fn header_text(text: &str) -> String {
     text.chars()
         .take(REASON_LENGTH_MAX)

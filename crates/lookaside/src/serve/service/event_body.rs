@@ -1,5 +1,5 @@
-//! Where the events of a stream go: into one piece while they are few, then out as they come, in the
-//! coding of the answer.
+//! The output of a stream: events are collected while they are few, then sent as they are produced,
+//! in the coding of the answer.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,24 +10,24 @@ use lookaside_http::{BodyWriter, Deferred, Response};
 
 use super::coding::OPTIONS;
 
-/// How far the answer is.
+/// The progress of the answer.
 pub(super) enum Progress {
-    /// Nothing was sent.
+    /// Nothing has been sent.
     Begun { deferred: Deferred, body: Vec<u8> },
-    /// The head was sent.
+    /// The head has been sent.
     Sending(Sending),
-    /// It was sent, or given up.
+    /// The answer has been sent or abandoned.
     Over,
 }
 
-/// An answer that is sent as it comes.
+/// An answer that is sent as it is produced.
 pub(super) struct Sending {
     writer: BodyWriter,
-    /// There unless the body goes as it is.
+    /// `None` if the body is not compressed.
     packer: Option<EncodingStream>,
-    /// What came out of it.
+    /// The output of `packer`.
     packed: Vec<u8>,
-    /// Bytes of the body that were sent.
+    /// Bytes of the body that have been sent.
     size: u64,
 }
 
@@ -61,7 +61,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends the last of the body, and what stands behind it; how many bytes the body had in all.
+    /// Sends the end of the body and the trailers; returns the size of the body in bytes.
     pub(super) fn finish(
         mut self,
         last: &[u8],
@@ -73,14 +73,15 @@ impl Sending {
         Ok(self.size)
     }
 
-    /// Sends why the body ends before its end, and breaks the connection; how many bytes it had.
+    /// Sends the reason why the body ends early, and aborts the connection; returns the size of the
+    /// body in bytes.
     pub(super) fn break_off(mut self, last: &[u8]) -> u64 {
-        // The client may be gone.
+        // The client may have disconnected.
         let _ = self.send_last(last);
         self.size
     }
 
-    /// Sends the last of what there is, and all that a coding holds back.
+    /// Sends the last bytes, and all that the compressor holds back.
     fn send_last(&mut self, last: &[u8]) -> io::Result<()> {
         self.send(last)?;
         if let Some(packer) = self.packer.take() {
@@ -93,14 +94,14 @@ impl Sending {
     }
 }
 
-/// Where events go.
+/// The writer that receives the events.
 pub(super) struct Out {
     answer: Arc<Mutex<Progress>>,
     head: Response,
-    /// What the body will be in.
+    /// The coding of the body.
     coding: Encoding,
     size: usize,
-    /// Bytes of the answer before it is sent as it comes.
+    /// The size up to which the answer is sent as a whole.
     whole_size_max: usize,
 }
 
@@ -155,7 +156,8 @@ impl Write for Out {
     }
 }
 
-/// The run writes, and who started it looks afterwards; nothing is left half-done by a panic.
+/// The run writes it, and the thread that started the run reads it afterwards. Poisoning is
+/// ignored: a panic leaves no inconsistent state.
 pub(super) fn lock(answer: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
     answer.lock().unwrap_or_else(PoisonError::into_inner)
 }

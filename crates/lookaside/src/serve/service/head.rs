@@ -1,4 +1,4 @@
-//! The head of an answer: status, type, validators, and where the answer is from.
+//! The head of an answer: status, type, validators and provenance.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use super::super::tag::Tag;
 use super::RequestContext;
 use super::decoding::CODINGS;
 
-/// What stands before a body.
+/// The head of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head<'h> {
     pub(super) status: u16,
     pub(super) content_type: &'static str,
     pub(super) tag: Option<&'h str>,
     pub(super) layer: Option<Layer>,
-    /// How old an answer of a moment is, and for how long it is still right.
+    /// The age and the remaining lifetime of an answer that depends on the time.
     pub(super) freshness: Option<(Duration, Duration)>,
     pub(super) is_negotiated: bool,
-    /// The coding of the body, where one was chosen by what the client accepts.
+    /// The coding of the body, if it was negotiated.
     pub(super) coding: Option<Encoding>,
     pub(super) retry_after: Option<u64>,
     pub(super) allow: Option<&'static str>,
@@ -63,7 +63,7 @@ impl Head<'_> {
         }
     }
 
-    /// The same for later.
+    /// Copies the head for an answer that is sent later.
     pub(super) fn kept(&self) -> KeptHead {
         KeptHead {
             tag: self.tag.map(Tag::copied),
@@ -79,7 +79,7 @@ impl Head<'_> {
         }
     }
 
-    /// Writes all headers but those of the body.
+    /// Writes all headers except those of the body.
     pub(super) fn write<'a>(
         &self,
         reply: Reply<'a>,
@@ -126,7 +126,7 @@ impl Head<'_> {
             reply = match self.freshness {
                 Some((age, rest)) if !rest.is_zero() => {
                     text.clear();
-                    // Caches count the age in.
+                    // `max-age` includes the age.
                     let seconds = age.as_secs() + rest.as_secs();
                     write!(text, "private, max-age={seconds}").expect("a string takes any text");
                     reply.header("Cache-Control", text.as_str())
@@ -134,7 +134,8 @@ impl Head<'_> {
                 _ => reply.header("Cache-Control", OF_TABLES),
             };
         } else if self.status == 304 {
-            // Nothing was asked, and the tables decide: what the answer itself would say.
+            // No query was run, and the answer depends on the tables only: the same value as with
+            // the answer itself.
             reply = reply.header("Cache-Control", OF_TABLES);
         }
         let vary = vary(self.is_negotiated, self.coding.is_some(), varies_by_origin);
@@ -165,18 +166,18 @@ impl Head<'_> {
     }
 }
 
-/// `Cache-Control` of what may be kept, and asked for again each time.
+/// `Cache-Control` of answers that may be stored but must be revalidated each time.
 const OF_TABLES: &str = "private, no-cache";
 
-/// The headers that scripts of an allowed page may read, beside those that they always may.
+/// The headers that scripts of an allowed page may read, in addition to the safelisted ones.
 pub(super) const EXPOSED: &str = "Age, Allow, ETag, Retry-After, Server-Timing, WWW-Authenticate, \
                                   X-Cache, X-Events, X-Failed, X-Failure-Reason, \
                                   X-Reject-Reason, X-Rejected, X-Rows-Cut";
 
-/// What stands before a validator that says no more than that the meaning is the same.
+/// The prefix of a weak validator.
 const WEAK: &str = "W/";
 
-/// Which headers of its request an answer depends on.
+/// The value of `Vary`: the request headers that an answer depends on.
 pub(super) fn vary(by_form: bool, by_coding: bool, by_origin: bool) -> Option<&'static str> {
     Some(match (by_form, by_coding, by_origin) {
         (true, false, false) => "Accept",
@@ -190,12 +191,12 @@ pub(super) fn vary(by_form: bool, by_coding: bool, by_origin: bool) -> Option<&'
     })
 }
 
-/// Which of the forms a client wants most; the first one if it does not say.
+/// The form that a client prefers; the first one if it has no preference.
 pub(super) fn form(request: &Request<'_>, offers: &[Form]) -> Result<Form, Problem> {
     let Some(first) = request.header("Accept") else {
         return Ok(offers[0]);
     };
-    // What programs write, who seldom say it twice.
+    // The usual header of programs.
     if first == b"*/*" {
         return Ok(offers[0]);
     }
@@ -218,16 +219,17 @@ pub(super) fn form(request: &Request<'_>, offers: &[Form]) -> Result<Form, Probl
     })
 }
 
-/// How a client wrote the validator of what it has.
+/// How a client sent the validator of its stored answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
-    /// It has the very bytes.
+    /// A strong validator: it has the identical bytes.
     Strong,
-    /// It has the same in some coding.
+    /// A weak validator: it has the answer in some coding.
     Weak,
 }
 
-/// Whether an `If-None-Match` holds a validator. Comparison is the weak one, as RFC 9110 wants it there.
+/// Whether an `If-None-Match` contains a validator, by the weak comparison that RFC 9110
+/// prescribes.
 pub(super) fn held(value: &[u8], tag: &str) -> Option<Held> {
     value.split(|byte| *byte == b',').find_map(|part| {
         let part = part.trim_ascii();
@@ -239,7 +241,7 @@ pub(super) fn held(value: &[u8], tag: &str) -> Option<Held> {
     })
 }
 
-/// Whether an `If-None-Match` asks whether there is anything at all.
+/// Whether an `If-None-Match` is `*`.
 pub(super) fn is_any(value: &[u8]) -> bool {
     value.trim_ascii() == b"*"
 }

@@ -1,4 +1,4 @@
-//! What the server tells about itself, and the order to load everything again.
+//! Documents about the server itself, and the reload request.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ pub(super) const JSON: &str = "application/json";
 pub(super) const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl Responder {
-    /// A document that a catalog brings along.
+    /// Sends a document of the catalog.
     pub(super) fn document(
         &self,
         context: RequestContext,
@@ -31,15 +31,15 @@ impl Responder {
         self.send(context, Some(request), reply, &Head::new(200, JSON), body);
     }
 
-    /// Whether the process lives: it answers.
+    /// Liveness: the process answers.
     pub(super) fn health(&self, context: RequestContext, request: &Request<'_>, reply: Reply<'_>) {
         self.document(context, b"{\"status\":\"ok\"}\n", request, reply);
     }
 
-    /// Whether requests are wanted here: not while the server ends, nor while there are lookups or
-    /// models and all of them wait for providers that never answered. A provider that goes away later,
-    /// or one of several, makes nothing but its own lookups and models fail, so it is told, where
-    /// no key is needed, and decides nothing.
+    /// Readiness: not ready while the server ends, nor while there are lookups or models and all of
+    /// them wait for providers that have never responded. A provider that becomes unavailable
+    /// later, or only one of several, fails its own lookups and models only, so it does not affect
+    /// readiness; it is reported where no key is needed.
     pub(super) fn ready_state(
         &self,
         context: RequestContext,
@@ -82,8 +82,8 @@ impl Responder {
 }
 
 impl Thread {
-    /// Answers with what `write` says of the state. To add numbers up takes locks that lookups take,
-    /// too, so it happens elsewhere.
+    /// Answers with the document that `write` makes of the state. Adding up counters takes locks
+    /// that lookups take, too, so it runs on another thread.
     pub(super) fn document_of(
         &mut self,
         mut context: RequestContext,
@@ -93,7 +93,8 @@ impl Thread {
         write: fn(&Shared) -> String,
     ) {
         let responder = &self.responder;
-        // However many requests wait for a database: just then the operator needs to know.
+        // Not limited by the number of waiting requests: the operator needs the numbers most when
+        // many requests wait.
         responder.shared.waiting.fetch_add(1, Ordering::Relaxed);
         responder.keep_log_fields(&mut context, request);
         let shared = responder.shared.clone();
@@ -109,7 +110,8 @@ impl Thread {
         });
     }
 
-    /// Loads everything again; the answer comes when it is done, and requests are answered meanwhile.
+    /// Reloads everything; the answer is sent when it is done, and other requests are answered
+    /// meanwhile.
     pub(super) fn reload(
         &mut self,
         mut context: RequestContext,
@@ -154,7 +156,7 @@ impl Thread {
     }
 }
 
-/// Numbers for Prometheus.
+/// The metrics for Prometheus.
 pub(super) fn metrics(shared: &Shared) -> String {
     MetricsTelemetry::publish(&shared.knowledge.snapshot());
     MetricsTelemetry::publish_pools(&shared.knowledge.providers());

@@ -1,11 +1,11 @@
-//! Work of one request for a thread that may wait. There are fewer such threads than requests may
-//! wait: a job whose request is given up before its turn never runs.
+//! Work of one request for a blocking thread. There may be more waiting requests than such threads;
+//! a job whose request is cancelled before its turn never runs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Work that waits for a thread. A clone is the same work.
+/// Work that waits for a thread. Clones share the same work.
 #[derive(Clone)]
 pub(super) struct Job(Arc<Mutex<Option<Work>>>);
 
@@ -21,12 +21,12 @@ impl Job {
         }
     }
 
-    /// Drops the work with all that it holds, unless it has begun.
+    /// Drops the work and everything it owns, unless it has begun.
     pub(super) fn discard(&self) {
         drop(self.take());
     }
 
-    /// The lock is held for nothing else.
+    /// Takes the work out; the lock is held only for this.
     fn take(&self) -> Option<Work> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

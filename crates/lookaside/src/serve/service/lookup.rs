@@ -1,7 +1,7 @@
-//! `GET /v1/lookup/NAME`: one question.
+//! `GET /v1/lookup/NAME`: one lookup.
 //!
-//! What a table or a cache has is answered on the I/O thread; anything else waits elsewhere and comes
-//! back to it.
+//! Answers from tables and caches are sent by the I/O thread; other queries wait without blocking
+//! it, and their answers come back to it.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ impl Thread {
         let now = reply.now();
         let generation = self.session.generation();
         let key = Key {
-            // A file holds fewer.
+            // A configuration has fewer lookups than that.
             lookup: index as u32,
             form,
             coding: Encoding::Identity,
@@ -86,7 +86,7 @@ impl Thread {
         {
             let tag = responder.tables_tag(generation, form);
             if let Some(held) = held(known, tag.as_str()) {
-                // What has this validator has it as long as the tables: nothing needs to be asked.
+                // An answer with this validator is valid as long as the tables: no query is needed.
                 return responder.not_modified(context, (&tag, held), None, Some(request), reply);
             }
         }
@@ -140,7 +140,8 @@ impl Thread {
 }
 
 impl Thread {
-    /// Sends a body that is kept and is long enough to be compressed; that, too, is done once.
+    /// Sends a cached body that is long enough to be compressed; the compressed body is cached,
+    /// too.
     fn answer_long(
         &mut self,
         context: RequestContext,
@@ -188,7 +189,7 @@ impl Thread {
     }
 }
 
-/// The parts of a request on which the answer of a lookup depends.
+/// The parts of a request that the answer of a lookup depends on.
 #[derive(Clone, Copy)]
 pub(super) struct LookupRequest<'a> {
     pub(super) key: Key<'a>,
@@ -201,7 +202,7 @@ pub(super) struct LookupRequest<'a> {
 /// The rows of a lookup, encoded.
 pub(super) struct LookupResult<'b> {
     pub(super) provenance: Provenance,
-    /// When it was as old as its provenance says.
+    /// The time at which it had the age of its provenance.
     pub(super) at: Instant,
     /// Whether there is a row.
     pub(super) encoded: Result<bool, Problem>,
@@ -209,7 +210,7 @@ pub(super) struct LookupResult<'b> {
 }
 
 impl Responder {
-    /// Sends an answer, and keeps it if it would cost more to find again.
+    /// Sends an answer, and caches it if computing it again would cost more.
     pub(super) fn send_result(
         &self,
         context: RequestContext,
@@ -238,7 +239,8 @@ impl Responder {
             .is_some_and(|prepared| prepared.validity == Validity::Tables);
         let moment = (!is_of_tables).then(|| {
             let ttl = lookup.config.ttl.unwrap_or(self.catalog.cache_ttl);
-            // One that stands in is older than that, and kept as long as the cache of the tables does.
+            // A stale answer is older than the lifetime; it is kept as long as the engine's cache
+            // keeps it.
             let lifetime = match provenance.is_stale {
                 true => provenance.fresh_for.min(ttl),
                 false => ttl.saturating_sub(provenance.age),
@@ -273,7 +275,7 @@ impl Responder {
         *result.body = answer.body;
     }
 
-    /// Sends an answer that is right.
+    /// Sends a successful answer.
     fn answer(
         &self,
         context: RequestContext,
@@ -312,8 +314,8 @@ impl Responder {
             layer: Some(layer),
             freshness,
             is_negotiated: true,
-            // A short one says so, too: a 304 says what the answer would say, and does not know how
-            // long that is.
+            // A short answer gets the header as well: a 304 has the headers of the full answer,
+            // whose length it does not know.
             coding: Some(Encoding::Identity),
             ..head
         };
@@ -327,7 +329,7 @@ impl Responder {
         }
     }
 
-    /// How the validator of an answer would be written if it were sent.
+    /// The form in which the validator of an answer would be sent now.
     fn held_now(
         &self,
         context: &RequestContext,
@@ -359,7 +361,7 @@ impl Responder {
             layer: from.map(|(layer, _)| layer),
             freshness: from.and_then(|(_, freshness)| freshness),
             is_negotiated: true,
-            // A client that has a compressed answer is told the validator of that one.
+            // A client with a compressed answer gets the validator of that one.
             coding: Some(match held {
                 Held::Strong => Encoding::Identity,
                 Held::Weak => Encoding::Gzip,
@@ -369,8 +371,8 @@ impl Responder {
         self.send(context, request, reply, &head, &[]);
     }
 
-    /// The validator of what this catalog makes of the tables of a generation; the last one is kept,
-    /// since it is nearly always the next one, too.
+    /// The validator of this catalog's answers from one generation of the tables. The last one is
+    /// cached, since the next one is nearly always the same.
     fn tables_tag(&self, generation: u64, form: Form) -> Tag {
         let of = (generation, self.catalog.number, form);
         if let Some((known, tag)) = self.tag.get()
@@ -384,7 +386,7 @@ impl Responder {
     }
 }
 
-/// Writes rows into an empty body and says whether there are any; a list may be empty, too.
+/// Encodes rows into an empty body and returns whether there are any; a list may be empty.
 pub(super) fn encode<'r>(
     lookup: &Lookup,
     form: Form,
@@ -409,7 +411,7 @@ pub(super) fn encode<'r>(
     Ok(row.is_some())
 }
 
-/// What [`no_row`] writes; as common as a row, so it is written once.
+/// The output of [`no_row`]; missing rows are as common as rows, so it is precomputed.
 const NO_ROW: &[u8] =
     b"{\"type\":\"about:blank\",\"title\":\"there is no row for these parameters\",\"status\":404}\n";
 

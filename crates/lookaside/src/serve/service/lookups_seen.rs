@@ -1,4 +1,4 @@
-//! What the lookups of one stream of events come to, counted and told while it runs.
+//! Counts and logs the results of one event stream's lookups while it runs.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,9 +18,9 @@ pub(super) fn at_line(line: u64, reason: &str) -> String {
 /// The lookups of one stream.
 pub(super) struct LookupsSeen {
     model: Arc<Served>,
-    /// Those of the model, of all its streams.
+    /// The counts of the model, over all its streams.
     counts: Arc<LookupCounts>,
-    /// The I/O thread that the request came from.
+    /// The I/O thread that received the request.
     index: usize,
     first_failure: OnceLock<LookupFailure>,
 }
@@ -35,8 +35,8 @@ impl LookupsSeen {
         }
     }
 
-    /// The line of the first event whose lookup failed, and why it did. The place in the model is a
-    /// part of the cause, as the model is a file.
+    /// The line of the first event whose lookup failed, and the problem. The place in the model is
+    /// part of the cause, since it names a file.
     pub(super) fn first_failure(&self) -> Option<(u64, Problem)> {
         let failure = self.first_failure.get()?;
         let cause = format!("{}: {}", self.place(failure), chain(&failure.error));
@@ -49,7 +49,7 @@ impl LookupsSeen {
         format!("{}:{line}:{column}", self.model.file_name)
     }
 
-    /// Tells the log of the first failure. Of a provider that does not answer it hears seldom.
+    /// Logs the first failure. Failures of an unavailable provider are logged at a limited rate.
     fn tell(&self, failure: &LookupFailure) {
         if failure.error.kind() != LookupErrorKind::Unavailable || self.counts.is_news() {
             let (model, place) = (&self.model.name, self.place(failure));

@@ -1,4 +1,4 @@
-//! What answers requests: one value an I/O thread, and what the threads share.
+//! The request handler: one value per I/O thread, and the state that the threads share.
 
 mod batch;
 mod coding;
@@ -59,62 +59,63 @@ use super::reloader::Reloader;
 use super::tag::Tag;
 use crate::config::Place;
 
-/// Bodies of requests that have no business being large.
+/// The limit of bodies that are never large.
 const SMALL_BODY_SIZE_MAX: usize = 64 << 10;
 
-/// What the I/O threads and those beside them share.
+/// The state that I/O threads and other threads share.
 pub(crate) struct Shared {
     pub(crate) knowledge: Knowledge,
     pub(crate) catalog: ArcSwap<Catalog>,
-    /// The number of the newest catalog, so that a request compares a number and nothing else.
+    /// The number of the newest catalog, so that a request only compares a number.
     pub(crate) catalog_number: AtomicU64,
     pub(crate) reloader: Reloader,
     pub(crate) prometheus: PrometheusHandle,
-    /// There when the server has started.
+    /// Set when the server has started.
     pub(crate) monitor: OnceLock<Monitor>,
-    /// There if the server speaks TLS.
+    /// Set if the server uses TLS.
     pub(crate) tls: OnceLock<Tls>,
     pub(crate) log: Option<AccessLog>,
-    /// Where what waits goes on.
+    /// The runtime of the tasks that wait.
     pub(crate) runtime: tokio::runtime::Handle,
     /// One for each I/O thread.
     pub(crate) counters: Box<[Counters]>,
-    /// What the lookups within models came to.
+    /// The counts of lookups within models.
     pub(crate) model_counts: ModelCounts,
-    /// Requests that wait for an answer from elsewhere.
+    /// Requests that wait for an answer from another thread or a provider.
     pub(crate) waiting: AtomicU64,
-    /// Bytes of answers that are being made, or are made and not written to a connection.
+    /// Bytes of answers that are being built, or that are not yet written to a connection.
     pub(crate) held_size: AtomicU64,
-    /// How much those may take, with what is written and not sent.
+    /// The limit of those, together with bytes that are written but not sent.
     pub(crate) held_size_max: u64,
-    /// Queries of the folder's own tables that run beside the I/O threads for single lookups.
+    /// Limits the queries of own tables that run on other threads for single lookups.
     pub(crate) own_queries: Semaphore,
     pub(crate) teller: Teller,
-    /// Streams of events that run, on all threads together, and how many of them may.
+    /// The number of running event streams of all threads.
     pub(crate) streams: AtomicU64,
     pub(crate) stream_count_max: u64,
     pub(crate) is_draining: AtomicBool,
-    /// One for each I/O thread, as they started.
+    /// One for each I/O thread, in the order of their start.
     pub(crate) wakers: Mutex<Vec<Waker>>,
-    /// What the console calls it.
+    /// The project's name in the console.
     pub(crate) project: String,
-    /// What browsers let the console do.
+    /// The Content-Security-Policy of the console.
     pub(crate) console_policy: String,
     pub(crate) started: Instant,
-    /// Tells validators of this process from those of another one.
+    /// Distinguishes the validators of this process from those of other processes.
     pub(crate) boot: u32,
     pub(crate) body_size_max: usize,
     pub(crate) answers_size_max: u64,
-    /// Where it was to listen.
+    /// The configured listeners.
     pub(crate) places: Vec<Place>,
 }
 
 impl Shared {
-    /// Lets requests see a catalog from now on.
+    /// Publishes a catalog to requests.
     pub(crate) fn publish(&self, catalog: Arc<Catalog>) {
         let number = catalog.number;
         self.catalog.store(catalog);
-        // Release pairs with the acquire in `Thread::renew`: who sees the number finds the catalog.
+        // Release pairs with the acquire in `Thread::renew`: a thread that sees the number also
+        // sees the catalog.
         self.catalog_number.store(number, Ordering::Release);
         // A thread without requests would keep the old tables in memory.
         self.wake_threads();
@@ -132,11 +133,11 @@ impl Shared {
     }
 }
 
-/// What one I/O thread answers with.
+/// The request handler of one I/O thread.
 pub(crate) struct Thread {
     responder: Responder,
     session: Session,
-    /// Parameters of the request.
+    /// The parameters of the current request.
     values: Vec<Value>,
     /// One for each lookup.
     encoders: Vec<Encoder>,
@@ -144,11 +145,11 @@ pub(crate) struct Thread {
     body: Vec<u8>,
     completions: Receiver<Completion>,
     waiters: Waiters,
-    /// None where the system has no descriptor for it: then such queries go to other threads.
+    /// `None` if its descriptor could not be created: then such queries run on other threads.
     provider_queries: Option<ProviderQueries>,
 }
 
-/// What a validator is of: the tables, the catalog, the form.
+/// What a validator depends on: the tables, the catalog, the form.
 type TagOf = (u64, u64, Form);
 
 /// The part of a thread that responds: it sends, counts and logs.
@@ -156,9 +157,9 @@ struct Responder {
     shared: Arc<Shared>,
     index: usize,
     catalog: Arc<Catalog>,
-    /// For values of headers.
+    /// A buffer for header values.
     text: RefCell<String>,
-    /// The validator that was sent last, and what it is of.
+    /// The validator that was sent last, and what it depends on.
     tag: Cell<Option<(TagOf, Tag)>>,
     compressor: BodyCompressor,
     waker: Waker,
@@ -166,19 +167,19 @@ struct Responder {
     log: Option<RefCell<LogWriter>>,
 }
 
-/// What is known of a request while it is handled.
+/// The context of a request while it is handled.
 struct RequestContext {
     begun: Instant,
     path: Path,
-    /// Its key's name.
+    /// The name of its API key.
     key: Option<Arc<str>>,
-    /// The page's origin, if it may read the answer.
+    /// The origin of the page, if it may read the answer.
     origin: Option<Box<[u8]>>,
-    /// For the log of requests that are answered later.
+    /// The log fields of a request that is answered later.
     log_fields: Option<Box<LogFields>>,
-    /// What such a request likes its answer to be in.
+    /// The coding that such a request prefers.
     coding: Encoding,
-    /// Who had the answer, for the log.
+    /// The layer that had the answer, for the log.
     layer: Option<&'static str>,
 }
 
@@ -227,7 +228,7 @@ impl Thread {
         }
     }
 
-    /// Changes over to the newest catalog.
+    /// Switches to the newest catalog.
     #[inline]
     fn renew(&mut self) {
         let responder = &mut self.responder;
@@ -311,7 +312,7 @@ impl Thread {
 }
 
 impl Responder {
-    /// Tells a browser whether a page may ask.
+    /// Answers a CORS preflight request.
     fn preflight(
         &self,
         context: &RequestContext,
@@ -337,7 +338,7 @@ impl Responder {
         self.count(context, Some(request), 204, 0);
     }
 
-    /// Answers with what is wrong.
+    /// Answers with a problem.
     fn refuse(
         &self,
         context: RequestContext,
@@ -350,7 +351,7 @@ impl Responder {
         self.send(context, request, reply, &Head::problem(problem), &body);
     }
 
-    /// Sends an answer whose body is in its coding.
+    /// Sends an answer whose body is already encoded.
     fn send_encoded(
         &self,
         mut context: RequestContext,
@@ -396,7 +397,7 @@ impl Responder {
         log_line(&mut log.borrow_mut(), context, log_fields, status, size);
     }
 
-    /// Keeps what is needed of a request that is answered later.
+    /// Stores the log fields and the coding of a request that is answered later.
     fn keep_log_fields(&self, context: &mut RequestContext, request: &Request<'_>) {
         context.coding = coding(request);
         if self.log.is_some() {
@@ -408,13 +409,14 @@ impl Responder {
         &self.shared.counters[self.index]
     }
 
-    /// What a database did not do, told to the client and, in full, to the log.
+    /// Logs a database error in full, and converts it to a problem for the client.
     fn failed(&self, lookup: &Lookup, error: &Error) -> Problem {
         lookup.tell_failure(error);
         Problem::of_error(error)
     }
 
-    /// What a lookup answers whose server was never there. The log has it since that was found out.
+    /// The problem of a lookup whose provider has never responded. That was logged when it was
+    /// found.
     fn not_ready(&self, lookup: &Lookup) -> Problem {
         lookup.counts.add_failed(self.index, 1);
         Problem::not_ready(lookup.away.as_ref())
@@ -461,13 +463,13 @@ impl Service for Thread {
 
     fn woken(&mut self, io: &mut Io, _: u64) {
         self.renew();
-        // Lets go of tables that were replaced, and of connections to providers that were.
+        // Releases tables that were replaced, and the connections of replaced providers.
         self.session.generation();
         if let Some(queries) = &mut self.provider_queries {
             queries.woken();
         }
         while let Ok(completion) = self.completions.try_recv() {
-            // A panic is that of its request alone.
+            // A panic fails only its own request.
             let ticket = completion.ticket();
             io.contain(ticket, |io| self.complete(io, completion));
         }
@@ -517,7 +519,7 @@ fn encoders(catalog: &Catalog) -> Vec<Encoder> {
     catalog.lookups.iter().map(|_| Encoder::default()).collect()
 }
 
-/// What a request says about who sends it, found in one pass over its headers.
+/// The client's identification, found in one pass over the headers.
 fn caller<'a>(request: &Request<'a>) -> Caller<'a> {
     let mut caller = Caller {
         host: request.host(),

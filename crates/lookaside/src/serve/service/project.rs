@@ -1,5 +1,5 @@
-//! What the project is made of, for those who may see all of it: `GET /v1/project`, the first rows of a
-//! table, and the plan of a statement.
+//! Details of the project, for admins: `GET /v1/project`, the first rows of a table, and the plan
+//! of a statement.
 
 use lookaside_http::{Reply, Request};
 use lookaside_knowledge::{Explanation, LoadReport, Policy, Session, TableInfo};
@@ -19,7 +19,7 @@ use super::wait::{Ready, rows_size};
 use super::{RequestContext, SMALL_BODY_SIZE_MAX, Shared, Thread};
 use crate::models::lookups::answered;
 
-/// Rows of a table that are shown: enough to see what is in it.
+/// The number of rows of a table that are shown: enough to see what it contains.
 const FIRST_ROW_COUNT: usize = 50;
 
 /// The body of `GET /v1/project`.
@@ -77,7 +77,7 @@ fn model(name: &str, catalog: &Catalog, shared: &Shared) -> Json {
     let counts = shared.model_counts.of(name);
     let [found, absent, failed] = counts.named().map(|(_, count)| count);
     let silent = catalog.models.find_waiting(name).map(|it| &it.silent);
-    // In full, as the SQL above: only admins come here, and without keys only this machine.
+    // In full, like the SQL above: only admins, or without keys only local clients, get here.
     let waits = silent.map(|silent| match &silent[..] {
         [first, ..] => chain(&first.error),
         [] => "it waits for a provider that has not answered yet".to_owned(),
@@ -127,7 +127,7 @@ impl Thread {
         });
     }
 
-    /// Answers with how a statement would be answered.
+    /// Answers with the plan of a statement.
     pub(super) fn explain(
         &mut self,
         context: RequestContext,
@@ -165,7 +165,7 @@ impl Thread {
         });
     }
 
-    /// Answers with what a thread beside the I/O threads makes.
+    /// Answers with a document that is made on another thread.
     fn answer_elsewhere(
         &mut self,
         mut context: RequestContext,

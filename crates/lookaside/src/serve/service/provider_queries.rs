@@ -1,5 +1,5 @@
-//! Lookups that providers answer, on the I/O thread of their requests: the thread itself sends the
-//! query and reads the answer.
+//! Lookups of providers, run by the I/O thread of their requests: the thread itself sends the query
+//! and reads the answer.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -16,14 +16,14 @@ use super::wait::{Completion, Outcome, Question};
 /// The token of its timer; 0 is that of the waiters.
 pub(super) const TIMER: u64 = 1;
 
-/// The token of its descriptor, of which a thread has no other.
+/// The token of its descriptor, the only one that a thread registers.
 const DESCRIPTOR: u64 = 0;
 
 /// The queries of one I/O thread that wait for a provider.
 pub(super) struct ProviderQueries {
     event_loop: EventLoop<Waiting>,
     is_readable: bool,
-    /// A provider may have been replaced, whose connections are to be closed.
+    /// Set if a provider may have been replaced, so that its connections have to be closed.
     is_woken: bool,
     timer: Option<(Instant, Timer)>,
     _watch: Watch,
@@ -49,7 +49,7 @@ impl ProviderQueries {
         })
     }
 
-    /// Begins a query, or gives the request back if it is not known that a provider answers it.
+    /// Begins a query, or returns the request if it is not known whether a provider answers it.
     pub(super) fn begin(
         &mut self,
         waiting: Waiting,
@@ -72,12 +72,12 @@ impl ProviderQueries {
         self.is_woken = true;
     }
 
-    /// The timer has run out.
+    /// The timer has expired.
     pub(super) fn timer(&mut self) {
         self.timer = None;
     }
 
-    /// Sends and receives what there is; the answers that came.
+    /// Sends and receives without blocking, and returns the answers that arrived.
     fn turn(&mut self, io: &mut Io) -> Vec<(Waiting, QueryResult)> {
         let mut answers = Vec::new();
         let now = io.now();
@@ -89,14 +89,14 @@ impl ProviderQueries {
             self.event_loop.turn(now, is_readable, answered);
             self.set_timer(io);
         } else if self.timer.is_none() {
-            // It was set for a deadline that was met, and has run out.
+            // The timer was set for a deadline that was met, and has expired.
             self.set_timer(io);
         }
         answers
     }
 
-    /// Has the timer run out at the next deadline, or before: most deadlines are met, and a timer
-    /// that was set for one of those is set again when it has run out.
+    /// Sets the timer to the next deadline, unless it expires before that anyway. Most deadlines
+    /// are met; a timer that was set for one of those is set again when it expires.
     fn set_timer(&mut self, io: &mut Io) {
         let Some(deadline) = self.event_loop.deadline() else {
             return;
@@ -114,7 +114,8 @@ impl ProviderQueries {
 }
 
 impl Thread {
-    /// Sends what the requests of the batch ask of providers, and answers those whose answers came.
+    /// Sends the provider queries of the batch's requests, and answers the requests whose rows
+    /// arrived.
     pub(super) fn turn_provider_queries(&mut self, io: &mut Io) {
         let Some(queries) = &mut self.provider_queries else {
             return;
@@ -122,7 +123,7 @@ impl Thread {
         for (waiting, answer) in queries.turn(io) {
             let (mut completion, question) = *waiting;
             let ticket = completion.ticket();
-            // A panic is that of its request alone.
+            // A panic fails only its own request.
             io.contain(ticket, |io| {
                 match answer {
                     Ok(rows) => completion.set_rows(question, rows),
@@ -136,7 +137,7 @@ impl Thread {
         }
     }
 
-    /// Answers the requests whose queries wait, without their answers.
+    /// Cancels the waiting queries, and answers their requests.
     pub(super) fn cancel_provider_queries(&mut self, io: &mut Io) {
         let Some(queries) = &mut self.provider_queries else {
             return;

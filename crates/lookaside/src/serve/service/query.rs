@@ -1,4 +1,4 @@
-//! `POST /v1/query`: a statement that is not a lookup, where the configuration allows it.
+//! `POST /v1/query`: a statement that is not a lookup, if the configuration allows it.
 
 use lookaside_http::{Reply, Request};
 use lookaside_knowledge::{Error, ErrorKind, Policy, RowSet, Session, Text, Value};
@@ -14,7 +14,7 @@ use super::wait::{Ready, rows_size};
 use super::{RequestContext, SMALL_BODY_SIZE_MAX, Thread};
 use crate::columns::{DOUBLED_HELP, doubled};
 
-/// Header that says after how many rows the answer was cut.
+/// Header with the number of rows after which the answer was cut.
 const CUT: &str = "X-Rows-Cut";
 
 impl Thread {
@@ -78,7 +78,7 @@ pub(super) fn read(body: &[u8]) -> Result<(String, Vec<(String, Value)>), Proble
             "{problem}; write {{\"sql\": \"select … where … = :key\", \"params\": {{\"key\": 1}}}}"
         ))
     };
-    // Else the values alone, in an array, would do as well.
+    // Serde would accept the fields as an array, too.
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(wanted("it is not a JSON object"));
     }
@@ -90,7 +90,7 @@ pub(super) fn read(body: &[u8]) -> Result<(String, Vec<(String, Value)>), Proble
     }
 }
 
-/// All rows up to one more than are given.
+/// Queries one row more than the limit of the answer.
 fn ask(
     session: &mut Session,
     sql: &str,
@@ -107,12 +107,12 @@ fn ask(
     let named: Vec<_> = named
         .map(|(name, value)| (name.as_str(), value.clone()))
         .collect();
-    // Such a statement is asked once; its answer would push others out of the cache.
+    // Such a statement is run once; its answer would evict others from the cache.
     session.query_all_with(&limited, named.as_slice(), Policy::Bypass)
 }
 
-/// Why there are no rows. The log has all of it: the statement is that of a client, but what a
-/// database says of it is not for everyone.
+/// The problem of a failed query. The full error is logged: the statement is the client's own, but
+/// the database's message about it is not for every client.
 pub(super) fn failed(error: &Error) -> Problem {
     let fault = |name: &Text, problem: &'static str| ParamFault {
         name: name.to_string(),
@@ -134,7 +134,7 @@ pub(super) fn failed(error: &Error) -> Problem {
     Problem::of_error(error)
 }
 
-/// Rows as an answer, cut after so many.
+/// Encodes rows as an answer, cut after `rows_max`.
 pub(super) fn write(rows: &RowSet, form: Form, rows_max: usize) -> Result<Ready, Problem> {
     if let Some(column) = doubled(rows.columns()).filter(|_| form != Form::Csv) {
         return Err(Problem::new(422, "two columns have one name")

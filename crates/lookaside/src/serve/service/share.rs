@@ -1,4 +1,5 @@
-//! The memory of answers, on the whole server: from when they are made to when clients have taken them.
+//! Accounts for the memory of answers on the whole server, from their encoding until clients have
+//! received them.
 
 use std::mem;
 use std::sync::Arc;
@@ -9,31 +10,32 @@ use lookaside_http::Monitor;
 use super::Shared;
 use crate::serve::problem::Problem;
 
-/// Bytes of answers that are made or not sent: some of the largest that there may be, or hundreds of
-/// a megabyte.
+/// The default limit of bytes of answers that are being built or not yet sent: a few of the largest
+/// answers, or hundreds of one megabyte.
 const HELD_SIZE_MAX: u64 = 256 << 20;
 
-/// How many times as long as its questions, at their longest, the answer of a batch may be.
+/// The limit of a batch's answer, as a multiple of the largest request body.
 pub(super) const ANSWER_GROWTH_MAX: usize = 8;
 
-/// An answer that is no longer is sent without a look at what others take.
+/// An answer up to this size is sent without checking the limit.
 pub(super) const SMALL_ANSWER_SIZE_MAX: usize = 64 << 10;
 
-/// How much answers may take where bodies have that limit: two batches at their limit have room.
+/// The limit for answers with a given limit for bodies: two batches of the largest size fit.
 pub(crate) fn held_size_max(body_size_max: usize) -> u64 {
     let largest = body_size_max.saturating_mul(ANSWER_GROWTH_MAX) as u64;
     HELD_SIZE_MAX.max(largest.saturating_mul(2))
 }
 
 impl Shared {
-    /// Bytes of answers that are made, or that clients have not taken.
-    // Relaxed: the numbers bound memory and order nothing.
+    /// Bytes of answers that are being built, or that clients have not received.
+    // Relaxed: the numbers limit memory and synchronize nothing.
     pub(crate) fn held_size(&self) -> u64 {
         let unsent_size = self.monitor.get().map_or(0, Monitor::unsent_size);
         self.held_size.load(Ordering::Relaxed) + unsent_size
     }
 
-    /// Refuses an answer for which there is no room: with 503 for now, with 413 if it is too large by itself.
+    /// Returns an error if there is no room for an answer: 503 if it is temporary, 413 if the
+    /// answer is too large by itself.
     pub(super) fn check_room(&self, size: usize) -> Result<(), Problem> {
         self.check_alone(size)?;
         match self.held_size().saturating_add(size as u64) <= self.held_size_max {
@@ -48,7 +50,7 @@ impl Shared {
         }
     }
 
-    /// Refuses an answer that is larger than all answers together may be.
+    /// Returns an error for an answer that is larger than the limit for all answers.
     fn check_alone(&self, size: usize) -> Result<(), Problem> {
         match size as u64 <= self.held_size_max {
             true => Ok(()),
@@ -61,7 +63,7 @@ impl Shared {
     }
 }
 
-/// What one answer takes. It is free again when this is dropped.
+/// The memory accounted to one answer, released on drop.
 pub(super) struct Share {
     shared: Arc<Shared>,
     size: usize,
@@ -75,7 +77,7 @@ impl Share {
         }
     }
 
-    /// Takes more, if there is room.
+    /// Adds `size` bytes, if there is room.
     pub(super) fn grow(&mut self, size: usize) -> Result<(), Problem> {
         self.shared.check_alone(self.size.saturating_add(size))?;
         self.set(self.size + size);
@@ -86,7 +88,7 @@ impl Share {
         checked
     }
 
-    /// Takes so much from now on, whether there is room or not.
+    /// Sets the size, whether there is room or not.
     pub(super) fn set(&mut self, size: usize) {
         let before = mem::replace(&mut self.size, size);
         let held_size = &self.shared.held_size;

@@ -1,4 +1,4 @@
-//! A thread for what is told of the server itself, so that it waits for no query and no batch.
+//! A thread for documents about the server itself, so that they do not wait for queries or batches.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use crossbeam_channel::{Sender, unbounded};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The way to the thread, which ends when this is dropped.
+/// The handle of the thread, which ends when this is dropped.
 pub(crate) struct Teller {
     jobs: Sender<Job>,
 }
@@ -20,7 +20,7 @@ impl Teller {
             .name("serve-tell".to_owned())
             .spawn(move || {
                 for job in jobs {
-                    // A panic is that of its request alone, which is answered with 500.
+                    // A panic fails only its own request, which gets 500.
                     let _ = catch_unwind(AssertUnwindSafe(job));
                 }
             })?;
@@ -28,7 +28,7 @@ impl Teller {
     }
 
     pub(super) fn run(&self, job: impl FnOnce() + Send + 'static) {
-        // The thread ends behind the last sender.
+        // The thread does not end before the last sender is dropped.
         let _ = self.jobs.send(Box::new(job));
     }
 }

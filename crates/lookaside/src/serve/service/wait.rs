@@ -1,7 +1,9 @@
-//! Answers that come from elsewhere: a provider, SQLite on a thread of its own, a batch.
+//! Answers that do not come from the I/O thread itself: from a provider, SQLite on another thread,
+//! or a batch.
 //!
-//! The I/O thread puts a request off and goes on. Whoever has the answer sends it to that thread's
-//! queue and wakes it; so all that belongs to a thread, its cache of bodies too, is touched there only.
+//! The I/O thread defers the request and goes on. The answer is sent to that thread's queue, and
+//! the thread is woken. So the state of a thread, including its cache of bodies, is accessed by
+//! that thread only.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,11 +26,11 @@ use super::share::Share;
 use super::waiters::Cancel;
 use super::{RequestContext, Responder, Thread};
 
-/// Requests that wait at once. Each costs about a kilobyte here, and the databases behind them serve
-/// fewer: beyond that, waiting only gets longer.
+/// The number of requests that may wait at once. Each costs about a kilobyte, and the databases
+/// serve fewer at once: more requests would only wait longer.
 const WAITING_COUNT_MAX: u64 = 20_000;
 
-/// A lookup that waits.
+/// A lookup that waits for its rows.
 pub(super) struct Question {
     pub(super) catalog: Arc<Catalog>,
     pub(super) index: usize,
@@ -38,12 +40,12 @@ pub(super) struct Question {
     pub(super) if_none_match: Option<Box<[u8]>>,
 }
 
-/// An answer on its way to its I/O thread.
+/// An answer that is sent to its I/O thread.
 pub(super) struct Completion {
     pub(super) ticket: u64,
     pub(super) context: RequestContext,
     pub(super) outcome: Outcome,
-    /// What it takes until it is written to its connection.
+    /// The memory that it is accounted for until it is written to its connection.
     pub(super) share: Share,
 }
 
@@ -53,7 +55,7 @@ impl Completion {
         Ticket::from_u64(self.ticket)
     }
 
-    /// Answers with rows that came just now, if there is room for them.
+    /// Sets the rows that have just arrived, if there is room for them.
     pub(super) fn set_rows(
         &mut self,
         question: Question,
@@ -67,30 +69,30 @@ impl Completion {
     }
 }
 
-/// What came of a request that waited.
+/// The result of a deferred request.
 pub(super) enum Outcome {
     /// There is no answer yet.
     Unanswered,
-    /// With the moment when they came, at which they were as old as is said.
+    /// The rows, and the time of their arrival, which their age refers to.
     Rows(Question, Result<(RowSet, Provenance), Error>, Instant),
     Body(Result<(Ready, Option<Encoding>), Problem>),
-    /// A body in its coding, with a head that was there before.
+    /// A compressed body, with a head that was made before.
     Coded(Box<KeptHead>, Vec<u8>),
 }
 
-/// A body that was made elsewhere.
+/// A body that was made on another thread.
 pub(super) struct Ready {
     pub(super) content_type: &'static str,
     pub(super) body: Vec<u8>,
     pub(super) layer: Option<Layer>,
-    /// How old its oldest part is, where one stands in for a newer one.
+    /// The age of its oldest part, if it contains stale answers.
     pub(super) age: Option<Duration>,
     /// A header with a number.
     pub(super) extra: Option<(&'static str, u64)>,
 }
 
 impl Ready {
-    /// The same in a coding, if that is worth it, and in which it is then.
+    /// Compresses the body if that is worthwhile; also returns the coding that was used.
     fn coded(mut self, coding: Encoding) -> (Self, Option<Encoding>) {
         if self.body.len() < CODED_SIZE_MIN {
             return (self, None);
@@ -102,8 +104,8 @@ impl Ready {
     }
 }
 
-/// The way back to the I/O thread, with the request that waits there. Dropped unused, it is answered
-/// with 503, as what it waited for was cancelled, or with 500 where a panic drops it.
+/// Sends the answer of a deferred request to its I/O thread. If this is dropped unused, the request
+/// gets 503, since its work was cancelled, or 500 if a panic drops it.
 pub(super) struct Later {
     completion: Option<Completion>,
     sender: Sender<Completion>,
@@ -111,7 +113,7 @@ pub(super) struct Later {
 }
 
 impl Later {
-    /// Sends a body, or what is wrong. It is compressed here, where there is time.
+    /// Sends a body or a problem. The body is compressed on this thread, which may take its time.
     pub(super) fn answer(mut self, body: Result<Ready, Problem>) {
         if let Some(completion) = &mut self.completion {
             let coding = completion.context.coding;
@@ -122,7 +124,7 @@ impl Later {
         }
     }
 
-    /// What is counted of the memory that the answer takes.
+    /// The memory accounted to the answer.
     pub(super) fn share(&mut self) -> &mut Share {
         let completion = self.completion.as_mut();
         &mut completion.expect("it is there until it is sent").share
@@ -137,7 +139,7 @@ impl Later {
         }
     }
 
-    /// Sends rows that came just now.
+    /// Sends rows that have just arrived.
     fn rows(mut self, question: Question, rows: Result<(RowSet, Provenance), Error>) {
         if let Some(completion) = &mut self.completion {
             completion.set_rows(question, rows);
@@ -154,14 +156,14 @@ impl Drop for Later {
                     false => Problem::cancelled(),
                 }));
             }
-            // A thread that has ended has no requests that wait.
+            // If the thread has ended, no request waits any more.
             let _ = self.sender.send(completion);
             self.waker.wake();
         }
     }
 }
 
-/// Bytes that rows take.
+/// The size of rows in bytes.
 pub(super) fn rows_size(rows: &RowSet) -> usize {
     let values = rows.iter().flatten();
     values
@@ -170,11 +172,11 @@ pub(super) fn rows_size(rows: &RowSet) -> usize {
 }
 
 impl Responder {
-    /// Takes a place among the requests that wait, for one that takes so many bytes meanwhile.
+    /// Counts a request among those that wait; it takes `size` bytes meanwhile.
     pub(super) fn begin_waiting(&self, size: usize) -> Result<(), Problem> {
         self.shared.check_room(size)?;
         let waiting = &self.shared.waiting;
-        // Relaxed: the number bounds memory and orders nothing.
+        // Relaxed: the number limits memory and synchronizes nothing.
         if waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_COUNT_MAX {
             waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(Problem::new(503, "too many requests wait for a database").retry_after(1));
@@ -182,12 +184,13 @@ impl Responder {
         Ok(())
     }
 
-    /// Gives the place back.
+    /// Reverts `begin_waiting`.
     pub(super) fn end_waiting(&self) {
         self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// What a request that was put off is answered with, after `begin_waiting`: nothing yet.
+    /// Creates the completion of a deferred request, after `begin_waiting`, still without an
+    /// answer.
     fn completion(&self, context: RequestContext, ticket: Ticket) -> Completion {
         Completion {
             ticket: ticket.into(),
@@ -197,7 +200,7 @@ impl Responder {
         }
     }
 
-    /// What sends the answer of a request that was put off, after `begin_waiting`.
+    /// Creates the sender of a deferred request's answer, after `begin_waiting`.
     pub(super) fn later(&self, context: RequestContext, ticket: Ticket) -> Later {
         self.later_of(self.completion(context, ticket))
     }
@@ -212,7 +215,8 @@ impl Responder {
 }
 
 impl Thread {
-    /// Asks for what is not at hand: on this thread where a provider has it, else on another one.
+    /// Queries rows that are not available locally: on this thread if a provider has them,
+    /// otherwise on another thread.
     pub(super) fn wait_for_answer(
         &mut self,
         context: RequestContext,
@@ -223,7 +227,7 @@ impl Thread {
         let catalog = waiting.1.catalog.clone();
         let lookup = &catalog.lookups[waiting.1.index];
         let prepared = lookup.prepared.as_ref();
-        // A provider's queries are bounded by its own limit, and shared by all who ask the same.
+        // A provider's queries have their own limit, and equal ones are shared.
         let is_local = prepared.is_some_and(|it| it.explanation.provider.is_none());
         if let (false, Some(queries), Some(prepared)) =
             (is_local, &mut self.provider_queries, prepared)
@@ -248,7 +252,7 @@ impl Thread {
                 true => shared.own_queries.acquire().await.ok(),
                 false => None,
             };
-            // Others may have taken the room while it waited.
+            // Other answers may have taken the memory meanwhile.
             if let Err(problem) = shared.check_room(0) {
                 return later.answer(Err(problem));
             }
@@ -264,9 +268,8 @@ impl Thread {
         self.waiters.add(ticket.into(), cancel);
     }
 
-    /// Gives work to a thread that may wait. Where the request is given up, the session is cancelled,
-    /// and work that has not begun is dropped; so it holds the [`Later`] of the request, which then
-    /// answers 503.
+    /// Hands work to a blocking thread. If the request is cancelled, so is the session, and work
+    /// that has not begun is dropped; the work owns the request's [`Later`], which then answers 503.
     pub(super) fn hand_over(
         &mut self,
         ticket: Ticket,

@@ -1,4 +1,4 @@
-//! Requests that wait for a query, and what cancels it when their clients are gone.
+//! Requests that wait for a query, which is cancelled when their clients disconnect.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,19 +9,20 @@ use tokio::task::AbortHandle;
 
 use super::job::Job;
 
-/// How often clients are looked after. One that sends no more is given up at the second look: it may
-/// have closed its side only, and read an answer that comes soon.
+/// The interval at which clients are checked. A client that has closed its sending side is given up
+/// at the second check: it may still read an answer that comes soon.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What cancels a query.
+/// How a query is cancelled.
 pub(super) enum Cancel {
-    /// The task that waits for it is dropped.
+    /// Aborts the task that waits for it.
     Task(AbortHandle),
-    /// The same at the end of the server only: others may wait for the same query.
+    /// Aborts the task, but only at the end of the server: other requests may wait for the same
+    /// query.
     SharedTask(AbortHandle),
-    /// The session that asks is told.
+    /// Cancels the session that runs it.
     Session(CancelHandle),
-    /// So is the session of a job, which is dropped if it has not begun.
+    /// Cancels the session of a job, and drops the job if it has not begun.
     Job(CancelHandle, Job),
 }
 
@@ -29,18 +30,18 @@ pub(super) enum Cancel {
 #[derive(Default)]
 pub(super) struct Waiters {
     by_ticket: HashMap<u64, Waiter, foldhash::fast::RandomState>,
-    /// Whether a timer runs.
+    /// Whether the timer is set.
     is_timed: bool,
 }
 
 struct Waiter {
     cancel: Cancel,
-    /// The client sent no more when it was looked after last.
+    /// The client had closed its sending side at the last check.
     is_ended: bool,
 }
 
 impl Waiters {
-    /// Looks after the client of a request from now on.
+    /// Checks the client of a request from now on.
     pub(super) fn add(&mut self, ticket: u64, cancel: Cancel) {
         let waiter = Waiter {
             cancel,
@@ -49,12 +50,12 @@ impl Waiters {
         self.by_ticket.insert(ticket, waiter);
     }
 
-    /// The request is answered.
+    /// Removes a request that is answered.
     pub(super) fn remove(&mut self, ticket: u64) {
         self.by_ticket.remove(&ticket);
     }
 
-    /// Sets the timer if requests wait.
+    /// Sets the timer if any requests wait.
     pub(super) fn set_timer(&mut self, io: &mut Io) {
         if !self.is_timed && !self.by_ticket.is_empty() {
             io.timer(io.now() + LOOK, 0);
@@ -62,15 +63,17 @@ impl Waiters {
         }
     }
 
-    /// Cancels all, which answers them: those of tasks, and of jobs that have not begun, before a
-    /// thread has noticed, since the threads of many queries leave each other little time.
+    /// Cancels all requests, which answers them. Tasks, and jobs that have not begun, are answered
+    /// without waiting for their threads to notice, since the threads of many queries compete for
+    /// CPU time.
     pub(super) fn cancel_all(&mut self) {
         for (_, waiter) in self.by_ticket.drain() {
             waiter.cancel.cancel();
         }
     }
 
-    /// Cancels the queries of clients that are gone. The end of the batch sets the timer again.
+    /// Cancels the queries of clients that have disconnected. The end of the batch sets the timer
+    /// again.
     pub(super) fn look(&mut self, io: &Io) {
         self.is_timed = false;
         self.by_ticket.retain(|ticket, waiter| {

@@ -1,4 +1,4 @@
-//! A client of the arena: as plain as those that it sends.
+//! A client of the arena: as simple as its load generators.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Nothing here takes that long on the busiest machine; it ends a test that would hang.
+/// Longer than any step takes on a busy machine; it ends a test that would hang.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) struct Client {
@@ -76,7 +76,7 @@ impl Client {
         self.receive()
     }
 
-    /// The same in chunks of a size.
+    /// Posts a body in chunks of `size` bytes.
     pub(crate) fn post_chunks(&mut self, target: &str, body: &[u8], size: usize) -> Received {
         self.send(format!(
             "POST {target} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -125,7 +125,7 @@ impl Client {
         self.buffer.extend_from_slice(&bytes[..size]);
     }
 
-    /// Whether the server closes the connection, having sent nothing else.
+    /// Whether the server closes the connection without sending more.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.buffer.is_empty() && matches!(self.stream.read(&mut [0]), Ok(0))
     }

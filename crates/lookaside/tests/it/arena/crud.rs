@@ -1,4 +1,4 @@
-//! Items: read, listed, made and changed, and a cache that must not tell what is no more.
+//! Items: read, listed, created and changed, with a cache that must not return outdated items.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::death::End;
 use super::{Arena, Client};
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[test]
@@ -66,7 +66,7 @@ fn items() {
     assert_eq!(created.status, 201);
     assert_eq!(created.json()["name"], "N\"\\é");
     assert_eq!(client.get("/crud/items/200001").json(), created.json());
-    // The same again is a change.
+    // The same id again is an update.
     let again = client.post("/crud/items", body.replace("150", "151"));
     assert_eq!(again.status, 201);
     assert_eq!(client.get("/crud/items/200001").json()["price"], 151);
@@ -100,8 +100,8 @@ fn items() {
     }
 }
 
-/// Asks until what `first` has asked for is at hand for `second`. It is kept for 200 ms at most, which
-/// may be over on a busy machine.
+/// Requests an item until `second` hits the cache entry of `first`, which expires after 200 ms at
+/// most, possibly too soon on a busy machine.
 fn until_hit(first: &mut Client, second: &mut Client, id: i64) {
     let target = format!("/crud/items/{id}");
     let begin = Instant::now();
@@ -116,16 +116,16 @@ fn until_hit(first: &mut Client, second: &mut Client, id: i64) {
     }
 }
 
-/// Writers change an item again and again while many read it. Once a change is answered, nobody who
-/// asks afterwards may see what was before: not from the cache, and not from a read that was under
-/// way when the change came.
+/// Writers change an item repeatedly while many clients read it. Once a change is answered, later
+/// requests must not see the old item: neither from the cache nor from a read that was in flight
+/// when the change came.
 #[test]
 fn nobody_sees_an_item_as_it_was_before_a_change() {
     const READER_COUNT: usize = 6;
     const DURATION: Duration = Duration::from_secs(2);
     let arena = Arena::new();
-    // The price that the last change has set. Release and Acquire: what a reader sees here was
-    // answered before it asks.
+    // The price that the last change has set. Release and Acquire: a price that a reader sees here
+    // was confirmed before its request.
     let confirmed = AtomicI64::new(0);
     let (hits, misses) = (AtomicI64::new(0), AtomicI64::new(0));
     let is_over = AtomicBool::new(false);
@@ -152,7 +152,7 @@ fn nobody_sees_an_item_as_it_was_before_a_change() {
         let mut random = fastrand::Rng::with_seed(4);
         let mut price = 0;
         let begin = Instant::now();
-        // As long as that, and until there was enough of everything.
+        // At least this long, and until there are enough hits, misses and changes.
         let has_enough = |price: i64| {
             let count = |counter: &AtomicI64| counter.load(Ordering::Relaxed);
             price > 50 && count(&hits) > 50 && count(&misses) > 50

@@ -1,4 +1,4 @@
-//! Profiles that ask the database, and a database that comes and goes.
+//! Profiles with a database, including one that is stopped and started.
 
 use std::env;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn ranges_of_prices() {
     assert_eq!(client.get("/async-db?limit=0").json()["count"], 1);
     assert_eq!(client.get("/async-db?min=x").status, 400);
     assert_eq!(client.get("/async-db?min=99999999999").status, 400);
-    // What is read is what is there.
+    // Reads return the current rows.
     arena.execute("update items set price = 777 where id = 1");
     let one = client.get("/async-db?min=777&max=777").json();
     assert_eq!(
@@ -70,7 +70,7 @@ fn fortunes() {
     assert_eq!(client.get("/fortunes").text().matches("<tr>").count(), 203);
 }
 
-/// Many clients, each of which knows what it asked: an answer that went to another one would show.
+/// Many clients check that each answer belongs to their own request.
 #[test]
 fn answers_find_who_asked() {
     let arena = Arena::new();
@@ -101,7 +101,7 @@ fn answers_find_who_asked() {
                 }
             });
         }
-        // Some ask and go.
+        // Some clients send a request and disconnect.
         for _ in 0..200 {
             let mut client = arena.client();
             client.send("GET /async-db HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(3));
@@ -197,7 +197,7 @@ fn a_database_that_is_restarted_under_load() {
                                 assert_eq!(received.json()["id"], id, "somebody else's");
                                 count.add(|count| &count.good);
                             }
-                            // It is away, and that is said.
+                            // The database is unavailable, and the response says so.
                             503 => count.add(|count| &count.bad),
                             other => panic!("{other}: {received:?}"),
                         }
@@ -207,7 +207,7 @@ fn a_database_that_is_restarted_under_load() {
             .collect();
         until_more("it answers", &counts, 20, |count| &count.good);
         let postgres = database.postgres.as_ref().unwrap();
-        // Sessions are killed, then the server.
+        // Sessions are terminated, then the server is stopped.
         postgres
             .execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity \
@@ -229,7 +229,7 @@ fn a_database_that_is_restarted_under_load() {
     drop(server);
 }
 
-/// While one session is stuck, others answer; and requests wait rather than being sent away.
+/// While one session is stuck, others answer; and requests wait instead of being refused.
 #[test]
 fn more_requests_than_the_database_takes_at_once() {
     let arena = Arena::new();

@@ -1,5 +1,4 @@
-//! A database that dies under load: killed as a whole, without a word to anybody, and started again
-//! where it was.
+//! A database that is killed under load, with all its processes at once, and restarted in place.
 
 use std::env;
 use std::net::{SocketAddr, TcpListener};
@@ -50,7 +49,8 @@ impl Mortal {
         self.postgres.as_ref().unwrap().tcp_url().unwrap()
     }
 
-    /// Kills the first process and all that it started, which would end a moment later by themselves.
+    /// Kills the postmaster and its children, which would otherwise end a moment later by
+    /// themselves.
     fn kill(&mut self) {
         let pid_file = self.place().join("data/postmaster.pid");
         let text = fs::read_to_string(pid_file).unwrap();
@@ -58,7 +58,7 @@ impl Mortal {
         let pids: Vec<_> = iter::once(first).chain(children(first)).collect();
         assert!(pids.len() > 1, "it has at least its own helpers");
         let names = pids.iter().map(u32::to_string);
-        // One that has ended by itself is not a failure.
+        // A process that has already ended is not a failure.
         let _ = Command::new("kill").arg("-9").args(names).output().unwrap();
         let is_there = |pid: &u32| match stat(*pid) {
             Some((state, _)) => state != 'Z',
@@ -67,7 +67,7 @@ impl Mortal {
         wait_until("it is dead", || !pids.iter().any(is_there));
     }
 
-    /// Starts it where it was.
+    /// Restarts it in place.
     fn restart(&mut self) {
         let url = self.url();
         let port = self.postgres.as_ref().unwrap().port();
@@ -81,10 +81,10 @@ impl Mortal {
     }
 }
 
-/// The state of a process, and who started it.
+/// The state of a process, and its parent.
 fn stat(pid: u32) -> Option<(char, u32)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in front may hold anything.
+    // The name before it may contain any character.
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     Some((state, fields.next()?.parse().ok()?))
@@ -132,7 +132,7 @@ impl Own {
     }
 }
 
-/// How often a load got an answer, and how often it was refused one.
+/// The numbers of successful and failed requests of a load.
 #[derive(Default)]
 pub(super) struct Count {
     pub(super) good: AtomicUsize,
@@ -141,12 +141,12 @@ pub(super) struct Count {
 
 impl Count {
     pub(super) fn add(&self, counter: impl Fn(&Self) -> &AtomicUsize) {
-        // Relaxed: only how many matters.
+        // Relaxed: only the number matters.
         counter(self).fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Waits until each load has seen some more of a kind.
+/// Waits until a counter of each load has grown.
 pub(super) fn until_more(
     what: &str,
     counts: &[Count],
@@ -164,8 +164,8 @@ pub(super) fn until_more(
     });
 }
 
-/// Asks for all kinds of things, several at once, each of which tells whose answer it is; says what
-/// came of its own item.
+/// Sends pipelined requests of all kinds and checks that each answer belongs to its request;
+/// returns what is known about its own item.
 fn load(address: SocketAddr, index: usize, count: &Count, is_over: &AtomicBool) -> Own {
     let mut random = fastrand::Rng::with_seed(index as u64);
     let mut client = Client::connect(address);
@@ -243,7 +243,7 @@ fn load(address: SocketAddr, index: usize, count: &Count, is_over: &AtomicBool) 
     own
 }
 
-/// Ends the loads when it is dropped, by a failure as well, so that nobody waits for them for ever.
+/// Ends the loads when dropped, also by a failed assertion, so that the test does not hang.
 pub(super) struct End<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -278,10 +278,10 @@ fn a_database_that_is_killed_under_load() {
         drop(end);
         loads.into_iter().map(|load| load.join().unwrap()).collect()
     });
-    // What was confirmed has outlived the death of the database.
+    // Confirmed changes have survived the crash of the database.
     let mut client = Client::connect(address);
     for own in owns {
-        // A connection of before may be lost with the first request that comes to it.
+        // The first request on an old connection may fail.
         let mut price = None;
         wait_until("the item is read", || {
             price = own.price(&mut client);

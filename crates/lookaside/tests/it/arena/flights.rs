@@ -1,4 +1,4 @@
-//! Many who want the same item that nobody has: one query goes out, and nobody is told what is no more.
+//! Many requests for the same uncached item: one query is sent, and no response is outdated.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use lookaside_value::Value;
 
 use super::{Arena, Client, ITEM_COUNT, seed, serve};
 
-/// Reads of single items are counted, and wait as long as somebody holds a lock. Their snapshot is from
-/// before they wait.
+/// Reads of single items are counted, and wait as long as a session holds a lock. Their snapshot is
+/// taken before they wait.
 const GATE: &str = "
     create sequence asked;
     create function gate() returns boolean language plpgsql as $$
@@ -27,7 +27,7 @@ const GATE: &str = "
     create view items as select * from stock where gate();
 ";
 
-/// Those who wait for the lock, here and in no other database of the cluster.
+/// The sessions that wait for the lock in this database of the cluster.
 const WAITING: &str = "select pid from pg_locks where locktype = 'advisory' and not granted \
      and database = (select oid from pg_database where datname = current_database())";
 
@@ -38,7 +38,7 @@ const PREPARED: &str = "select count(*) from pg_stat_activity where datname = cu
 /// Two for each of two threads.
 const SESSION_COUNT: i64 = 4;
 
-/// Who can have reads wait.
+/// The connection that can make reads wait.
 struct Gate(Connection);
 
 impl Gate {
@@ -91,7 +91,7 @@ impl Gate {
     }
 }
 
-/// Sends a request for an item on a connection of its own, and comes back when the server has read it.
+/// Sends a request for an item on a new connection, and returns when the server has read it.
 fn ask(arena: &Arena, id: usize) -> Client {
     let before = arena.server.counters().requests;
     let mut client = arena.client();
@@ -108,7 +108,7 @@ fn ask(arena: &Arena, id: usize) -> Client {
 fn one_query_for_many_who_ask_at_once() {
     let (arena, mut gate) = Gate::new();
     gate.shut();
-    // Whoever asked first does not wait for it.
+    // The first client does not wait for the response.
     drop(ask(&arena, 7));
     gate.until_waiting(1);
     let mut clients: Vec<_> = (0..24).map(|_| ask(&arena, 7)).collect();
@@ -122,7 +122,7 @@ fn one_query_for_many_who_ask_at_once() {
     }
     assert_eq!(gate.asked(), 1);
 
-    // Each gets what it asked for, and what does not exist is not there for all of them.
+    // Each client gets its own item, and a missing item is missing for all.
     gate.shut();
     let ids = [1, 65, 999_999, 2, 129];
     let mut clients: Vec<_> = (0..30)
@@ -137,12 +137,12 @@ fn one_query_for_many_who_ask_at_once() {
             id => assert_eq!((item.status, &item.json()["id"]), (200, &id.into())),
         }
     }
-    // The one that is not there passes no gate.
+    // The missing item does not reach the gate.
     assert_eq!(gate.asked(), 1 + ids.len() as i64 - 1);
 }
 
-/// The item changes while it is read. Who asks after that waits for another read, and the first, which
-/// comes with the item as it was, leaves nothing behind.
+/// The item changes while it is read. Later requests wait for another read, and the first read,
+/// which returns the old item, is not cached.
 #[test]
 fn a_change_while_an_item_is_read() {
     let (arena, mut gate) = Gate::new();

@@ -1,4 +1,4 @@
-//! The arena's workloads, checked as the arena checks them, and harder.
+//! The arena's workloads, checked as strictly as the arena does, and more.
 
 mod client;
 mod crud;
@@ -20,16 +20,16 @@ use lookaside_http::{Address, Server};
 use client::Client;
 use server::{Data, Settings, Timeouts, seed, start};
 
-/// Enough for each profile, and made in a moment.
+/// Enough for each profile, and quickly generated.
 const ITEM_COUNT: usize = 3_000;
 
-/// Where nothing listens.
+/// A URL where nothing listens.
 const NOBODY: &str = "postgres://nobody@127.0.0.1:1/nothing";
 
-/// A server, with a database or without.
+/// A server, with or without a database.
 struct Arena {
     server: Server,
-    /// It goes after the server.
+    /// Dropped after the server.
     postgres: Option<Postgres>,
 }
 
@@ -73,7 +73,7 @@ fn serve(database_url: &str, data: &Path) -> Server {
         threads: 2,
         database_url: database_url.to_owned(),
         database_connection_count: 20,
-        // Those of the program are too short for a busy machine.
+        // The timeouts of the program are too short for a busy machine.
         database_timeouts: Timeouts {
             connect: Duration::from_secs(120),
             query: Duration::from_secs(120),

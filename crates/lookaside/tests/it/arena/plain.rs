@@ -198,7 +198,7 @@ fn echoes() {
     }
 }
 
-/// What is counted is what came, not what was announced.
+/// The received bytes are counted, not the announced ones.
 #[test]
 fn uploads_are_counted() {
     let arena = Arena::without_database();
@@ -213,7 +213,7 @@ fn uploads_are_counted() {
         &client.post_chunks("/upload", &large[..2_000_000], 70_000),
         "2000000",
     );
-    // Curl waits for a 100 before it sends so much.
+    // Curl waits for a 100 before it sends a large body.
     client.send(
         "POST /upload HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n\
          Content-Length: 500000\r\n\r\n",
@@ -234,7 +234,7 @@ fn delays() {
         start.elapsed()
     };
     assert!(took(37) >= Duration::from_millis(37));
-    // A short one is short, unless the machine is busy with other things just then.
+    // A short delay is short, unless the machine is busy.
     let begin = Instant::now();
     while took(10) >= Duration::from_millis(400) {
         assert!(begin.elapsed() < Duration::from_secs(120), "it is long");
@@ -287,7 +287,7 @@ fn files() {
     assert_eq!(client.get("/static/nonexistent.txt").status, 404);
 }
 
-/// The arena's own files are taken where they are, and a replaced one is noticed.
+/// The arena's own files are used if present, and a replaced one is noticed.
 #[test]
 fn files_of_the_arena() {
     let folder = tempfile::tempdir().unwrap();
@@ -309,8 +309,8 @@ fn files_of_the_arena() {
     assert_eq!(client.get("/static/app.js").text(), "two");
 }
 
-/// Headers that do not come end within the 20 s of the arena, and the server within the 2 s that it
-/// gives, both with a margin.
+/// Incomplete headers time out within the arena's 20 s, and the server ends within its 2 s, both
+/// with a margin.
 #[test]
 fn issue_12_the_times_of_the_arena_are_met() {
     let options = super::server::options(1);

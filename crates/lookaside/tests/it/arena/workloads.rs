@@ -21,7 +21,7 @@ fn send(method: &str, target: &str, body: &str) -> String {
     )
 }
 
-/// What is asked again and again, `count` times on each of so many connections.
+/// Sends a request `count` times on each of several connections.
 fn run(
     arena: &Arena,
     connections: usize,
@@ -58,7 +58,7 @@ fn decoded(received: &Received) -> Vec<u8> {
     body
 }
 
-/// The names of an object's fields as they stand in its text.
+/// The names of an object's fields in the order of its text.
 fn names(text: &str) -> Vec<&str> {
     let parts = text.split('"').collect::<Vec<_>>();
     let names = parts.windows(2).enumerate();
@@ -133,7 +133,7 @@ fn json_plain_and_compressed() {
         });
         all.push(requests);
     }
-    // What is compressed is the same.
+    // The decompressed body is the same.
     for (plain, compressed) in all[0].iter().zip(&all[1]) {
         let mut client = arena.client();
         let [plain, compressed] = [plain, compressed].map(|request| {
@@ -174,7 +174,7 @@ fn static_files() {
         ("", None),
         ("Accept-Encoding: br;q=1, gzip;q=0.8\r\n", Some("br")),
         ("Accept-Encoding: gzip\r\n", Some("gzip")),
-        // As curl's --compressed.
+        // As sent by `curl --compressed`.
         ("Accept-Encoding: deflate, gzip, br, zstd\r\n", Some("br")),
     ] {
         let requests = files.map(|(name, ..)| get(&format!("/static/{name}"), lines));
@@ -312,7 +312,7 @@ fn delays_and_echoes_on_one_connection() {
     let body = "x".repeat(3_000);
     let echo = format!("POST /echo HTTP/1.1\r\n{HOST}Content-Length: 3000\r\n\r\n{body}");
     let mut client: Client = arena.client();
-    // What is ready first waits for what was asked first.
+    // Responses are sent in the order of the requests, whichever is ready first.
     client.send(
         [&get("/delay/30", ""), &echo, &get("/delay/1", ""), &echo]
             .map(String::as_str)

@@ -1,4 +1,4 @@
-//! Who may ask, what is told, and what the configuration forbids.
+//! Access control, its messages, and rules of the configuration.
 
 use std::fs;
 use std::net::TcpListener;
@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use super::{Running, project, serve};
 use crate::program::{Project, run};
 
-/// A key and the lines that let it in.
+/// A key and its lines for the configuration.
 fn key(flags: &[&str]) -> (String, String) {
     let said = run([&["key", "new"], flags].concat()).ended(0);
     let key = said.err.lines().next().unwrap().to_owned();
@@ -36,7 +36,7 @@ fn keys_let_in() {
         assert!(detail.contains("`X-API-Key: KEY`"), "{detail}");
     }
     let bearer = format!("Bearer {admin}");
-    // With keys, names and origins decide nothing.
+    // With keys, host names and origins are not checked.
     let headers = [
         ("Authorization", bearer.as_str()),
         ("Host", "lookups.example"),
@@ -95,7 +95,7 @@ fn keys_let_in() {
     client.ask("POST", "/v1/reload", &as_plain, b"").is(403);
     client.ask("POST", "/v1/reload", &as_admin, b"").is(200);
     client.get_with(target, &as_plain).is(200);
-    // A busy machine may fill the bucket again in between, but not for ever.
+    // On a busy machine the bucket may refill in between, but not indefinitely.
     let mut answers = (0..1000).map(|_| client.get_with(target, &as_plain));
     let wait = answers.find(|answer| answer.status != 200);
     let wait = wait.unwrap().is(429);

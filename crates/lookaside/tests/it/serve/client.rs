@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1 that shows everything: a request as text, an answer with its head.
+//! A client of HTTP/1.1 for tests: requests as text, responses with their head.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,22 +13,22 @@ pub(super) struct Client {
     receiver: Receiver,
 }
 
-/// The way there.
+/// The sending half.
 pub(super) struct Sender {
     out: Box<dyn Write + Send>,
     host: String,
 }
 
-/// The way back.
+/// The receiving half.
 pub(super) struct Receiver(BufReader<Box<dyn Read + Send>>);
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
     head: String,
     pub(super) body: Vec<u8>,
-    /// The lines behind the last chunk.
+    /// The lines after the last chunk.
     trailers: String,
 }
 
@@ -57,7 +57,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The same, after making sure of its status.
+    /// Asserts the status.
     #[track_caller]
     pub(super) fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}\n{}", self.head, self.text());
@@ -93,12 +93,12 @@ impl Client {
         }
     }
 
-    /// Both ways, for two threads.
+    /// Both halves, for two threads.
     pub(super) fn split(&mut self) -> (&mut Receiver, &mut Sender) {
         (&mut self.receiver, &mut self.sender)
     }
 
-    /// Asks and reads the answer.
+    /// Sends a request and reads the answer.
     pub(super) fn get(&mut self, target: &str) -> Answer {
         self.ask("GET", target, &[], b"")
     }
@@ -210,7 +210,7 @@ impl Receiver {
         }
     }
 
-    /// Reads as far as the empty line behind the last chunk.
+    /// Reads as far as the empty line after the last chunk.
     pub(super) fn trailers(&mut self) -> String {
         let mut trailers = String::new();
         while trailers != "\r\n" && !trailers.ends_with("\r\n\r\n") {

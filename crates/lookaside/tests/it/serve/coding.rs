@@ -1,4 +1,4 @@
-//! Answers in the coding that their client likes.
+//! Answers in the coding that the client prefers.
 
 use std::io::{Read as _, Write as _};
 
@@ -11,7 +11,7 @@ use crate::program::Project;
 
 const GZIP: (&str, &str) = ("Accept-Encoding", "gzip");
 
-/// A project with a table whose rows together are a long answer.
+/// A project with a table whose rows make a long answer.
 fn long() -> Project {
     let project = project(
         "[lookups.all]\nsql = 'select name, rack from hosts order by rack'\nmany = true\n\
@@ -54,7 +54,7 @@ fn long_answers_of_lookups_are_compressed_for_who_accepts_it() {
     let project = long();
     let running = serve(&project, &[]);
     let mut client = running.client();
-    // Bodies that are kept, and one of a native plan that is not.
+    // Cached bodies, and one of a native plan that is not cached.
     for (target, is_kept) in [("/v1/lookup/all", true), ("/v1/lookup/big?id=1", false)] {
         let plain = client.get(target).is(200);
         assert_eq!(plain.header("Content-Encoding"), None);
@@ -65,7 +65,7 @@ fn long_answers_of_lookups_are_compressed_for_who_accepts_it() {
             let packed = client.get_with(target, &[GZIP]).is(200);
             assert!(packed.body.len() < plain.body.len() / 2);
             assert_eq!(unpacked(&packed), plain.text());
-            // The bytes are others, so the strong validator would be wrong.
+            // The bytes differ, so the strong validator would be wrong.
             assert_eq!(packed.header("ETag"), Some(weak.as_str()), "{round}");
             assert_eq!(packed.header("Vary"), plain.header("Vary"));
             assert_eq!(packed.header("X-Cache") == Some("body"), is_kept);
@@ -98,12 +98,12 @@ fn long_answers_of_lookups_are_compressed_for_who_accepts_it() {
             assert!(varies(&answer));
         }
     }
-    // What is short goes as it is, whoever asks.
+    // Short answers are never compressed.
     let short = client.get_with("/v1/lookup/big?id=2", &[GZIP]).is(200);
     assert_eq!(short.text(), r#"{"text":"short"}"#);
     assert_eq!(short.header("Content-Encoding"), None);
     assert_eq!(short.header("Vary"), Some("Accept, Accept-Encoding"));
-    // New tables have new answers, compressed or not.
+    // After a reload the answers are new, compressed or not.
     write_hosts(&project, 1000);
     client.post("/v1/reload", "").is(200);
     let plain = client.get("/v1/lookup/all").is(200);
@@ -124,7 +124,7 @@ fn an_answer_that_takes_a_while_to_compress_keeps_its_place_and_its_head() {
     assert!(plain.body.len() > 256 << 10, "{}", plain.body.len());
     let weak = format!("W/{}", plain.header("ETag").unwrap());
     for _ in 0..2 {
-        // The one behind it is answered at once, and sent in its turn.
+        // The next request is answered at once, and its response is sent in order.
         client.send("GET", long, &[GZIP], b"");
         client.send("GET", short, &[GZIP], b"");
         let packed = client.receive("GET").is(200);
@@ -158,7 +158,7 @@ fn batches_and_documents_are_compressed_too() {
             .ask("POST", "/v1/lookup/host", more, body.as_bytes())
             .is(200)
     };
-    // On the I/O thread, and beside it.
+    // On the I/O thread, and on another one.
     for count in [100, 5000] {
         let names: Vec<String> = (0..count).map(|name| format!("\"host-{name}\"")).collect();
         let body = format!("[{}]", names.join(","));
@@ -229,7 +229,7 @@ fn events_are_compressed_where_nobody_waits_for_each() {
         }
         assert_eq!(packed.header("X-Events"), plain.header("X-Events"));
     }
-    // Who sends events as they come gets each at once, so there is nothing to compress.
+    // A client that streams events gets each result at once, so nothing is compressed.
     let (receiver, sender) = client.split();
     let head = format!(
         "POST {target} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\
@@ -287,7 +287,7 @@ fn bodies_of_requests_are_decoded() {
         if coding == "identity" {
             continue;
         }
-        // The limit is that of the body without its coding.
+        // The limit applies to the decoded body.
         let bomb = format!("[{}]", vec!["7"; 1_000_000].join(","));
         let refused = ask(&mut client, "/v1/lookup/late", coding, bomb.as_bytes()).is(413);
         assert!(
@@ -296,7 +296,7 @@ fn bodies_of_requests_are_decoded() {
         );
         let headers = [("Content-Encoding", coding)];
         if coding == "br" {
-            // A window of 1 GiB, which a decoder would take.
+            // A window of 1 GiB, which the decoder would accept.
             let large = [0x11, 0x1e, 0x03];
             let refused = client.ask("POST", "/v1/lookup/late", &headers, &large);
             assert!(refused.is(400).text().contains("larger than 16 MiB"));
@@ -333,7 +333,7 @@ fn streams_of_events_are_decoded_as_they_come() {
         let body = packed(coding, event.repeat(3000).as_bytes());
         let answer = client.ask("POST", &target, &headers, &body).is(200);
         assert_eq!(answer.body, plain.body, "{coding}");
-        // What is cut or not right is not the end of a body.
+        // A truncated or invalid body is an error, not the end of the body.
         let short = packed(coding, event.repeat(10).as_bytes());
         for wrong in [&short[..short.len() - 1], event.as_bytes()] {
             let mut other = running.client();
@@ -348,7 +348,7 @@ fn streams_of_events_are_decoded_as_they_come() {
         Some("gzip, br, zstd")
     );
 
-    // An event whose bytes are all there is answered before the next one comes.
+    // An event that has arrived completely is answered before the next one arrives.
     let mut client = running.client();
     let (receiver, sender) = client.split();
     let head = format!(

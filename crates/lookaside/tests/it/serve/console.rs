@@ -26,7 +26,7 @@ fn the_console_shows_and_asks_lookups() {
         json!("serving")
     );
 
-    // The example of the configuration is filled in; one step to an answer.
+    // The example of the configuration is filled in, so one click leads to an answer.
     browser.click("[data-lookup=net] button");
     browser.wait_for("document.querySelector('[data-lookup=net] + .answer td')");
     let answer = "return document.querySelector('[data-lookup=net] + .answer').innerText";
@@ -34,7 +34,7 @@ fn the_console_shows_and_asks_lookups() {
     for text in ["200 OK", "lab", "X-Cache: native", "ETag", "curl 'http://"] {
         assert!(answer.contains(text), "{text}: {answer}");
     }
-    // Several rows, and a value that would be a script if it were one.
+    // Several rows, and a value that looks like a script.
     project.write(
         "hosts/data.csv",
         "name,rack\n<img src=x onerror=alert(1)>,7\nb,7\n",
@@ -45,20 +45,20 @@ fn the_console_shows_and_asks_lookups() {
     browser.click("[data-lookup=rack] button");
     browser.wait_for("document.querySelectorAll('[data-lookup=rack] + .answer td').length === 2");
     assert_eq!(browser.run("return document.images.length"), json!(0));
-    // A mistake is told in the server's words.
+    // An error is shown in the server's words.
     browser.type_into("[data-lookup=rack] input", "seven");
     browser.click("[data-lookup=rack] button");
     browser.wait_for(
         "document.querySelector('[data-lookup=rack] + .answer').innerText.includes('400')",
     );
 
-    // A reload that fails says why, and what served goes on.
+    // A failed reload shows the reason, and the old state is still served.
     project.write("hosts/data.csv", "name,rack\n\"open,7\n");
     browser.click("#reload");
     browser.wait_for(
         "document.querySelector('#notice').innerText.includes('the previous state stays in use: ')",
     );
-    // One that succeeds says what someone should look at.
+    // A successful reload shows its warnings.
     project.write("hosts/data.csv", "name,rack\nweb-1,7\nweb-2,8\nweb-3,x\n");
     browser.click("#reload");
     browser.wait_for("document.querySelector('#notice').innerText.includes('line 4 is not a')");
@@ -66,7 +66,7 @@ fn the_console_shows_and_asks_lookups() {
     browser.click("#reload");
     browser.wait_for("document.querySelector('#notice').innerText.startsWith('Reloaded in ')");
 
-    // The plots follow the load, which goes on until a browser that is short of time has seen it.
+    // The plots follow the load, which continues until even a slow browser has shown it.
     let (load, over) = mpsc::channel::<()>();
     let mut client = running.client();
     let asking = thread::spawn(move || {
@@ -94,12 +94,12 @@ fn the_console_shows_and_asks_lookups() {
     assert!(picture.starts_with(b"\x89PNG") && picture.len() > 20_000);
     let place = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("console.png");
     std::fs::write(place, picture).unwrap();
-    // Answers that say no are the only complaints of a page that its policy lets be.
+    // Error responses are the only console errors; the policy causes none.
     let complaints = browser.complaints();
     let is_meant = |text: &String| text.contains("status of 400") || text.contains("status of 409");
     assert!(complaints.iter().all(is_meant), "{complaints:?}");
 
-    // Who is gone is shown as gone.
+    // A server that has ended is shown as away.
     drop(running);
     browser.wait_for("document.querySelector('#state').innerText === 'away'");
 }
@@ -131,7 +131,7 @@ fn the_console_shows_all_digits_of_a_number() {
             "mono=9007199254740993"
         ])
     );
-    // A text that is not a row is shown with its digits, too.
+    // JSON that is not a row is shown with all digits, too.
     let shown = browser.run("return body('[1, [9007199254740993, \"a\"]]').innerText");
     assert!(shown.to_string().contains("9007199254740993"), "{shown}");
     assert!(browser.complaints().is_empty());
@@ -172,12 +172,12 @@ fn issue_13_the_console_says_what_a_reload_kept_and_that_nothing_answers() {
     let running = serve(&project, &[]);
     browser.open(&format!("http://{}/#sql", running.address));
     browser.wait_for("document.querySelector('#sql-text')");
-    // What was typed outlives a reload.
+    // Typed text is kept over a reload.
     browser.type_into("#sql-text", " -- mine");
     browser.click("#reload");
     browser.wait_for("document.querySelector('#generation').innerText === '2'");
     browser.wait_for("document.querySelector('#sql-text')?.value.endsWith('limit 20 -- mine')");
-    // New tables, and lookups as they were.
+    // New tables, and unchanged lookups.
     let broken = "[lookups.broken]\nsql = 'select nothing from hosts where name = :name'\n";
     project.write("knowdb.toml", &format!("{config}{broken}"));
     browser.click("#reload");
@@ -193,7 +193,7 @@ fn issue_13_the_console_says_what_a_reload_kept_and_that_nothing_answers() {
     }
 }
 
-/// Keeps a picture of the page for people to look at.
+/// Saves a screenshot of the page for manual inspection.
 fn keep_picture(browser: &Browser, name: &str) {
     let picture = base64::engine::general_purpose::STANDARD
         .decode(browser.screenshot())
@@ -220,7 +220,7 @@ fn issue_13_the_console_says_that_a_key_is_wrong_and_its_links_bring_it() {
         browser.run("return document.querySelector('#key-problem').hidden"),
         json!(true)
     );
-    // What the page itself shows in the place of a key cannot be sent.
+    // The placeholder that the page shows instead of a key cannot be sent.
     browser.type_into("#key-value", "lk_wrong…");
     browser.click("#key button");
     browser.wait_for("document.querySelector('#key-problem').innerText.includes('copy it whole')");
@@ -231,7 +231,7 @@ fn issue_13_the_console_says_that_a_key_is_wrong_and_its_links_bring_it() {
         "document.querySelector('#key-problem').innerText.includes('this key is not known')",
     );
     keep_picture(&browser, "wrong-key");
-    // A key that may not see everything is told so where it matters.
+    // With a key without admin rights, the page says so where it matters.
     browser.run("document.querySelector('#key-value').value = ''");
     browser.type_into("#key-value", &key(&reader));
     browser.click("#key button");
@@ -279,7 +279,7 @@ fn issue_13_the_console_shows_rows_whole_or_says_that_they_are_cut() {
             .contains("the first 200 of 450 rows are shown"),
         "{answer}"
     );
-    // The file that is saved has all of them.
+    // The saved file has all rows.
     browser.run("window.saved = []; const make = URL.createObjectURL; \
                  URL.createObjectURL = blob => { blob.text().then(text => window.saved.push(text)); return make(blob); }");
     browser.click("[data-lookup=many] button:nth-of-type(2)");
@@ -288,7 +288,7 @@ fn issue_13_the_console_shows_rows_whole_or_says_that_they_are_cut() {
     );
     browser.wait_for("document.querySelector('#notice').innerText.includes('Saved many.csv')");
 
-    // A lookup that is new appears with the reload that brought it; what was typed stays.
+    // A new lookup appears with the reload that added it; typed text is kept.
     browser.type_into("[data-lookup=rack] input", "8");
     configure(
         &project,
@@ -383,7 +383,7 @@ fn issue_13_rows_plans_and_failures_are_three_clicks_away() {
     assert_eq!(browser.click_count(), 4);
     keep_picture(&browser, "tables");
 
-    // A statement, its plan and what is wrong with one.
+    // A statement, its plan, and the error of a wrong one.
     browser.click("a[href='#sql']");
     browser.wait_for("document.querySelector('#sql-run')");
     browser.click("#sql-run");
@@ -399,17 +399,17 @@ fn issue_13_rows_plans_and_failures_are_three_clicks_away() {
     browser.click("#sql-run");
     browser.wait_for("document.querySelector('#view-sql .failed')");
 
-    // Why a model fails, by an event of its own tests.
+    // Why a model fails, shown with an event of its own tests.
     browser.open(&page);
     browser.wait_for("document.querySelector(\"a[href='#models']\")");
     browser.click("a[href='#models']");
     browser.wait_for("document.querySelector('[data-model=events]')");
     browser.click("[data-model=events] button");
     browser.wait_for("document.querySelector('[data-model=events] .answer').innerText.includes('failed lookups: 1, the first: line 1: ')");
-    // All of it, although answers to others say less without `error_detail`.
+    // The full cause, although other responses contain less without `error_detail`.
     browser.wait_for("document.querySelector('[data-model=events]').innerText.includes('1 lookups failed. The last reason: line 1: ./models/events.oml:5:1: ')");
     assert!(browser.click_count() <= 3, "{}", browser.click_count());
-    // Whoever comes later sees it at once.
+    // A page that is opened later shows it at once.
     browser.open(&format!("{page}#models"));
     browser.run("location.reload()");
     browser.wait_for("document.querySelector('[data-model=events]')?.innerText.includes('1 lookups failed. The last reason: line 1')");

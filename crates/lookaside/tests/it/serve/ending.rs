@@ -1,4 +1,4 @@
-//! How a server ends, whatever is still going on.
+//! How a server ends, whatever is still running.
 
 use std::fs;
 use std::process::{Command, ExitStatus, Stdio};
@@ -14,13 +14,13 @@ use crate::program::Project;
 const ENDLESS: &str = "with recursive n(i) as (select 1 union all select i + 1 from n) \
                        select i from n where i < 0 and :key = :key";
 
-/// Waits until a process ends by itself, and says what it said since.
+/// Waits until a process ends by itself, and returns its output since.
 fn ends(mut running: Running) -> (ExitStatus, String) {
     wait_until("it ends", || running.has_ended());
     running.wait()
 }
 
-/// The process ends in time when threads are still at work that it cannot interrupt.
+/// The process ends in time even if threads are still busy that it cannot interrupt.
 #[test]
 fn issue_12_queries_that_never_end_do_not_outlive_drain_timeout_ms() {
     let project = project(&format!(
@@ -45,7 +45,7 @@ fn issue_12_queries_that_never_end_do_not_outlive_drain_timeout_ms() {
     assert!(log.contains(told), "{log}");
 }
 
-/// A client that is always about to send something does not hold the end up either.
+/// A client that keeps its stream open does not delay the end either.
 #[test]
 fn streams_that_go_on_do_not_outlive_drain_timeout_ms() {
     let project = Project::new();
@@ -64,7 +64,8 @@ fn streams_that_go_on_do_not_outlive_drain_timeout_ms() {
     receiver.chunk();
     running.signal("TERM");
     let (status, log) = ends(running);
-    // A machine so busy that the thread does not run in the half second has its end forced, and says so.
+    // On a machine so busy that the thread does not run within the half second, the end is forced
+    // and reported.
     let forced = [
         "did not end in time",
         "not everything ended within drain_timeout_ms",
@@ -73,7 +74,7 @@ fn streams_that_go_on_do_not_outlive_drain_timeout_ms() {
     assert!(status.success() || is_forced, "{status}: {log}");
 }
 
-/// Nor does a load outlive it: the signal comes long before anything is served.
+/// Nor does a load outlive it: the signal arrives long before anything is served.
 #[test]
 fn issue_12_a_load_that_never_ends_does_not_outlive_drain_timeout_ms() {
     let insert = "insert into {table} with recursive n(i) as (select 1 union all select i + 1 from n) \

@@ -1,9 +1,9 @@
-//! What clients are told of failures: without `error_detail` no SQL, no URL and no path.
+//! What responses tell about failures: without `error_detail`, no SQL, no URL and no path.
 
 use super::{Client, Running, serve};
 use crate::program::Project;
 
-/// Tables, a view without end that makes local queries fail, and a provider that is away.
+/// Tables, an endless view that makes local queries fail, and an unavailable provider.
 fn project(server: &str) -> Project {
     let config = "version = 2\n[local]\nquery_timeout_ms = 50\n[[tables]]\nname = 'hosts'\n\
          [[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\nacquire_timeout_ms = 60000\n\
@@ -13,7 +13,7 @@ fn project(server: &str) -> Project {
     Project::with_endless_view(&format!("{config}[server]\nquery_rows_max = 5\n{server}\n"))
 }
 
-/// Every route whose answer a failure has a part in.
+/// Every route whose response may contain a failure.
 const REQUESTS: [(&str, &str, &str, u16); 13] = [
     ("GET", "/v1/lookup/away?a=1", "", 503),
     ("POST", "/v1/lookup/away", "[1]", 503),
@@ -126,14 +126,14 @@ fn a_lookup_that_fails_within_a_stream_has_a_visible_cause() {
             "{{\"$summary\":{{\"events\":3,\"failed\":2,\"failure_reason\":\"{cause}\",\"rejected\":0}}}}"
         )
     );
-    // The same as a trailer of an answer that is sent in chunks.
+    // The same in the trailer of a chunked response.
     let mut chunked = super::streams::begin(&running, "/v1/enrich/events");
     let (receiver, sender) = chunked.split();
     sender.raw(format!("{:x}\r\n{events}\r\n0\r\n\r\n", events.len()).as_bytes());
     let answer = receiver.receive("POST").is(200);
     assert_eq!(answer.trailer("X-Failed"), Some("2"));
     assert_eq!(answer.trailer("X-Failure-Reason"), Some(cause));
-    // What is well has no reason.
+    // A successful response has no reason.
     let answer = client
         .post("/v1/enrich/events", "{\"host\":\"web-1\"}\n")
         .is(200);
@@ -164,7 +164,7 @@ fn a_lookup_that_fails_within_a_stream_has_a_visible_cause() {
     assert!(counted(&mut client, "failed") >= 8);
     assert!(counted(&mut client, "found") >= 4);
     let (_, log) = running.end();
-    // One line a request.
+    // One line per request.
     let told = log.matches("a lookup failed model=\"events\"").count();
     assert_eq!(told, 5, "{log}");
     assert!(log.contains("query_timeout_ms of [local]"), "{log}");

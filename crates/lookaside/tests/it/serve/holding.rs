@@ -1,4 +1,4 @@
-//! What answers take, and what is answered while others take long.
+//! The memory of answers, and fast answers while others take long.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use lookaside_testing::wait_until;
 
 use super::{Client, PATIENCE, project, serve};
 
-/// A number of the metrics.
+/// The value of a metric.
 fn metric(client: &mut Client, name: &str) -> u64 {
     let answer = client.get("/metrics").is(200);
     let line = answer.text().lines().find_map(|line| {
@@ -23,7 +23,7 @@ fn issue_12_what_the_server_tells_of_itself_waits_for_no_query() {
     let endless =
         "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n";
     let body = format!("{{\"sql\":\"{endless}\"}}");
-    // More than there are threads that may wait.
+    // More than there are blocking threads.
     let count = 40;
     let mut busy: Vec<Client> = (0..count).map(|_| running.client()).collect();
     for client in &mut busy {
@@ -45,11 +45,12 @@ fn issue_12_answers_that_no_client_takes_are_bounded() {
     let project = project(
         "[lookups.text]\nsql = 'select text from texts where id = :id'\n[[tables]]\nname = 'texts'\n",
     );
-    // Few and long texts, so that a busy machine makes an answer sooner than its client counts as too slow.
+    // Few and long texts, so that even a busy machine makes an answer before its client counts as
+    // too slow.
     let text = "x".repeat(40_000);
     project.write("texts/data.csv", &format!("id,text\n1,{text}\n"));
     let running = serve(&project, &[]);
-    // Each answer has 40 MB, and takes them until it is read.
+    // Each answer has 40 MB, which are held until it is read.
     let body = format!("[{}1]", "1,".repeat(999));
     let mut greedy: Vec<Client> = (0..16).map(|_| running.client()).collect();
     for client in &mut greedy {
@@ -60,7 +61,7 @@ fn issue_12_answers_that_no_client_takes_are_bounded() {
     let mut client = running.client();
     let begun = Instant::now();
     let refused = loop {
-        // Each of the threads may try to take more, and give it back.
+        // Each of the threads may add to it before it checks the limit, and revert that.
         let held = metric(&mut client, "lookaside_http_held_bytes");
         assert!(held < 3 * LIMIT, "{held} bytes");
         let answer = client.post("/v1/lookup/text", &body);
@@ -71,7 +72,7 @@ fn issue_12_answers_that_no_client_takes_are_bounded() {
     };
     assert_eq!(refused.header("Retry-After"), Some("1"));
     assert!(refused.text().contains("268435456 bytes"), "{refused:?}");
-    // What is short and at hand is answered all the same.
+    // Short answers from tables are sent nevertheless.
     client.get("/v1/lookup/net?ip=10.0.0.1").is(200);
     drop(greedy);
     wait_until("the memory is free again", || {
@@ -82,7 +83,8 @@ fn issue_12_answers_that_no_client_takes_are_bounded() {
     });
 }
 
-/// Waiting helps against answers that others have not taken, and not against one that is too large.
+/// A retry helps if other clients have not received their answers, but not if the answer itself is
+/// too large.
 #[test]
 fn issue_13_an_answer_that_never_has_room_is_not_to_be_tried_again() {
     let project = project("[server]\nquery_rows_max = 5\n");

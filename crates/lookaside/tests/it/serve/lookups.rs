@@ -1,4 +1,4 @@
-//! Questions and answers: one, many, conditional.
+//! Lookups: single, batched and conditional.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -48,7 +48,7 @@ fn the_default_is_a_port_and_a_socket_of_the_user() {
         let mut client = Client::unix(&home.file("lookaside.sock"));
         client.get("/v1/lookup/host?name=web-1").is(200);
     } else {
-        // The port may be somebody's on this machine; then the message says what to do.
+        // The port may be in use on this machine; then the message has a hint.
         assert!(err.contains("`--listen 8301`"), "{err}");
     }
     let _ = child.kill();
@@ -148,13 +148,13 @@ fn refusals_name_what_is_wrong() {
         assert_eq!(refused["set"], set, "{body}: {refused}");
     }
     client.post("/v1/lookup/net", "[").is(400);
-    // An answer that is too long is not an answer.
+    // An answer with too many rows is an error.
     client.get("/v1/lookup/rack?rack=8").is(200);
     let long = client.get("/v1/lookup/rack?rack=7").is(422);
     assert!(long.text().contains("rows_max is 3"), "{}", long.text());
     let long = client.post("/v1/lookup/rack", "[8, 7, 8]").is(422).json();
     assert_eq!(long["set"], 1, "{long}");
-    // What a form sends is shown what is read here.
+    // For a form body, the error shows the expected body.
     let refused = client.post("/v1/lookup/rack", "rack=7").is(400).json();
     let detail = refused["detail"].as_str().unwrap();
     assert!(
@@ -182,7 +182,7 @@ fn batches_are_answered_in_order() {
         .is(200);
     assert_eq!(answer.text(), "{\"owner\":\"lab\"}\nnull\n");
     assert_eq!(answer.header("Content-Type"), Some("application/x-ndjson"));
-    // Those that wait elsewhere, and all rows of each.
+    // Lookups that run on other threads, with all rows of each.
     let answer = client
         .post("/v1/lookup/late", r#"[8, 9, {"rack":8}]"#)
         .is(200);
@@ -240,7 +240,7 @@ fn a_validator_holds_as_long_as_the_tables() {
     let project = project("");
     let running = serve(&project, &[]);
     let mut client = running.client();
-    // A native plan, SQLite, and bodies that were kept.
+    // A native plan, SQLite, and cached bodies.
     for target in ["net?ip=10.0.0.1", "rack?rack=8"] {
         let target = format!("/v1/lookup/{target}");
         let answer = client.get(&target).is(200);
@@ -266,7 +266,7 @@ fn a_validator_holds_as_long_as_the_tables() {
     }
     let any = [("If-None-Match", "*")];
     client.get_with("/v1/lookup/host?name=none", &any).is(404);
-    // What no table says holds for a moment.
+    // An answer that does not depend on tables only has a limited lifetime.
     let first = client.get("/v1/lookup/dice").is(200);
     let tag = first.header("ETag").unwrap().to_owned();
     let again = client
@@ -289,7 +289,7 @@ fn the_end_answers_what_is_here() {
     );
     let mut client = Client::unix(&path);
     client.get("/readyz").is(200);
-    // In one piece, so that all of them are there when the first is answered.
+    // In one piece, so that all of them have arrived when the first is answered.
     let targets = ["late?rack=8", "late?rack=7", "host?name=web-1"];
     let requests = targets
         .map(|target| format!("GET /v1/lookup/{target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
@@ -323,7 +323,7 @@ fn answers_that_are_too_large_are_refused_before_they_fill_the_memory() {
         "{detail}"
     );
     assert!(detail.contains("more than 8000000 bytes"), "{detail}");
-    // The body twice while it grows, what the caches hold, and room for the allocator.
+    // Twice the body while it grows, the caches, and overhead of the allocator.
     let grown = running.memory_peak() - before;
     assert!(grown < 64 << 20, "{grown} bytes more than before");
     assert!(running.end().0.success());
@@ -341,7 +341,7 @@ fn a_body_that_is_too_long_is_told_its_size_and_the_limit() {
         long.json()["detail"],
         "the body has 2000 bytes, and 1024 (body_size_max) are the most here; send less in one request"
     );
-    // One that does not say how long it is.
+    // A body without a content length.
     let mut client = running.client();
     let head =
         "POST /v1/lookup/host HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -354,7 +354,7 @@ fn a_body_that_is_too_long_is_told_its_size_and_the_limit() {
     );
 }
 
-/// FORMATS.md says what it is in events, and so it is in parameters that declare no type.
+/// Undeclared parameters treat it as FORMATS.md specifies for events.
 #[test]
 fn issue_12_negative_zero_is_the_same_in_parameters_and_events() {
     let project = project(

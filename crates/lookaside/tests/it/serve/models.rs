@@ -1,4 +1,4 @@
-//! Models with lookups at a provider that is not there when the server starts.
+//! Models with lookups of a provider that is unavailable when the server starts.
 
 use lookaside_embedded::Postgres;
 
@@ -8,17 +8,17 @@ use super::serve;
 use crate::program::Project;
 use crate::providers::has_postgres;
 
-/// A provider where no server is.
+/// A provider whose server does not run.
 const AWAY: &str = "[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\nacquire_timeout_ms = 60000\n\
                     connection_uri = 'postgres://u:hunter2@127.0.0.1:1/d'\n";
 
-/// A model that asks the folder's own table.
+/// A model that queries the project's own table.
 fn write_near(project: &Project) {
     let text = "name : near\n---\nrack = select rack from hosts where name = read(name) ;\n";
     project.write("models/near.oml", text);
 }
 
-/// A model that asks the table, and twice the provider.
+/// A model that queries the table, and twice the provider.
 fn write_far(project: &Project) {
     let text = "name : far\n---\nrack = select rack from hosts where name = read(name) ;\n\
                 site = select site from pg.sites where rack = read(rack) ;\n\
@@ -71,7 +71,7 @@ fn issue_12_a_model_waits_for_a_provider_that_was_never_there_and_stops_nothing_
     ]);
     assert_eq!(waiting, expected);
 
-    // A reload waits for it as little, and a model that comes with one waits as well.
+    // A reload does not wait for it either, and a model that is added by one waits as well.
     let text = "name : later\n---\nsite = select site from pg.sites where rack = read(rack) ;\n";
     project.write("models/later.oml", text);
     configure(&project, &format!("{AWAY}[server]\nerror_detail = true\n"));
@@ -119,7 +119,7 @@ fn a_server_is_not_ready_while_all_of_its_lookups_and_models_wait() {
     assert_eq!(state["status"], "waiting");
     assert_eq!(client.get("/v1/status").is(200).json()["ready"], false);
 
-    // One model that can be used is enough.
+    // One usable model is enough.
     write_near(&project);
     client.post("/v1/reload", "").is(200);
     let state = client.get("/readyz").is(200).json();
@@ -184,7 +184,7 @@ fn a_model_is_used_once_its_provider_answers_and_stays_so() {
     let ready = client.get("/readyz").is(200).json();
     assert_eq!(ready["models_not_ready"], serde_json::json!([]));
 
-    // What was described once needs no server to be bound again.
+    // A statement that was described once can be bound again without a server.
     postgres.close().unwrap();
     client.post("/v1/reload", "").is(200);
     assert_eq!(client.get("/readyz").is(200).json()["status"], "ready");

@@ -1,4 +1,4 @@
-//! `/openapi.json`: it is what the specification calls a document, and it is true.
+//! `/openapi.json`: it is valid by the specification, and it matches the server.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,14 @@ use super::{Answer, Client, SERVED, project, serve};
 use crate::program::Project;
 use crate::providers::has_postgres;
 
-/// The official schema; `testdata/openapi/README.md` says where it is from.
+/// The official schema; `testdata/openapi/README.md` states its source.
 const OFFICIAL: &str = "https://spec.openapis.org/oas/3.1/schema/2022-10-07";
 
 /// JSON Schema 2020-12, which the schemas within a document have to be.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Judges documents. The official schema takes any object for a schema within a document, unless
-/// whoever uses it gives its anchor `meta` another meaning, as is done here.
+/// Validates documents. The official schema accepts any object as a schema within a document,
+/// unless its dynamic anchor `meta` is overridden, as is done here.
 static DOCUMENT: LazyLock<Validator> = LazyLock::new(|| {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = path.join("testdata/openapi/schema-3.1-2022-10-07.json");
@@ -35,7 +35,7 @@ static DOCUMENT: LazyLock<Validator> = LazyLock::new(|| {
     options.build(&strict).unwrap()
 });
 
-/// What is wrong with a document, by the place in it.
+/// The errors of a document, each with its place.
 fn faults(document: &Json) -> Vec<String> {
     let errors = DOCUMENT.iter_errors(document);
     errors
@@ -47,7 +47,7 @@ fn document(client: &mut Client, headers: &[(&str, &str)]) -> Json {
     client.get_with("/openapi.json", headers).is(200).json()
 }
 
-/// What the specification says of a document in words only.
+/// Checks the rules that the specification states only in prose.
 #[track_caller]
 fn assert_sound(document: &Json) {
     let mut ids = Vec::new();
@@ -67,7 +67,7 @@ fn assert_sound(document: &Json) {
     references(document, document);
 }
 
-/// Every reference leads somewhere.
+/// Every reference can be resolved.
 fn references(document: &Json, part: &Json) {
     match part {
         Json::Object(members) => {
@@ -111,7 +111,7 @@ fn the_document_is_openapi() {
     }
 }
 
-/// A judge that lets everything pass judges nothing.
+/// Checks that the validation rejects broken documents.
 #[test]
 fn a_broken_document_is_refused() {
     let running = serve(&project(""), &[]);
@@ -134,7 +134,7 @@ fn a_broken_document_is_refused() {
         ),
         ("/components/responses/Problem", "description", Json::Null),
         (&format!("{net}/get/parameters/0"), "in", json!("querry")),
-        // In schemas, wherever they are.
+        // In schemas, at any place.
         (
             &format!("{net}/get/parameters/0/schema"),
             "type",
@@ -158,7 +158,7 @@ fn a_broken_document_is_refused() {
     }
 }
 
-/// The answer's body as the document describes it.
+/// Asserts that the body of an answer matches the document.
 #[track_caller]
 fn assert_described(document: &Json, path: &str, method: &str, answer: &Answer) {
     let responses = &document["paths"][path][method]["responses"];
@@ -175,7 +175,7 @@ fn assert_described(document: &Json, path: &str, method: &str, answer: &Answer) 
     assert!(content.is_object(), "{method} {path} has no {media_type}");
     if media_type.ends_with("json") {
         let mut schema = content["schema"].clone();
-        // References within a schema are of the document.
+        // References within a schema refer to the document.
         schema["components"] = document["components"].clone();
         let validator = jsonschema::draft202012::new(&schema).unwrap();
         let json = answer.json();
@@ -196,7 +196,7 @@ fn every_path_is_described_as_it_answers() {
     let paths = document["paths"].as_object().unwrap();
     let mut known: Vec<&str> = paths.keys().map(String::as_str).collect();
     known.sort();
-    // The endpoints that are told to people, with a lookup for each that is served.
+    // The endpoints documented for people, with a lookup for each that is served.
     let docs = include_str!("../../../../../docs/SERVE.md");
     let rows = docs.lines().filter_map(|line| line.strip_prefix("| `"));
     let requests = rows.filter_map(|row| row.split('`').next()?.split_once(' '));
@@ -222,7 +222,7 @@ fn every_path_is_described_as_it_answers() {
         if methods.contains_key("get") {
             allowed.push("HEAD".to_owned());
             let answer = client.get(&path.replace("{name}", "hosts"));
-            // A lookup without its parameters is a question, too.
+            // A lookup without its parameters is requested, too.
             assert!([200, 400].contains(&answer.status), "{path} {answer:?}");
             assert_described(&document, path, "get", &answer);
         }
@@ -292,7 +292,7 @@ fn the_document_says_what_enrich_takes_and_tells() {
         .find(|(path, _)| path.starts_with("/v1/enrich/"))
         .unwrap();
     let enrich = &item["post"];
-    // Each parameter that is written is one that is read.
+    // Each documented parameter is accepted.
     let params = enrich["parameters"].as_array().unwrap();
     let (headers, params): (Vec<_>, Vec<_>) = params.iter().partition(|it| it["in"] == "header");
     assert_eq!(headers.len(), 1);
@@ -307,7 +307,7 @@ fn the_document_says_what_enrich_takes_and_tells() {
             _ => "host",
         };
         let target = format!("{path}?{name}={value}");
-        // Columns are those of a CSV, and a summary is a line of JSON.
+        // `columns` applies to CSV, and `summary` to lines of JSON.
         let accepted = match name {
             "summary" => "application/x-ndjson",
             _ => "text/csv",
@@ -435,7 +435,8 @@ fn issue_13_columns_of_tables_are_described_as_they_answer() {
         (
             "/v1/lookup/declared",
             "",
-            // A cell that is not a number makes the type of its column unknown, whatever is declared.
+            // A cell that is not a number makes the type of its column unknown, regardless of the
+            // declared type.
             json!({"id": int, "n": int, "odd": unknown, "r": float, "d": unknown, "any": unknown}),
         ),
         (

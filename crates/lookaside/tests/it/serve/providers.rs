@@ -1,4 +1,4 @@
-//! Lookups that another server answers, or does not: it goes away, comes later, was never there.
+//! Lookups of a provider that is available, becomes unavailable, starts later, or never responds.
 
 use std::fs;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener};
@@ -16,12 +16,13 @@ use super::{Answer, Client, PATIENCE, Running, project, serve};
 use crate::program::Project;
 use crate::providers::has_postgres;
 
-/// Who had an answer.
+/// The layer that had an answer.
 fn from(answer: &Answer) -> &str {
     answer.header("X-Cache").unwrap_or_default()
 }
 
-/// Asks until an answer is as it is wanted: how long answers hold is a matter of the clock.
+/// Repeats a request until the answer is as expected, since the lifetime of answers depends on the
+/// clock.
 pub(super) fn until(
     client: &mut Client,
     target: &str,
@@ -88,7 +89,7 @@ fn a_provider_answers_and_its_old_answer_stands_in() {
     );
     let answer = client.post("/v1/lookup/rack", "[2, 9]").is(200);
     assert_eq!(answer.text(), r#"[[{"name":"b"}],[]]"#);
-    // SQLite would have named the second one otherwise.
+    // SQLite would have renamed the second column.
     let sql = r#"{"sql":"select name, rack as name from pg.host"}"#;
     let doubled = client.post("/v1/query", sql).is(422).json();
     let detail = doubled["detail"].as_str().unwrap();
@@ -97,7 +98,7 @@ fn a_provider_answers_and_its_old_answer_stands_in() {
     let rows = client.ask("POST", "/v1/query", &csv, sql.as_bytes());
     assert!(rows.is(200).text().starts_with("name,name\r\n"));
 
-    // Another row, seen when the answer has grown too old; the same body is the same validator.
+    // A changed row is seen when the answer has expired; the same body has the same validator.
     postgres
         .execute("update host set rack = 5 where name = 'b'")
         .unwrap();
@@ -115,7 +116,7 @@ fn a_provider_answers_and_its_old_answer_stands_in() {
         from(answer).starts_with("stale; age=")
     });
     assert_eq!((old.status, old.header("ETag")), (200, None));
-    // Nobody who has an old answer waits for a connection as long as the others.
+    // Requests with a stale answer do not wait for a connection as long as the others.
     assert!(gone.elapsed() < PATIENCE, "{:?}", gone.elapsed());
     let stale = |client: &mut Client| -> u64 {
         let metrics = client.get("/metrics").is(200);
@@ -123,7 +124,7 @@ fn a_provider_answers_and_its_old_answer_stands_in() {
         let count = metrics.text().split_once(mark).unwrap().1;
         count.lines().next().unwrap().parse().unwrap()
     };
-    // Fresh answers are none of those; this one is the younger.
+    // Fresh answers are not counted as stale; this one is the younger.
     until(&mut client, "/v1/lookup/host?name=b", None, |answer| {
         from(answer).starts_with("stale; age=")
     });
@@ -227,7 +228,7 @@ fn why_a_provider_does_not_answer_is_told_each_time() {
     let mut client = running.client();
     client.get("/v1/lookup/host?name=a").is(200);
     drop(postgres);
-    // The server takes a moment to end, and the first error may be of a connection that ended.
+    // The server takes a moment to end, and the first error may be that of a closed connection.
     let begun = Instant::now();
     let mut key = 0;
     loop {
@@ -246,7 +247,7 @@ fn why_a_provider_does_not_answer_is_told_each_time() {
         assert!(detail.contains("cannot connect"), "{key}: {detail}");
     }
     let (_, log) = running.end();
-    // Each request says it; the log hears it seldom.
+    // Each response reports it; the log entries are rate-limited.
     let told_count = log.matches("a lookup failed").count();
     assert!((1..4).contains(&told_count), "{log}");
 }
@@ -289,13 +290,13 @@ pub(super) fn quiet_port() -> (OwnedFd, u16) {
     (socket, address.port())
 }
 
-/// Carries bytes between connections to a port and a server, until the test ends.
+/// Forwards connections from a port to a server, until the test ends.
 pub(super) fn forward(port: OwnedFd, target: String) {
     net::listen(&port, 128).unwrap();
     forward_from(TcpListener::from(port), target);
 }
 
-/// The same of those that come to a listener, or came before.
+/// Forwards connections of a listener, including those already in its backlog.
 fn forward_from(listener: TcpListener, target: String) {
     thread::spawn(move || {
         for there in listener.incoming() {
@@ -305,7 +306,7 @@ fn forward_from(listener: TcpListener, target: String) {
             };
             let here = std::net::TcpStream::connect(&target).unwrap();
             let (mut here, mut server) = (here.try_clone().unwrap(), here);
-            // Where one side ends, the other hears of it.
+            // If one side ends, the other is shut down, too.
             thread::spawn(move || {
                 let _ = std::io::copy(&mut there, &mut here);
                 let _ = here.shutdown(Shutdown::Write);
@@ -380,7 +381,7 @@ fn an_answer_that_took_longer_than_its_ttl_is_not_given_out_again() {
             let answer = client.get(&format!("/v1/lookup/{lookup}?a=7")).is(200);
             let age = from(&answer).strip_prefix("provider; age=");
             let age = age.unwrap_or_else(|| panic!("{answer:?}"));
-            // Less a tick of the coarse clock on each side.
+            // Minus one tick of the coarse clock on each side.
             assert!(age.parse::<f64>().unwrap() >= 0.58, "{answer:?}");
             assert_eq!(answer.header("Cache-Control"), Some("private, no-cache"));
         }
@@ -401,10 +402,10 @@ fn a_server_that_says_nothing_holds_up_no_start() {
     let url = postgres.tcp_url().unwrap();
     let (user, rest) = url.split_once('@').unwrap();
     let (server, database) = rest.split_once('/').unwrap();
-    // Connections are taken, and nothing is said on them until the test says so.
+    // Connections are accepted, but nothing is sent on them until the test allows it.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    // Longer than the test has patience.
+    // Longer than the test waits.
     let project = Project::with(&[(
         "knowdb.toml",
         &format!(
@@ -473,7 +474,7 @@ fn a_statement_that_a_provider_refuses_ends_the_start() {
     assert!(said.contains("lookups.wrong"), "{said}");
 }
 
-/// The timer of an earlier query runs out between the two, and has to be set again.
+/// The timer of an earlier query expires between the two, and has to be set again.
 #[test]
 fn issue_14_a_query_on_a_silent_server_ends_in_time_on_an_idle_thread() {
     if !has_postgres() {
@@ -494,7 +495,7 @@ fn issue_14_a_query_on_a_silent_server_ends_in_time_on_an_idle_thread() {
     let mut command = Running::command(&project, &["--listen", "127.0.0.1:0"]);
     command.env("DATABASE_URL", postgres.url());
     let running = Running::of(command);
-    // All of one connection is answered by one thread.
+    // All requests of one connection are answered by one thread.
     let mut client = running.client();
     for _ in 0..60 {
         until(&mut client, "/v1/lookup/slow?seconds=0", None, |it| {

@@ -1,5 +1,4 @@
-//! What a reload does while requests come, and what it says of what it did and of what it could
-//! not.
+//! Reloads while requests arrive, and the reports of successful and failed reloads.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,7 +30,7 @@ fn a_reload_fails_no_request_and_changes_all_at_once() {
                     let answer = client.get(&format!("/v1/lookup/{target}")).is(200);
                     assert!(!answer.body.is_empty());
                     if !target.contains("rack=") {
-                        // Its plan is there from the first moment of the new tables on.
+                        // Its plan exists from the first moment of the new tables on.
                         assert_eq!(answer.header("X-Cache"), Some("native"));
                     }
                     answered.fetch_add(1, Ordering::Relaxed);
@@ -86,7 +85,7 @@ fn a_reload_that_fails_leaves_everything_as_it_was() {
     running.signal("HUP");
     running.log_until("not reloaded");
     client.get("/v1/lookup/host?name=web-1").is(200);
-    // A lookup may go together with its table.
+    // A lookup may be removed together with its table.
     let config = "version = 2\n[[tables]]\nname = 'nets'\n[lookups.count]\nsql = 'select count(*) as n from nets'\n";
     project.write("knowdb.toml", config);
     client.post("/v1/reload", "").is(200);

@@ -54,13 +54,13 @@ pub(super) fn project(more: &str) -> Project {
     project
 }
 
-/// Writes the configuration anew.
+/// Rewrites the configuration.
 pub(super) fn configure(project: &Project, more: &str) {
     let tables = "version = 2\n[[tables]]\nname = 'nets'\n[[tables]]\nname = 'hosts'\n";
     project.write("knowdb.toml", &format!("{tables}{SERVED}{more}"));
 }
 
-/// A running server; it is killed when a test fails.
+/// A running server; it is killed if a test fails.
 pub(super) struct Running {
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -117,8 +117,8 @@ impl Running {
         Client::tcp(&self.address)
     }
 
-    /// How many of its threads serve requests, once no thread is about to get its name: all have
-    /// that of the program until then.
+    /// The number of its I/O threads, determined once all threads have their names: until then they
+    /// have that of the program.
     pub(super) fn io_thread_count(&self) -> usize {
         let threads = format!("/proc/{}/task", self.child.id());
         wait_for("all threads have a name of their own", || {
@@ -136,7 +136,7 @@ impl Running {
         })
     }
 
-    /// Bytes of memory that it had at its peak.
+    /// Its peak memory in bytes.
     pub(super) fn memory_peak(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -155,7 +155,7 @@ impl Running {
         assert!(status.expect("there is a kill").success());
     }
 
-    /// Reads its log up to a line that holds `text`.
+    /// Reads its log up to a line that contains `text`.
     pub(super) fn log_until(&mut self, text: &str) -> String {
         let mut log = String::new();
         while !log.contains(text) {
@@ -165,7 +165,7 @@ impl Running {
         log
     }
 
-    /// Ends it by a signal and gives what it said since.
+    /// Ends it by a signal, and returns its log since.
     pub(super) fn end(mut self) -> (ExitStatus, String) {
         self.signal("TERM");
         self.wait()
@@ -187,7 +187,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already; a test that fails must not leave it behind.
+        // It may have ended already; a failed test must not leave it running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! What the program says to who begins with it: before it serves, and when it does.
+//! Messages for new users: before the program serves, and when it starts.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -6,7 +6,7 @@ use super::running::configure;
 use super::{Running, project, serve};
 use crate::program::{lookaside, run};
 
-/// What `check` finds and `serve` refuses, the same way.
+/// Asserts that `check` and `serve` report the same errors.
 #[track_caller]
 fn both_refuse(more: &str, expected: &[&str]) {
     let project = project(more);
@@ -59,7 +59,7 @@ fn check_refuses_what_serve_would() {
         .err_has(&["unix:/no/dir/x.sock: the folder /no/dir does not exist"]);
 }
 
-/// As a container or `taskset` leaves it fewer cores than the machine has.
+/// Like in a container or with `taskset`, the process has fewer cores than the machine.
 #[test]
 fn a_thread_serves_on_each_core_that_may_be_used() {
     let project = project("");
@@ -73,7 +73,7 @@ fn a_thread_serves_on_each_core_that_may_be_used() {
     };
     let cores = sched_getaffinity(None).unwrap();
     assert_eq!(started().io_thread_count(), cores.count() as usize);
-    // The program has the cores of the thread that starts it.
+    // The program inherits the cores of the thread that starts it.
     let first = (0..CpuSet::MAX_CPU)
         .find(|core| cores.is_set(*core))
         .unwrap();
@@ -115,7 +115,7 @@ fn a_key_that_no_server_takes_is_not_made() {
         let said = run([&["key", "new"], flags].concat()).ended(2);
         said.err_has(&[reason]);
     }
-    // What is printed is TOML whatever the name is.
+    // The output is valid TOML for any name.
     let name = "d\u{e4}sh \"board\" \u{200b}\\";
     let lines = run(["key", "new", "--name", name]).ended(0).out;
     let project = project(&lines);
@@ -147,7 +147,8 @@ fn the_first_request_that_is_shown_can_be_sent() {
 #[test]
 fn a_socket_that_is_not_made_is_told() {
     let project = project("");
-    // Where it listens by itself is one port for everybody, so it may be taken; then it says so.
+    // The default port is the same for all processes, so it may be in use; then the program says
+    // so.
     let said = |runtime: Option<&str>| {
         let mut command = lookaside();
         command.args(["serve", "."]).current_dir(project.path());
@@ -186,7 +187,7 @@ fn a_socket_that_is_not_made_is_told() {
     );
 }
 
-/// What is wrong with a lookup is told at the start, and again only after it changed.
+/// Warnings about a lookup are logged at the start, and again only after it has changed.
 #[test]
 fn probable_mistakes_and_scans_are_logged_once() {
     let more = "[[tables]]\nname = 'geo'\n[lookups.cc]\n\
@@ -199,7 +200,7 @@ fn probable_mistakes_and_scans_are_logged_once() {
     }
     project.write("geo/data.csv", &rows);
     let mut server = serve(&project, &[]);
-    // Both are logged before the server says where it listens.
+    // Both are logged before the server prints its addresses.
     for text in [
         "`lo` and `hi` hold addresses as text",
         "each lookup scans the whole table geo",

@@ -17,7 +17,7 @@ fn start() -> (Project, Running) {
     (project, running)
 }
 
-/// A model of a project as `lookaside new` makes it.
+/// A model of a project created by `lookaside new`.
 pub(super) fn model(client: &mut Client) -> String {
     let lookups = client.get("/v1/lookups").is(200).json();
     lookups["models"][0].as_str().unwrap().to_owned()
@@ -117,7 +117,7 @@ fn the_columns_of_a_csv_are_those_that_the_request_names() {
         assert_eq!(refused.json()["detail"], expected);
     }
 
-    // What the file says counts where the request says nothing.
+    // The file's settings apply where the request sets nothing.
     let config = std::fs::read_to_string(project.file("knowdb.toml")).unwrap();
     let config = config.split("[enrich]").next().unwrap();
     let options =
@@ -141,7 +141,8 @@ fn a_long_stream_goes_both_ways_at_once() {
     let events = EVENT.repeat(count);
     let mut sender = running.client();
     std::thread::scope(|scope| {
-        // What is sent is far more than all pipes between hold, so an answer has to be read meanwhile.
+        // The input is far larger than all pipes in between, so the answer has to be read
+        // meanwhile.
         let mut other = client;
         scope.spawn(move || {
             let answer = other.post("/v1/lookup/nothing", "[]");
@@ -179,7 +180,7 @@ fn an_event_that_trickles_in_is_answered_before_the_next_one() {
         }
         assert_eq!(receiver.chunk(), ENRICHED.as_bytes());
     }
-    // A client that goes away in the middle ends its stream only.
+    // A client that disconnects in the middle ends only its own stream.
     drop(client);
     let mut client = running.client();
     client.post(&target, EVENT).is(200);
@@ -196,7 +197,7 @@ fn configured(section: &str) -> (Project, Running, String) {
     (project, running, target)
 }
 
-/// Begins a stream that is sent as things happen.
+/// Begins a chunked stream.
 pub(super) fn begin(running: &Running, target: &str) -> Client {
     let mut client = running.client();
     let head =
@@ -210,7 +211,7 @@ pub(super) fn chunk() -> String {
     format!("{:x}\r\n{EVENT}\r\n", EVENT.len())
 }
 
-/// The limits of ordinary bodies, however short, are not those of a stream.
+/// The limits of ordinary bodies, however short, do not apply to a stream.
 #[test]
 fn issue_12_a_stream_that_sends_a_line_now_and_then_lasts() {
     let (_project, running, target) =
@@ -231,7 +232,7 @@ fn issue_12_a_stream_that_sends_a_line_now_and_then_lasts() {
     }
     sender.raw(b"0\r\n\r\n");
     assert_eq!(receiver.chunk(), b"");
-    // Those that are not streams still have theirs.
+    // Other bodies still have their limits.
     let mut slow = running.client();
     let head = b"POST /v1/lookup/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n[";
     slow.split().1.raw(head);
@@ -245,7 +246,7 @@ fn a_stream_that_pauses_for_too_long_is_ended() {
     let mut client = begin(&running, &target);
     let refused = client.receive("POST").is(408);
     assert!(refused.text().contains(limit), "{}", refused.text());
-    // One that says how long it is.
+    // A stream with a content length.
     let mut client = running.client();
     let head =
         format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{EVENT}");
@@ -253,7 +254,7 @@ fn a_stream_that_pauses_for_too_long_is_ended() {
     let refused = client.receive("POST").is(408);
     assert_eq!(refused.header("Connection"), Some("close"));
     assert!(refused.text().contains(limit), "{}", refused.text());
-    // One whose answer has begun: the limit is its last line.
+    // A stream whose answer has begun: the limit is reported in its last line.
     let mut client = running.client();
     let (receiver, sender) = client.split();
     let head =
@@ -275,7 +276,7 @@ fn a_stream_that_pauses_for_too_long_is_ended() {
     assert!(told == 3 && log.contains(limit), "{log}");
 }
 
-/// One number for the whole server, whichever of its threads the connections belong to.
+/// One limit for the whole server, whichever threads the connections belong to.
 #[test]
 fn issue_12_the_limit_of_streams_is_that_of_the_server() {
     let (_project, running, target) = configured("stream_count_max = 3");
@@ -301,7 +302,7 @@ fn issue_12_the_limit_of_streams_is_that_of_the_server() {
     let refused = running.client().post(&target, EVENT).is(503).json();
     assert_eq!(refused["title"], "too many concurrent streams");
     assert_eq!(refused["detail"], "stream_count_max of [server] is 3");
-    // The place of one that has ended is free.
+    // When a stream ends, its slot is free.
     let mut first = streams.remove(0);
     let (receiver, sender) = first.split();
     sender.raw(b"0\r\n\r\n");
@@ -340,7 +341,7 @@ fn a_long_answer_says_behind_its_events_how_many_they_are() {
     }
     let reason = answer.trailer("X-Reject-Reason").unwrap();
     assert!(reason.starts_with("line 5001: "), "{reason}");
-    // The same as a last line, where the request wants one; also of an answer in a coding.
+    // The same as a summary line, if requested; also in a compressed answer.
     let last =
         serde_json::json!({"events": count, "rejected": 1, "failed": 0, "reject_reason": reason});
     let answer = ask(&mut client, "?summary=true", &[]);
@@ -353,7 +354,7 @@ fn a_long_answer_says_behind_its_events_how_many_they_are() {
     std::io::Read::read_to_string(&mut decoder, &mut text).unwrap();
     assert_eq!(text.lines().last(), Some(line));
     assert_eq!(answer.trailer("X-Events"), Some(events_count.as_str()));
-    // A short answer has the line, too, and its counts in the head as ever.
+    // A short answer has the line, too, and its counts in the head as always.
     let answer = client
         .post(&format!("{target}?summary=true"), EVENT)
         .is(200);

@@ -6,8 +6,8 @@ use super::Running;
 use crate::program::Project;
 use crate::providers::has_postgres;
 
-/// A time with an offset finds the rows of its clock in UTC, in tables and in a provider alike; and
-/// what a `timestamptz` is written as finds its row again, whatever the zone of the session.
+/// A time with an offset finds the rows of its time in UTC, in tables and in a provider alike; and
+/// the text of a `timestamptz` finds its row again in any session time zone.
 #[test]
 fn issue_12_times_keep_their_offset() {
     if !has_postgres() {
@@ -74,7 +74,7 @@ fn issue_12_times_keep_their_offset() {
         let expected = format!(r#"{{"word":"{expected}"}}"#);
         assert_eq!(answer.text(), expected, "{lookup} {text}");
     }
-    // Refused: what is wrong with a parameter of no declared type is in the log.
+    // Refused: the error of a parameter without a declared type is in the log.
     client
         .get("/v1/lookup/timestamp-text?t=2026-01-31+08:00:00+PST")
         .is(422);

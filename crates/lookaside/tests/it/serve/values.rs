@@ -1,11 +1,11 @@
-//! Values on their way in: what is not finite, null and booleans.
+//! Input values: non-finite numbers, null and booleans.
 
 use serde_json::json;
 
 use super::{project, serve};
 use crate::program::{Project, run_with_input};
 
-/// Numbers that are none, as people and programs write them.
+/// Non-finite numbers, as people and programs write them.
 const NOT_FINITE: [&str; 8] = [
     "NaN",
     "nan",
@@ -34,7 +34,7 @@ fn issue_13_what_is_not_finite_is_treated_alike() {
             client.post(&path, format!("[{text:?}]")).is(400);
             client.post(&path, format!("[{text}]")).is(400);
         }
-        // Text is what it is.
+        // Text is returned unchanged.
         let answer = client.get(&format!("/v1/lookup/text?n={text}")).is(200);
         assert_eq!(answer.json(), json!({"n": text}));
         // None of them is JSON.
@@ -64,12 +64,12 @@ fn issue_13_what_is_not_finite_is_no_number_in_events_and_tables() {
         .err_has(&["column \"n\" is text: line 22 is not a number"]);
     let folder = project.path().to_str().unwrap();
     for text in NOT_FINITE {
-        // As text of an event it is not a float, and stays what it is.
+        // As a text of an event it is not converted to a float.
         let event = json!({"n": text}).to_string();
         let said = run_with_input(["enrich", folder, "-", "--format", "json"], &event).ended(0);
         let expected = json!({"n": text, "d": "inf"});
         assert_eq!(said.out.parse::<serde_json::Value>().unwrap(), expected);
-        // As a number of JSON it is none.
+        // It is not a valid JSON number.
         let event = format!("{{\"n\":{text}}}\n");
         let said = run_with_input(["enrich", folder, "-", "--format", "json"], &event).ended(0);
         assert_eq!(said.out, "", "{text}");
@@ -79,7 +79,7 @@ fn issue_13_what_is_not_finite_is_no_number_in_events_and_tables() {
 
 #[test]
 fn issue_13_null_is_refused_before_a_database_is_asked() {
-    // Nobody listens there, so that whoever asks is told.
+    // Nothing listens there, so that queries fail.
     let project = Project::with(&[
         (
             "knowdb.toml",

@@ -1,4 +1,4 @@
-//! What the program is built of: the licences of its packages, and those that it has twice.
+//! The dependencies of the program: licences, and packages with several versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -8,8 +8,8 @@ use serde_json::Value as Json;
 
 use super::{assert_none, root};
 
-/// Licences under which a package may be part of the program: each lets it be given away, changed or not,
-/// with a notice.
+/// Licences under which a package may be part of the program: each permits redistribution, changed
+/// or not, with a notice.
 const LICENCES: [&str; 13] = [
     "0BSD",
     "Apache-2.0",
@@ -26,8 +26,8 @@ const LICENCES: [&str; 13] = [
     "Zlib",
 ];
 
-/// Packages that the program has in several versions, with who wants the old one. An entry that is no
-/// longer true is to be removed.
+/// Packages that the program has in several versions, with the package that requires the old one.
+/// Obsolete entries must be removed.
 const DOUBLED: [(&str, &str); 6] = [
     ("base64", "metrics-exporter-prometheus wants 0.22"),
     ("getrandom", "ring wants 0.2, rand of metrics-util 0.3"),
@@ -54,7 +54,7 @@ fn packages() -> Vec<Package> {
         .output();
     let host = String::from_utf8(host.expect("rustc runs").stdout).expect("a name");
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    // Whoever runs this has built the program, so nothing is missing.
+    // The program has been built, so all packages are available offline.
     let arguments = ["metadata", "--format-version=1", "--locked", "--offline"];
     let said = Command::new(cargo)
         .args(arguments)
@@ -107,9 +107,10 @@ fn packages() -> Vec<Package> {
     seen.into_iter().map(|id| by_id[id].clone()).collect()
 }
 
-/// Whether a licence expression can be satisfied by those above: of `or` one side, of `and` both.
+/// Whether a licence expression can be satisfied by those above: one side of an `or`, both sides of
+/// an `and`.
 fn is_allowed(expression: &str) -> bool {
-    // `MIT/Apache-2.0` is how `or` was written before.
+    // `MIT/Apache-2.0` is an older notation of `or`.
     let expression = expression.replace('/', " OR ");
     let expression = expression.trim();
     let (mut depth, mut parts, mut start) = (0, Vec::new(), 0);

@@ -28,7 +28,7 @@ struct Cycle {
 
 #[derive(Default)]
 struct Module {
-    /// Names that a `use` brings, with their absolute paths; `None` for those of other crates.
+    /// Names imported by `use`, with their absolute paths; `None` for those of other crates.
     imported: BTreeMap<String, Vec<String>>,
     globs: Vec<Vec<String>>,
     defined: BTreeSet<String>,
@@ -106,7 +106,7 @@ impl Modules {
         }
     }
 
-    /// The module that defines what an absolute path names.
+    /// The module that defines the item of an absolute path.
     fn resolve(&self, segments: &[String]) -> ModulePath {
         self.resolve_within(segments, 16)
     }
@@ -284,7 +284,7 @@ pub(super) fn attributes(item: &syn::Item) -> &[syn::Attribute] {
 #[derive(Default)]
 struct Collector {
     defined: BTreeSet<String>,
-    /// Paths of `use` with the name that each brings, `None` for a glob.
+    /// Paths of `use` with the name that each imports, `None` for a glob.
     uses: Vec<(Vec<String>, Option<String>)>,
     paths: BTreeSet<Vec<String>>,
 }
@@ -377,7 +377,7 @@ impl Visit<'_> for Collector {
         }
     }
 
-    /// Modules are nodes of their own.
+    /// Modules are separate nodes.
     fn visit_item_mod(&mut self, _: &syn::ItemMod) {}
 
     fn visit_item_use(&mut self, item: &syn::ItemUse) {
@@ -404,7 +404,7 @@ impl Visit<'_> for Collector {
     }
 }
 
-/// What is checked: the root modules of each crate, with the crate's name.
+/// The checked root modules of each crate, with the crate's name.
 fn roots() -> Vec<(String, PathBuf)> {
     let mut roots = Vec::new();
     for entry in fs::read_dir(root().join("crates")).unwrap() {
@@ -460,7 +460,7 @@ fn import_cycles_of_each_form_are_found() {
         "pub struct A(crate::b::B);",
         "pub struct A; impl A { fn f() { let _ = super::b::B::new(); } }",
         "pub struct A; fn f() { println!(\"{}\", [crate::b::B::new()]); }",
-        // Both by way of what the root re-exports.
+        // Both through reexports of the root.
         "use crate::B; pub struct A(B);",
         "use crate::b::*; pub struct A(B);",
         "pub use crate::b as other; pub struct A; mod c { use super::other::B; }",

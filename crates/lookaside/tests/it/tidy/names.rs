@@ -1,4 +1,4 @@
-//! Names that were replaced by standard terms do not come back.
+//! Checks that names that were replaced by standard terms are not reintroduced.
 
 use super::{assert_none, tracked_texts};
 
@@ -34,7 +34,7 @@ const RETIRED_TYPES: &[(&str, &str)] = &[
     ("Wishes", "ClusterOptions"),
 ];
 
-/// Functions, with what they are called now.
+/// Functions, with their replacements.
 const RETIRED_FUNCTIONS: &[(&str, &str)] = &[
     ("at_hand", "try_local"),
     ("dawn", "idle_parker"),
@@ -47,7 +47,7 @@ const RETIRED_FUNCTIONS: &[(&str, &str)] = &[
     ("way_out", "hint"),
 ];
 
-/// Files, folders and modules, with what they are called now.
+/// Files, folders and modules, with their replacements.
 const RETIRED_MODULES: &[(&str, &str)] = &[
     ("bell", "parker"),
     ("books", "requests"),
@@ -81,7 +81,7 @@ fn definition(line: &str) -> Option<(&str, &str)> {
             let end = name.find(|char: char| !char.is_alphanumeric() && char != '_');
             return Some((word, &name[..end.unwrap_or(name.len())]));
         }
-        // Only what may stand before a keyword.
+        // Only modifiers may precede the keyword.
         if !word.starts_with("pub") && !["async", "const", "unsafe", "extern"].contains(&word) {
             return None;
         }
@@ -89,7 +89,7 @@ fn definition(line: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// What stands instead of a name that was retired.
+/// The replacement of a retired name.
 fn replacement(keyword: &str, name: &str) -> Option<&'static str> {
     let table = match keyword {
         "fn" => RETIRED_FUNCTIONS,
