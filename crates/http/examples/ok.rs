@@ -1,4 +1,4 @@
-//! What a serial stage costs: `/ok` through the ring, or `--direct`, on the I/O threads.
+//! What a serial stage costs: `/ok` through the ring, or with `--direct` on the I/O threads.
 //!
 //! `cargo run -p lookaside-http --release --example ok -- unix:/tmp/ok.socket`
 //! `cargo bench-lookaside http unix:/tmp/ok.socket --get /ok --depth 16`

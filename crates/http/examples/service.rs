@@ -1,5 +1,5 @@
-//! A service in thirty lines: a path with names, a body that is filled in, an answer that comes
-//! later, and a number without gaps from a stage that owns it.
+//! A service in thirty lines: a path with parameters, a generated body, a deferred answer, and
+//! gapless numbers from a serial stage.
 //!
 //! `cargo run -p lookaside-http --example service -- 127.0.0.1:8080 unix:/tmp/service.sock`
 

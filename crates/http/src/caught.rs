@@ -1,4 +1,4 @@
-//! Panics that end one connection or one request, and nothing else.
+//! Panics that are contained to one connection or one request.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,9 +12,9 @@ use crate::peer::Peer;
 pub struct CaughtPanic<'a> {
     /// What panicked.
     pub stage: PanicStage,
-    /// Whose connection it was, if the client was still there.
+    /// The peer of the connection, if the client was still connected.
     pub peer: Option<Peer>,
-    /// What the panic said. It may quote what the client sent.
+    /// The panic message, which may quote data of the client.
     pub message: &'a str,
 }
 
@@ -22,16 +22,16 @@ pub struct CaughtPanic<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PanicStage {
-    /// TLS: the connection is closed without a word.
+    /// TLS: the connection is closed without a response.
     Tls,
     /// The parser of heads and chunks: the request gets 500, and the connection is closed.
     Parser,
-    /// The service: the request gets 500, or a reply that had begun breaks off, and the connection is
-    /// closed.
+    /// The service: the request gets 500, or a reply that had begun is cut off, and the connection
+    /// is closed.
     Service,
 }
 
-/// What is left of a panic.
+/// The message of a caught panic.
 #[derive(Debug)]
 pub(crate) struct Caught {
     pub(crate) message: String,
@@ -47,7 +47,7 @@ impl Caught {
     }
 }
 
-/// Panics where a test wants it, so that what contains the parser's panics can be tested.
+/// Panics on demand, so that tests can check the containment of parser panics.
 #[cfg(test)]
 pub(crate) fn inject(bytes: &[u8]) {
     const WANTED: &[u8] = b"panic in the parser";
@@ -55,7 +55,8 @@ pub(crate) fn inject(bytes: &[u8]) {
     assert!(!is_wanted, "a test wants it");
 }
 
-/// Runs what may panic. What it borrowed must not be used after that, or be whole whatever happens.
+/// Runs code that may panic. Data that it borrows must not be used after a panic, or must stay
+/// consistent in any case.
 pub(crate) fn catch<T>(run: impl FnOnce() -> T) -> Result<T, Caught> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| Caught::new(&*panic))
 }

@@ -1,4 +1,4 @@
-//! Bodies on their way between an I/O thread and another thread.
+//! Pipes for bodies between an I/O thread and another thread.
 
 use std::fmt;
 use std::io;
@@ -6,11 +6,11 @@ use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes that lie between two threads at most, in either direction; then the faster one waits.
-/// Large enough that threads change seldom, small enough for hundreds of uploads.
+/// The capacity in bytes of a pipe in either direction; when it is full, the writer waits. Large
+/// enough that context switches are rare, small enough for hundreds of uploads.
 const CHANNEL_SIZE_MAX: usize = 256 << 10;
 
-/// Bytes on their way from one thread to another.
+/// A pipe of bytes from one thread to another.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
     flow: Mutex<Flow>,
@@ -22,20 +22,20 @@ struct Flow {
     bytes: Vec<u8>,
     /// Header lines that are sent after the body; empty until it has ended.
     trailers: Vec<u8>,
-    /// Nothing follows, and that is how it should be.
+    /// The body has ended regularly.
     is_ended: bool,
     /// The other side is gone.
     is_broken: bool,
-    /// Why it is, if that is a body that came too slowly.
+    /// The reason, if the body came too slowly.
     slow: Option<SlowBody>,
-    /// The I/O thread was told that there is something, and has not looked since; or it stopped
-    /// for lack of room and wants to be told.
+    /// For a writer: the I/O thread was notified and has not read since. For a reader: the I/O
+    /// thread stopped for lack of room and wants to be notified.
     is_told: bool,
 }
 
 impl Channel {
     fn lock(&self) -> MutexGuard<'_, Flow> {
-        // Nothing can panic while it is held but an allocation.
+        // Only an allocation can panic while the lock is held.
         self.flow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -54,8 +54,8 @@ impl Channel {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Takes as many of the bytes as there is room for, and waits until there is some. Says how many
-    /// those are, and whether the I/O thread has to be told.
+    /// Writes as many bytes as there is room for, waiting until there is some. Returns their
+    /// number, and whether the I/O thread has to be notified.
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<(usize, bool)> {
         let mut flow = self.lock();
         while flow.bytes.len() >= CHANNEL_SIZE_MAX && !flow.is_broken {
@@ -70,14 +70,14 @@ impl Channel {
         Ok((size, !was_told))
     }
 
-    /// Nothing follows but these header lines.
+    /// Ends the body, followed by these header lines.
     pub(crate) fn end(&self, trailers: Vec<u8>) {
         let mut flow = self.lock();
         flow.trailers = trailers;
         flow.is_ended = true;
     }
 
-    /// Waits for bytes, until a moment if there is one, and moves them to `taken`, which is empty.
+    /// Waits for bytes, with an optional deadline, and moves them to `taken`, which must be empty.
     pub(crate) fn take(&self, taken: &mut Vec<u8>, until: Option<Instant>) -> io::Result<Taken> {
         let mut flow = self.lock();
         while flow.bytes.is_empty() {
@@ -107,27 +107,28 @@ impl Channel {
         })
     }
 
-    /// The reader is gone.
+    /// Called when the reader is dropped.
     pub(crate) fn close(&self) {
         self.lock().is_broken = true;
     }
 
-    /// The other side waits in vain.
+    /// Aborts the body; the other side gets an error.
     pub(crate) fn break_off(&self) {
         self.lock().is_broken = true;
         self.moved.notify_all();
     }
 }
 
-/// What came of waiting for bytes.
+/// The result of waiting for bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Some {
-        /// Whether the I/O thread stopped for lack of room and has to be told of it.
+        /// Whether the I/O thread stopped for lack of room and has to be notified that there is
+        /// some again.
         is_room_wanted: bool,
     },
     End,
-    /// Nothing in time.
+    /// Nothing arrived before the deadline.
     Nothing,
 }
 
@@ -137,7 +138,7 @@ pub(crate) struct Source {
     channel: Arc<Channel>,
 }
 
-/// What a [`Source`] has.
+/// The result of [`Source::pull`].
 pub(crate) enum Pulled {
     /// It may have more later.
     Some,
@@ -145,7 +146,7 @@ pub(crate) enum Pulled {
         /// Header lines that are sent after the body.
         trailers: Vec<u8>,
     },
-    /// The writer gave up.
+    /// The writer aborted the body.
     Broken,
 }
 
@@ -154,7 +155,7 @@ impl Source {
         Self { channel }
     }
 
-    /// Moves what was written to the end of `out`.
+    /// Appends the written bytes to `out`.
     pub(crate) fn pull(&self, out: &mut Vec<u8>) -> Pulled {
         let mut flow = self.channel.lock();
         flow.is_told = false;
@@ -185,12 +186,12 @@ pub(crate) struct Feed {
     channel: Arc<Channel>,
 }
 
-/// What became of a piece that was given to a [`Feed`].
+/// The result of [`Feed::push`].
 pub(crate) enum Pushed {
     HasRoom,
-    /// It was taken; for the next one there is no room.
+    /// The piece was taken; there is no room for the next one.
     Full,
-    /// Nobody reads the body any more.
+    /// The reader was dropped.
     Unwanted,
 }
 
@@ -216,12 +217,12 @@ impl Feed {
         pushed
     }
 
-    /// The rest of the body came too slowly, and is not waited for.
+    /// Aborts the body because it came too slowly.
     pub(crate) fn give_up(self, slow: SlowBody) {
         self.channel.lock().slow = Some(slow);
     }
 
-    /// The body is whole.
+    /// Ends the body, which is complete.
     pub(crate) fn end(self) {
         self.channel.lock().is_ended = true;
     }
@@ -237,10 +238,11 @@ impl Drop for Feed {
 /// [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut) that its reader gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlowBody {
-    /// Nothing of it came for so long, [`Options::stream_idle_timeout`](crate::Options::stream_idle_timeout).
+    /// No byte came for this long,
+    /// [`Options::stream_idle_timeout`](crate::Options::stream_idle_timeout).
     Idle(Duration),
-    /// It came with fewer bytes a second than
-    /// [`Options::stream_rate_min`](crate::Options::stream_rate_min), which is this.
+    /// It came with fewer bytes per second than this,
+    /// [`Options::stream_rate_min`](crate::Options::stream_rate_min).
     Rate(u64),
 }
 

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::http_date;
 
-/// What every reply begins with, made once a second.
+/// The common beginning of replies, rendered once a second.
 pub(crate) struct Stamp {
-    /// Status line of a 200 and the common headers.
+    /// The status line of a 200, and the common headers.
     pub(crate) ok: Vec<u8>,
     /// The common headers: `Date`, and `Server` if it is wanted.
     pub(crate) common: Vec<u8>,
-    /// How many digits the length of the last body had that was filled in afterwards.
+    /// The number of digits of the last body length that was filled in afterwards.
     pub(crate) length_size: Cell<usize>,
 }
 
@@ -20,13 +20,13 @@ pub(crate) struct Clock {
     now: Instant,
     /// Milliseconds from `base` to `now`, rounded down.
     tick: u64,
-    /// When the date is another one.
+    /// When the date has to be rendered again.
     next_date: Instant,
     stamp: Stamp,
     server_line: String,
 }
 
-/// When so much time has gone since a tick.
+/// The tick at which `timeout` has passed since another tick.
 pub(crate) fn after(since: u64, timeout: Duration) -> u64 {
     since.saturating_add(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
 }
@@ -94,7 +94,7 @@ impl Clock {
         self.tick
     }
 
-    /// A time as milliseconds since the thread began, rounded up: nothing is due too early.
+    /// A time as milliseconds since the thread began, rounded up, so that nothing is due too early.
     pub(crate) fn tick_of(&self, at: Instant) -> u64 {
         let since = at.saturating_duration_since(self.base);
         u64::try_from(since.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)

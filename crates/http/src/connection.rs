@@ -1,5 +1,5 @@
-//! What is known of a connection. It is small while nothing happens on it: buffers are borrowed
-//! from the thread's pool.
+//! The state of a connection. It is small while the connection is idle: buffers are borrowed from
+//! the thread's pool.
 
 mod pending;
 mod receiving;
@@ -19,38 +19,39 @@ use crate::poller::Interest;
 use crate::slab::Key;
 use crate::tls::Failure;
 
-/// What is known of a connection; `B` is what takes bodies on the I/O thread.
+/// The state of a connection; `B` is the type that receives bodies on the I/O thread.
 pub(crate) struct Connection<B> {
     pub(crate) socket: OwnedFd,
     pub(crate) origin: Origin,
-    /// What stands between us and the socket, if something does.
+    /// The TLS session, if the connection uses TLS.
     pub(crate) sealing: Option<Box<Sealing>>,
     pub(crate) state: State,
-    /// What came and is not consumed: the begin of a head, or what may not be answered yet.
+    /// Received bytes that are not consumed: the beginning of a head, or requests that may not be
+    /// answered yet.
     pub(crate) input: Vec<u8>,
-    /// What goes out next; the first [`sent`](Self::sent) bytes are gone.
+    /// The bytes to send next; the first [`sent`](Self::sent) bytes have been sent.
     pub(crate) output: Vec<u8>,
     pub(crate) sent: usize,
-    /// Replies that are not whole, and those behind them. Only the first one's bytes may be in
+    /// Incomplete replies, and the ones after them. Only the bytes of the first one may be in
     /// `output`.
     pub(crate) pending: VecDeque<Pending>,
-    /// Bytes that are not sent, as far as the server counts them.
+    /// The unsent bytes of this connection that are included in the server's count.
     pub(crate) unsent_size: usize,
-    /// The body that is on its way, if one is.
+    /// The body that is being received, if any.
     pub(crate) receiving: Option<Box<Receiving<B>>>,
     /// Whether `input` holds requests that may not be answered yet, for lack of room.
     pub(crate) is_stalled: bool,
-    /// What the poller was told.
+    /// The interest registered with the poller.
     pub(crate) interest: Interest,
-    /// The socket may hold something of which the poller tells only when it is asked again.
+    /// The socket may have input that the poller reports only after it is armed again.
     pub(crate) is_unread: bool,
-    /// The client sends no more.
+    /// The input has ended.
     pub(crate) is_input_ended: bool,
     /// The client has closed its side; what it sent before may not be read yet.
     pub(crate) is_peer_ended: bool,
-    /// A reply that tells the client that it is the last one is in the output.
+    /// The output contains a reply with `Connection: close`.
     pub(crate) says_close: bool,
-    /// The last reply is not whole, so nothing may look like its end.
+    /// The last reply is incomplete, so nothing must look like its regular end.
     pub(crate) is_cut: bool,
     /// Whether it is in the list of connections that have output.
     pub(crate) is_dirty: bool,
@@ -58,24 +59,24 @@ pub(crate) struct Connection<B> {
     pub(crate) was_used: bool,
     /// In ticks: when something was received or sent last.
     pub(crate) active_at: u64,
-    /// When the head began of which `input` is the begin.
+    /// When the head whose beginning is in `input` began.
     pub(crate) head_since: u64,
-    /// When the client began to take no more output.
+    /// When the client stopped reading output.
     pub(crate) blocked_since: u64,
     /// A timer, and when it is due; the deadline itself may be later.
     pub(crate) timer: Option<(Key, u64)>,
 }
 
-/// How far the connection's life is gone.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Requests are read.
     Open,
-    /// No more requests are read. When the replies are out the connection closes, at once or
-    /// after the client has seen that.
+    /// No more requests are read. When the replies are sent, the connection closes, at once or
+    /// after the client has seen the end.
     Ending { linger: bool },
-    /// Our side is closed. What the client still sends is thrown away, as closing now would make
-    /// its system throw the reply away (RFC 9112, 9.6).
+    /// Our side is closed. What the client still sends is discarded, since closing now could make
+    /// its TCP stack discard the reply (RFC 9112, 9.6).
     Lingering,
 }
 
@@ -108,7 +109,7 @@ impl<B> Connection<B> {
         }
     }
 
-    /// How much waits to be sent.
+    /// The number of bytes that wait to be sent.
     pub(crate) fn output_size(&self) -> usize {
         let sealed = self.sealing.as_ref();
         let sealed_size = sealed.map_or(0, |sealing| sealing.output.len() - sealing.sent);
@@ -116,13 +117,13 @@ impl<B> Connection<B> {
     }
 
     pub(crate) fn position(&self, sequence: u64) -> Option<usize> {
-        // They are few, and the first one is asked for mostly.
+        // There are few, and usually the first one is looked up.
         self.pending
             .iter()
             .position(|pending| pending.sequence == sequence)
     }
 
-    /// No more requests are read, and the connection closes after the replies.
+    /// Reads no more requests, and closes the connection after the replies.
     pub(crate) fn end(&mut self, linger: bool) {
         match &mut self.state {
             State::Open => self.state = State::Ending { linger },
@@ -131,23 +132,25 @@ impl<B> Connection<B> {
         }
     }
 
-    /// The reply that closes the connection is in the output.
+    /// Called when the reply that closes the connection is in the output.
     pub(crate) fn end_after_reply(&mut self) {
         self.says_close = true;
         self.end_before_reply();
     }
 
-    /// The reply that closes the connection is there, behind others: nothing behind it is read.
+    /// Called when the reply that closes the connection is queued after others: no more requests
+    /// are read.
     pub(crate) fn end_before_reply(&mut self) {
-        // Whoever asked for it, or sends no more, can be left at once. Others may have sent what
-        // nobody has read, and a system that closes over unread bytes takes the reply back.
+        // If the client requested the close or has ended its input, the connection can be closed at
+        // once. Otherwise there may be unread bytes, and closing a socket with unread bytes sends a
+        // reset, which can discard the reply.
         let linger = self.state == State::Open && !self.is_input_ended;
         self.end(linger);
         let is_uncalled = |receiving: &mut Box<Receiving<B>>| receiving.is_for_call();
         self.receiving.take_if(is_uncalled);
     }
 
-    /// Whether what the client sends is wanted now.
+    /// Whether to read from the client now.
     pub(crate) fn wants_input(&self, options: &Options) -> bool {
         match (self.state, &self.receiving) {
             (State::Lingering, _) => true,
@@ -159,7 +162,7 @@ impl<B> Connection<B> {
 
     /// Whether more requests may be answered.
     pub(crate) fn has_room(&self, options: &Options) -> bool {
-        // Of a connection whose replies go out as they are made, as most do, none is pending.
+        // Most connections have no pending replies.
         let count = self.pending.len();
         let is_waiting = |pending: &&Pending| matches!(pending.progress, Answer::Waiting);
         let waiting = || self.pending.iter().filter(is_waiting).count();
@@ -168,19 +171,19 @@ impl<B> Connection<B> {
             && (count < options.deferred_count_max || waiting() < options.deferred_count_max)
     }
 
-    /// Bytes of replies that are not sent, with those that wait behind others.
+    /// Bytes of replies that are not sent, including those that wait for earlier ones.
     pub(crate) fn size_to_send(&self) -> usize {
         let queued: usize = self.pending.iter().map(|pending| pending.bytes.len()).sum();
         self.output_size() + queued
     }
 
-    /// Whether all replies are out.
+    /// Whether all replies have been sent.
     pub(crate) fn is_answered(&self) -> bool {
         self.pending.is_empty() && !self.has_output()
     }
 
-    /// When a client that takes nothing of the output is given up. Output that the socket was not
-    /// asked to take yet is not waited for.
+    /// When a client that does not read its output is given up. Output that was not yet offered to
+    /// the socket does not count.
     pub(crate) fn write_deadline(&self, options: &Options) -> u64 {
         match self.has_output() && self.interest.write {
             true => after(self.blocked_since, options.write_timeout),
@@ -188,13 +191,13 @@ impl<B> Connection<B> {
         }
     }
 
-    /// Whether there is something that the socket has not taken.
+    /// Whether there is output that the socket has not accepted.
     pub(crate) fn has_output(&self) -> bool {
         self.output_size() > 0
             || matches!(self.pending.front(), Some(first) if matches!(first.progress, Answer::File { .. }))
     }
 
-    /// Gives the output to TLS, once what that made before is gone.
+    /// Encrypts the output, once the previous records have been sent.
     pub(crate) fn seal(&mut self) -> Result<(), Failure> {
         let Some(sealing) = &mut self.sealing else {
             return Ok(());
@@ -209,9 +212,9 @@ impl<B> Connection<B> {
         Ok(())
     }
 
-    /// Notes whether the client takes something.
+    /// Records whether the client reads.
     pub(crate) fn was_blocked(&mut self, size: u64, tick: u64) {
-        // The poller was told to wait for room when it took nothing before.
+        // Write interest is set if the socket accepted nothing before.
         if size > 0 || !self.interest.write {
             self.blocked_since = tick;
         }

@@ -1,24 +1,24 @@
-//! What a server counts.
+//! The counters of a server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a server has done so far, over all its threads.
+        /// Totals of a server, over all its threads.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Counters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        /// The counters of a thread, for others to read.
+        /// The counters of a thread, readable by other threads.
         #[derive(Default)]
         struct Published {
             $($name: AtomicU64,)*
         }
 
         impl Published {
-            // Relaxed: each number stands for itself, and only its thread writes it.
+            // Relaxed: the counters are independent, and only their thread writes them.
             fn store(&self, counters: &Counters) {
                 $(self.$name.store(counters.$name, Ordering::Relaxed);)*
             }
@@ -32,11 +32,11 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Connections that were accepted.
+    /// Accepted connections.
     accepted,
     /// Connections that have ended.
     closed,
-    /// Requests whose head was whole.
+    /// Requests whose head was received completely.
     requests,
     /// Replies with a status of 2xx.
     replies_2xx,
@@ -46,22 +46,22 @@ counters! {
     replies_4xx,
     /// Replies with a status of 5xx.
     replies_5xx,
-    /// Requests that could not be understood or came too slowly; their replies count as 4xx or 5xx.
+    /// Malformed or slow requests; their replies count as 4xx or 5xx.
     refused,
-    /// Connections closed because the client took nothing of what was sent to it.
+    /// Connections closed because the client did not read.
     write_timeouts,
     /// Panics that ended one connection or one request, whether of TLS, the parser or the service.
     panics,
-    /// Bytes that were received.
+    /// Received bytes.
     bytes_in,
-    /// Bytes that were sent.
+    /// Sent bytes.
     bytes_out,
     /// Batches of events; the requests of one share their system calls.
     batches,
 }
 
 impl Counters {
-    /// Adds what another thread has counted for this one.
+    /// Adds what another thread has counted on behalf of this one.
     pub(crate) fn add(&mut self, other: &Self) {
         self.replies_2xx += other.replies_2xx;
         self.replies_3xx += other.replies_3xx;
@@ -85,14 +85,14 @@ impl Counters {
     }
 }
 
-/// Bytes of replies that clients have not taken yet, on all threads together. It is exact, and seldom
-/// written: most replies go out as a whole when they are written.
+/// Bytes of replies that have not been sent yet, on all threads together. The number is exact, but
+/// rarely updated, since most replies are sent completely at once.
 #[derive(Default)]
 pub(crate) struct Unsent(AtomicU64);
 
 impl Unsent {
-    /// A connection has another size to send than before.
-    // Relaxed: the number orders nothing.
+    /// Replaces the unsent size of a connection.
+    // Relaxed: the number synchronizes nothing.
     pub(crate) fn change(&self, before: usize, now: usize) {
         if now > before {
             self.0.fetch_add((now - before) as u64, Ordering::Relaxed);
@@ -101,15 +101,15 @@ impl Unsent {
         }
     }
 
-    /// How many those are at this moment.
+    /// The current number.
     pub(crate) fn size(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Where a thread shows its counters.
+/// The published counters of one thread.
 #[derive(Default)]
-// Threads write theirs all the time: two of them must not share a cache line, nor a pair of lines
+// Threads write their counters often: two boards must not share a cache line, nor a pair of lines
 // that the processor fetches together.
 #[repr(align(128))]
 pub(crate) struct Board {
@@ -121,7 +121,7 @@ impl Board {
         self.published.store(counters);
     }
 
-    /// Adds what the thread has shown last.
+    /// Adds the last published counters.
     pub(crate) fn add_to(&self, sum: &mut Counters) {
         self.published.add_to(sum);
     }

@@ -1,15 +1,14 @@
-//! Bodies compressed while somebody waits for them.
+//! Compression of bodies on the fly.
 //!
-//! A whole body as gzip goes through libdeflate, which has it in two thirds of the time that a
-//! streaming deflate takes at the same size; a body that comes in pieces goes through zlib-rs.
-//! Brotli is the coding of files that were compressed beforehand: for JSON of 7 KB its quality 4
-//! gives what gzip gives at level 6 in a sixth of the time, and quality 5 takes ten times as long
-//! for 8 % less. So where a client likes both the same, a body made for it goes as gzip; one who
-//! names brotli first, or alone, gets brotli.
+//! Whole bodies are compressed with gzip by libdeflate, which takes two thirds of the time of a
+//! streaming deflate for the same size; streamed bodies use zlib-rs. Brotli is meant for
+//! precompressed files: for JSON of 7 KB, gzip at level 6 reaches the size of Brotli's quality 4 in
+//! a sixth of the time, and quality 5 takes ten times as long for 8 % less. So if a client prefers
+//! both equally, gzip wins; a client that prefers brotli, or accepts only that, gets brotli.
 //!
-//! Compression tells how much a body resembles itself. Where it repeats what a stranger has sent
-//! beside a secret, the size gives the secret away (the BREACH attack); so nothing is compressed
-//! that a handler did not ask to be.
+//! The compressed size reveals repetitions in a body. If a body contains both a secret and data
+//! chosen by an attacker, the size can reveal the secret (the BREACH attack); so only bodies are
+//! compressed whose handler requests it.
 
 mod brotli;
 mod gzip;
@@ -27,13 +26,13 @@ use crate::negotiate::{self, Encoding};
 /// How bodies are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodingOptions {
-    /// Of gzip, 1 (fast) to 12 (small); streams take 9 for what is above. 6 by default, as zlib has it:
-    /// what is gained beyond costs more and more time.
+    /// The level of gzip, 1 (fast) to 12 (small); streams use at most 9. 6 by default, as in zlib:
+    /// higher levels gain little for their time.
     pub gzip_level: u8,
-    /// Of brotli, 0 to 11. 5 by default, the first that makes JSON smaller than gzip does; it
-    /// takes several times as long.
+    /// The quality of brotli, 0 to 11. 5 by default, the lowest that makes JSON smaller than gzip
+    /// does; it takes several times as long.
     pub brotli_quality: u8,
-    /// Bodies below this many bytes are left as they are. 1024 by default: they fill one packet
+    /// Bodies below this many bytes are not compressed. 1024 by default: they fit into one packet
     /// with their head, compressed or not.
     pub size_min: usize,
 }
@@ -58,16 +57,16 @@ impl EncodingOptions {
     }
 }
 
-/// What a body made for a request is offered in, the first where the client likes all the same.
+/// The codings for generated bodies; on a tie of the client's preferences, the first wins.
 const OFFERS: [Encoding; 3] = [Encoding::Gzip, Encoding::Brotli, Encoding::Identity];
 
-/// The coding in which a body made for a request goes out, by the request's `Accept-Encoding`;
-/// `None` if the client refuses all of them, even the body as it is.
+/// Chooses the coding of a generated body by the request's `Accept-Encoding`; `None` if the client
+/// refuses all of them, even identity.
 pub fn choose<'a>(accept_encoding: impl IntoIterator<Item = &'a [u8]>) -> Option<Encoding> {
     negotiate::encoding(accept_encoding, &OFFERS)
 }
 
-/// Compresses whole bodies, one after another, with memory that it keeps. One a thread.
+/// Compresses whole bodies and reuses its memory; meant to be one per thread.
 #[derive(Debug)]
 pub struct Compressor {
     options: EncodingOptions,
@@ -77,7 +76,7 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// One that works so.
+    /// Creates a compressor.
     pub fn new(options: EncodingOptions) -> Self {
         Self {
             options,
@@ -86,12 +85,12 @@ impl Compressor {
         }
     }
 
-    /// How it works.
+    /// Its options.
     pub fn options(&self) -> &EncodingOptions {
         &self.options
     }
 
-    /// Appends `body` in that coding to `output`.
+    /// Appends `body` in a coding to `output`.
     pub fn compress(&mut self, encoding: Encoding, body: &[u8], output: &mut Vec<u8>) {
         match encoding {
             Encoding::Identity => output.extend_from_slice(body),
@@ -103,7 +102,7 @@ impl Compressor {
         }
     }
 
-    /// A body that will come in pieces.
+    /// Begins a body that is compressed in pieces.
     pub fn stream(&self, encoding: Encoding) -> EncodingStream {
         EncodingStream::new(encoding, &self.options)
     }
@@ -115,7 +114,7 @@ impl Default for Compressor {
     }
 }
 
-/// Whether compression makes bodies of a type smaller; images, sound, films and archives are
+/// Whether bodies of a content type are worth compressing; images, audio, video and archives are
 /// compressed already.
 pub fn is_compressible(content_type: &str) -> bool {
     let end = content_type.find(';').unwrap_or(content_type.len());

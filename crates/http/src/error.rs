@@ -1,4 +1,4 @@
-//! Why a server cannot start or go on.
+//! Errors of starting and running a server.
 
 mod static_files;
 mod tls;
@@ -9,9 +9,9 @@ use std::io;
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a server cannot start, or has ended.
+/// The error of a server that cannot start, or has failed.
 ///
-/// What a client does wrong is not an error of the server: it is answered with a status.
+/// Mistakes of clients are not errors of the server: they are answered with a status.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -24,13 +24,13 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller asked for something that does not exist or does not fit together.
+    /// The caller's arguments are invalid or do not fit together.
     Misuse,
     /// A socket, a file or another part of the environment failed.
     Environment,
     /// A thread of the server panicked.
     Defect,
-    /// A thread of the server did not end in the time that it was given.
+    /// A thread of the server did not end within the given time.
     Timeout,
 }
 

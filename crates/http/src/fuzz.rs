@@ -4,16 +4,17 @@ use crate::parse::{
     ChunkDecoder, Framing, Head, HeadLimits, Outcome, Progress, Refusal, parse_head,
 };
 
-/// Small ones, so that they are reached.
+/// Small limits, so that they are reached.
 const LIMITS: HeadLimits = HeadLimits {
     head_size_max: 400,
     header_count_max: 8,
     target_size_max: 60,
 };
 
-/// Whatever a client sends: nothing panics, and it does not matter where the stream is cut.
+/// Checks for any input that nothing panics, and that the result does not depend on where the
+/// stream is cut.
 ///
-/// The first byte says how it is cut.
+/// The first byte determines the cuts.
 pub fn fuzz_requests(data: &[u8]) {
     let Some((&cut, stream)) = data.split_first() else {
         return;
@@ -23,12 +24,13 @@ pub fn fuzz_requests(data: &[u8]) {
     assert_eq!(whole, cut, "requests depend on where the stream was cut");
 }
 
-/// What the server understands.
+/// What the server parses.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Trace {
     /// Method, path, query, host and headers; and the body.
     requests: Vec<(String, Vec<u8>)>,
-    /// Why may depend on what came first, as an end too far and a wrong byte can meet.
+    /// Only whether, not why: a limit and a wrong byte may coincide, so the reason may depend on
+    /// the cuts.
     is_refused: bool,
 }
 

@@ -1,4 +1,4 @@
-//! An I/O thread, as its service sees it.
+//! The API of an I/O thread for its service.
 
 mod body;
 mod contain;
@@ -42,9 +42,9 @@ use crate::{Options, Ticket, Tls};
 use submit::Submissions;
 use watch::Watched;
 
-/// The poller, the connections and the timers of a thread. A [`Service`](crate::Service) may have
-/// descriptors and timers of its own on it, so that a connection to a database lives beside the
-/// requests that wait for it.
+/// The poller, the connections and the timers of a thread. A [`Service`](crate::Service) may add
+/// its own descriptors and timers, so that a database connection is driven by the same thread as
+/// the requests that wait for it.
 pub struct Io {
     pub(crate) index: usize,
     pub(crate) epoll: OwnedFd,
@@ -56,39 +56,40 @@ pub struct Io {
     watches: Slab<Watched>,
     pub(crate) wheel: Wheel<Due>,
     pub(crate) mailbox: Arc<Mailbox>,
-    /// Those of all threads, for connections that are accepted for others.
+    /// The mailboxes of all threads, for connections that are accepted for others.
     pub(crate) mailboxes: Arc<[Arc<Mailbox>]>,
     pub(crate) pool: Pool,
-    /// What each of the server's listening places asks of TLS.
+    /// The TLS configuration of each listener.
     pub(crate) tls: Arc<[Option<Tls>]>,
-    /// Where bytes are received; empty while it is in use.
+    /// The receive buffer; empty while it is in use.
     pub(crate) read_buffer: Vec<u8>,
-    /// Where the headers of a request lie; empty while it is in use.
+    /// The header index of a request; empty while it is in use.
     pub(crate) headers: Vec<Header>,
-    /// Connections that have output, or room again, outside of their own events.
+    /// Connections that got output, or room, outside of their own events.
     pub(crate) dirty: Vec<Key>,
     /// The tickets of streamed replies that have room again.
     pub(crate) writable: Vec<u64>,
-    /// The way to the serial stage.
+    /// The submissions to the serial stage.
     pub(crate) submissions: Submissions,
-    /// The last batch had more rounds than one may have, and the service has not seen the end of the last.
+    /// The last batch reached the limit of rounds, and the service's `batch_end` has not been
+    /// called for its last round.
     pub(crate) is_batch_cut: bool,
-    /// The name of the last deferred reply.
+    /// The sequence number of the last deferred reply.
     pub(crate) sequence: u64,
     pub(crate) counters: Counters,
-    /// That of all threads.
+    /// The unsent bytes of all threads.
     pub(crate) unsent: Arc<Unsent>,
     pub(crate) is_draining: bool,
-    /// The drain has lasted long enough: connections are closed whatever they do.
+    /// The drain timeout has passed: all connections are closed.
     pub(crate) is_drained: bool,
-    /// The thread that got the last connection of a socket that is shared.
+    /// The thread that got the last connection of a shared socket.
     pub(crate) turn: usize,
 }
 
 /// A connection of the thread.
 pub(crate) type Connection = connection::Connection<Box<dyn BodySink>>;
 
-/// A body that one of its connections receives.
+/// A body that a connection of the thread receives.
 pub(crate) type Receiving = connection::Receiving<Box<dyn BodySink>>;
 
 impl Drop for Io {
@@ -98,7 +99,8 @@ impl Drop for Io {
 }
 
 impl Io {
-    /// The time at which the batch of events began. All that happens in it happens then.
+    /// The time at which the current batch of events began, which is used for everything in the
+    /// batch.
     pub fn now(&self) -> Instant {
         self.clock.now()
     }
@@ -113,12 +115,12 @@ impl Io {
         &self.options
     }
 
-    /// The request of a ticket, to be answered from any thread.
+    /// Converts a ticket to a [`Deferred`], which can be answered from any thread.
     pub fn remote(&self, ticket: Ticket) -> Deferred {
         Deferred::new(Arc::clone(&self.mailbox), ticket)
     }
 
-    /// A number that no request has that waits.
+    /// Returns a number that no waiting request has.
     pub(crate) fn next_sequence(&mut self) -> u64 {
         self.sequence = (self.sequence + 1) & SEQUENCE_MASK;
         self.sequence
@@ -131,7 +133,8 @@ impl Io {
         connection.pending.get(position)
     }
 
-    /// A way to call [`Service::woken`](crate::Service::woken) on this thread from others.
+    /// Creates a waker, which calls [`Service::woken`](crate::Service::woken) on this thread from
+    /// any other.
     pub fn waker(&self, token: u64) -> Waker {
         Waker {
             mailbox: Arc::clone(&self.mailbox),
@@ -186,7 +189,7 @@ impl Io {
         Ok(io)
     }
 
-    /// Begins or ceases to accept.
+    /// Starts or stops accepting.
     pub(crate) fn listen(&mut self, is_wanted: bool) -> io::Result<()> {
         for (index, listener) in self.listeners.iter_mut().enumerate() {
             if listener.is_polled == is_wanted {
@@ -204,7 +207,7 @@ impl Io {
         Ok(())
     }
 
-    /// Lets the poller know a connection.
+    /// Registers a connection with the poller.
     pub(crate) fn poll_connection(&self, key: Key) -> io::Result<()> {
         let Some(connection) = self.connections.get(key) else {
             return Ok(());
@@ -214,8 +217,8 @@ impl Io {
         Ok(epoll::add(&self.epoll, &connection.socket, data, flags)?)
     }
 
-    /// Tells the poller what is wanted of a connection, if that is news, or if it has to look at the
-    /// socket once more.
+    /// Updates the interest in a connection if it has changed, or if the poller has to check the
+    /// socket again.
     pub(crate) fn set_interest(&mut self, key: Key, interest: Interest) -> io::Result<()> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(());
@@ -232,7 +235,7 @@ impl Io {
         Ok(())
     }
 
-    /// Remembers that a connection has to be looked at before the batch ends.
+    /// Marks a connection to be processed before the batch ends.
     pub(crate) fn mark(&mut self, key: Key) {
         if let Some(connection) = self.connections.get_mut(key)
             && !connection.is_dirty
@@ -242,7 +245,7 @@ impl Io {
         }
     }
 
-    /// Ends a connection at once. Its descriptor leaves the poller with it.
+    /// Closes a connection at once, which also removes its descriptor from the poller.
     pub(crate) fn close(&mut self, key: Key) {
         let Some(mut connection) = self.connections.remove(key) else {
             return;

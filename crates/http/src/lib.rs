@@ -1,8 +1,8 @@
-//! A strict and fast HTTP/1.1 server library that knows no database.
+//! A strict and fast HTTP/1.1 server library, independent of any database.
 //!
 //! Each I/O thread has its own poller, its own connections and its own value of a [`Service`]:
-//! nothing is locked, and nothing is allocated for a request that is answered at once. A
-//! [`Router`] is a service made of closures.
+//! there are no locks, and a request that is answered at once needs no allocation. A [`Router`] is
+//! a service made of closures.
 //!
 //! ```
 //! use lookaside_http::{Listen, Options, Router, Server};
@@ -23,19 +23,19 @@
 //! # Ok::<(), lookaside_http::Error>(())
 //! ```
 //!
-//! - **Strict.** A request means one thing or is refused, and nothing behind a refused one is read.
-//!   Whatever can grow or last has a limit in [`Options`].
-//! - **Now or later.** A [`Reply`] is written straight into what is sent, or put off: a [`Ticket`] is
-//!   answered on its thread, a [`Deferred`] from any other. Replies leave in the order of the
-//!   requests, whatever is ready first.
+//! - **Strict.** An ambiguous request is refused, and nothing after a refused one is read. All
+//!   sizes and times have a limit in [`Options`].
+//! - **Now or later.** A [`Reply`] is written directly into the output, or deferred: a [`Ticket`]
+//!   is answered on its thread, a [`Deferred`] from any other. Replies are sent in the order of the
+//!   requests, whichever is ready first.
 //! - **In pieces.** Bodies of [streamed](Route::streamed) routes go to a [`BodySink`] or, through a
 //!   [`BodyReader`], to another thread; those of replies come from a [`BodyStream`], a
-//!   [`BodyWriter`] or a [file](Reply::file). What is faster waits.
-//! - **On one poller.** A service [watches](Io::watch) descriptors of its own and begins
-//!   [timers](Io::timer), so that a connection to a database lives beside the requests that wait
-//!   for it, and [`Service::batch_end`] sends what a batch of them asked for at once.
-//! - **In one order.** A [`SerialStage`] sees the requests of its routes one after another, of all
-//!   threads, and owns its state without a lock.
+//!   [`BodyWriter`] or a [file](Reply::file). The faster side waits.
+//! - **On one poller.** A service [watches](Io::watch) its own descriptors and starts
+//!   [timers](Io::timer), so that a database connection is driven by the same thread as the
+//!   requests that wait for it, and [`Service::batch_end`] sends the queries of a batch together.
+//! - **In one order.** A [`SerialStage`] handles the requests of its routes from all threads one
+//!   after another, and owns its state without a lock.
 #![forbid(unsafe_code)]
 
 mod caught;
@@ -107,5 +107,5 @@ pub use tls::Tls;
 #[doc(hidden)]
 pub use tls::TlsFuzz;
 
-/// What the ring of a serial stage is doing.
+/// The state of a serial stage's ring.
 pub use lookaside_pipeline::Snapshot as RingSnapshot;

@@ -10,14 +10,15 @@ use crate::{Error, Result, Tls};
 /// The longest path of a socket: `sun_path` has 108 bytes, and the last one is NUL.
 pub(crate) const SOCKET_PATH_SIZE_MAX: usize = 107;
 
-/// The mode of a socket's file unless [`Listen::mode`] says another: the owner and the group.
+/// The mode of a socket's file unless [`Listen::mode`] sets another: read and write for owner and
+/// group.
 const SOCKET_MODE: u32 = 0o660;
 
-/// An address that a server has.
+/// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Address {
-    /// A TCP address; port 0 asks for a free one.
+    /// A TCP address; port 0 selects a free one.
     Tcp(SocketAddr),
     /// The path of a Unix socket.
     Unix(PathBuf),
@@ -50,7 +51,7 @@ impl FromStr for Address {
     }
 }
 
-/// One place to listen, and how.
+/// A listener: its address and its options.
 #[derive(Clone, Debug)]
 pub struct Listen {
     pub(crate) address: Address,
@@ -59,17 +60,17 @@ pub struct Listen {
 }
 
 impl Listen {
-    /// At a TCP address.
+    /// Listens on a TCP address.
     pub fn tcp(address: SocketAddr) -> Self {
         Self::at(Address::Tcp(address))
     }
 
-    /// At a Unix socket.
+    /// Listens on a Unix socket.
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self::at(Address::Unix(path.into()))
     }
 
-    /// At an address of either kind.
+    /// Listens on an address of either kind.
     pub fn at(address: Address) -> Self {
         Self {
             address,
@@ -78,19 +79,19 @@ impl Listen {
         }
     }
 
-    /// The mode of a Unix socket's file, `0o660` by default.
+    /// Sets the mode of a Unix socket's file, `0o660` by default.
     pub fn mode(mut self, mode: u32) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Speaks TLS.
+    /// Enables TLS.
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// The address as it was asked for.
+    /// The requested address.
     pub fn address(&self) -> &Address {
         &self.address
     }

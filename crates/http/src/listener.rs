@@ -1,4 +1,4 @@
-//! Sockets that listen.
+//! Listening sockets.
 
 use std::fs;
 use std::io;
@@ -13,18 +13,19 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags, SocketType, sockopt
 use crate::peer::Peer;
 use crate::{Address, Error, Listen, Result};
 
-/// Connections that wait to be accepted; the system may hold fewer (`net.core.somaxconn`).
+/// The number of connections that may wait to be accepted; the system may limit it further
+/// (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
 /// A socket on which one thread accepts.
 pub(crate) struct Listener {
     socket: OwnedFd,
-    /// Which of the server's listening places it is.
+    /// The index of the server's listener that it belongs to.
     pub(crate) place: usize,
-    /// Whether its connections go round all threads; those of a TCP socket stay, as each thread
-    /// has a socket of its own.
+    /// Whether its connections are distributed over all threads. Those of a TCP socket are not,
+    /// since each thread has its own socket.
     pub(crate) is_shared: bool,
-    /// Whether the poller knows it.
+    /// Whether it is registered with the poller.
     pub(crate) is_polled: bool,
     /// Removes the file of a Unix socket at the end.
     _file: Option<SocketFile>,
@@ -52,8 +53,8 @@ impl Listener {
     }
 }
 
-/// Opens a listening place for so many threads: the address that it got, and which thread accepts
-/// on which socket.
+/// Opens a listener for `thread_count` threads. Returns its address, and which thread accepts on
+/// which socket.
 pub(crate) fn open(
     listen: &Listen,
     place: usize,
@@ -65,7 +66,8 @@ pub(crate) fn open(
         Address::Unix(path) => {
             let listener = open_unix(path, listen.mode, place)
                 .map_err(|error| Error::cannot_listen(&listen.address, error))?;
-            // Sockets like these know no spreading by the system: one thread accepts for all.
+            // The kernel does not distribute connections of Unix sockets: one thread accepts for
+            // all.
             let thread = place % thread_count;
             Ok((listen.address.clone(), vec![(thread, listener)]))
         }
@@ -78,8 +80,8 @@ fn open_tcp(
     thread_count: usize,
 ) -> io::Result<(Address, Vec<(usize, Listener)>)> {
     if address.port() != 0 {
-        // Sockets that share a port share it with those of another server of the same user, and
-        // half of the requests would be lost to it. One that does not share finds out.
+        // With `SO_REUSEPORT`, the port could be shared with another server of the same user, which
+        // would get half of the requests. A bind without it detects that.
         bind_tcp(address, false)?;
     }
     let mut listeners = Vec::with_capacity(thread_count);
@@ -109,7 +111,8 @@ fn bind_tcp(address: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     sockopt::set_socket_reuseport(&socket, is_shared)?;
-    // Accepted sockets inherit it: replies go out as a whole, there is nothing to wait for.
+    // Accepted sockets inherit it: replies are written as a whole, so Nagle's algorithm has no
+    // benefit.
     sockopt::set_tcp_nodelay(&socket, true)?;
     rustix::net::bind(&socket, &SocketAddrAny::from(address))?;
     Ok(socket)
@@ -135,8 +138,8 @@ fn open_unix(path: &Path, mode: u32, place: usize) -> io::Result<Listener> {
     })
 }
 
-/// Removes the socket of a server that is no more. Whether it is no more is asked by connecting;
-/// a file that is not a socket is somebody's, and stays.
+/// Removes the socket of a server that has ended, which is determined by connecting. A file that is
+/// not a socket is kept.
 fn remove_stale(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => match UnixStream::connect(path) {
@@ -150,7 +153,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The file of a Unix socket, as long as it is ours.
+/// The file of a Unix socket, removed on drop if it is still ours.
 struct SocketFile {
     path: PathBuf,
     inode: u64,
@@ -158,7 +161,7 @@ struct SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Another server may have put its own in the place.
+        // Another server may have replaced it.
         if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
         }

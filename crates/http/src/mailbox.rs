@@ -1,4 +1,4 @@
-//! What other threads tell an I/O thread.
+//! Messages from other threads to an I/O thread.
 
 use std::io;
 use std::mem;
@@ -12,7 +12,7 @@ use crate::channel::Source;
 use crate::peer::Peer;
 use crate::serial::Job;
 
-/// What a thread is told.
+/// A message to an I/O thread.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A connection that another thread has accepted.
@@ -23,7 +23,7 @@ pub(crate) enum Message {
     Respond(u64, Response),
     /// A [`Deferred`](crate::Deferred) is answered by a body that follows.
     Stream(u64, Response, Source),
-    /// A [`BodyWriter`](crate::BodyWriter) has something.
+    /// A [`BodyWriter`](crate::BodyWriter) has written something.
     Written(u64),
     /// A [`BodyReader`](crate::BodyReader) has room again.
     Resume(u64),
@@ -36,12 +36,13 @@ struct Letters {
     messages: Vec<Message>,
     /// From the serial stage.
     jobs: Vec<Job>,
-    /// The thread has ended, and what comes is dropped: whoever waits for an answer must know.
+    /// The thread has ended, and messages are dropped, so that threads that wait for an answer are
+    /// notified.
     is_closed: bool,
 }
 
-/// A queue with a descriptor that becomes ready. A batch of messages costs one wake: only who
-/// finds the queue empty writes to the descriptor.
+/// A queue with a descriptor that becomes ready. A batch of messages costs one wake: only a sender
+/// that finds the queue empty writes to the descriptor.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     letters: Mutex<Letters>,
@@ -63,7 +64,7 @@ impl Mailbox {
     /// Sends all jobs of a list.
     pub(crate) fn send_jobs(&self, jobs: &mut Vec<Job>) {
         self.put(|letters| letters.jobs.append(jobs));
-        // They are still there when nobody wants them any more.
+        // They are still in the list if the mailbox is closed.
         jobs.clear();
     }
 
@@ -78,25 +79,25 @@ impl Mailbox {
             was_empty
         };
         if was_empty {
-            // It fails only when the counter is at its end, and then the thread is awake.
+            // It fails only if the counter is at its maximum, and then the thread is awake.
             let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Moves all there is into empty lists, which become the queue.
+    /// Swaps the queue with the given empty lists.
     pub(crate) fn receive(&self, messages: &mut Vec<Message>, jobs: &mut Vec<Job>) {
         assert!(
             messages.is_empty() && jobs.is_empty(),
             "what came is worked off first"
         );
-        // Reset before the queue is emptied: whoever finds it empty afterwards writes again.
+        // Reset before the queue is emptied: a sender that finds it empty afterwards writes again.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         let mut letters = self.lock();
         mem::swap(&mut letters.messages, messages);
         mem::swap(&mut letters.jobs, jobs);
     }
 
-    /// Drops what there is and what will come.
+    /// Drops all messages, and those to come.
     pub(crate) fn close(&self) {
         let dropped = {
             let mut letters = self.lock();
@@ -110,7 +111,7 @@ impl Mailbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, Letters> {
-        // Nothing can panic while it is held but an allocation.
+        // Only an allocation can panic while the lock is held.
         self.letters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -130,7 +131,7 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// Wakes it.
+    /// Wakes the thread.
     pub fn wake(&self) {
         self.mailbox.send(Message::Wake(self.token));
     }

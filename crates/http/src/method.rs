@@ -1,6 +1,6 @@
 //! The methods of requests.
 
-/// What a client asks to be done.
+/// A request method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Method {
@@ -23,7 +23,7 @@ pub enum Method {
     Trace,
     /// `CONNECT`
     Connect,
-    /// Any other token; [`Request::method_name`](crate::Request::method_name) has it.
+    /// Any other token; [`Request::method_name`](crate::Request::method_name) returns it.
     Other,
 }
 

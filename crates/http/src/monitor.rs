@@ -1,4 +1,4 @@
-//! What other threads may see of a server.
+//! A view of a server for other threads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ pub struct Monitor {
     unsent: Arc<Unsent>,
 }
 
-/// The way to the serial stage, until the server has ended.
+/// The queue of the serial stage, until the server has ended.
 pub(crate) type Ring = Mutex<Option<SerialQueue>>;
 
 impl Monitor {
@@ -28,18 +28,18 @@ impl Monitor {
         }
     }
 
-    /// Bytes of replies that clients have not taken yet, at this moment. Files are not counted.
+    /// The current number of bytes of replies that have not been sent yet. Files are not counted.
     pub fn unsent_size(&self) -> u64 {
         self.unsent.size()
     }
 
-    /// What the ring of the serial stage is doing, if the server has one.
+    /// The state of the serial stage's ring, if the server has one.
     pub fn ring(&self) -> Option<Snapshot> {
         let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         ring.as_ref().map(|queue| queue.pipeline.snapshot())
     }
 
-    /// What was counted so far.
+    /// The current counters.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::default();
         for board in self.threads.iter() {

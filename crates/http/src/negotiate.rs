@@ -1,9 +1,8 @@
-//! What a client accepts, and which of what we have it gets: RFC 9110, section 12.5.
+//! Content negotiation: RFC 9110, section 12.5.
 //!
-//! Nothing here allocates. A list may come in several field lines, which count as one; elements
-//! that are empty are skipped, as section 5.6.1.2 demands, and so are those that do not parse: a
-//! weight that cannot be read says nothing about what it stands behind. Of an element that is
-//! there twice the first counts.
+//! Nothing here allocates. A list may be split over several field lines. Empty elements are
+//! skipped, as section 5.6.1.2 requires, and so are malformed ones: an unreadable weight says
+//! nothing about its element. Of a duplicate element, the first counts.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +10,7 @@ mod tests;
 /// A content coding that this crate can produce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// As it is.
+    /// Uncompressed.
     Identity,
     /// RFC 1952.
     Gzip,
@@ -20,10 +19,10 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// All of them, the best compression first.
+    /// All codings, the best compression first.
     pub const ALL: [Self; 3] = [Self::Brotli, Self::Gzip, Self::Identity];
 
-    /// What `Content-Encoding` says; nothing for a body as it is.
+    /// The value of `Content-Encoding`; `None` for identity.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Self::Identity => None,
@@ -47,16 +46,16 @@ impl Encoding {
     }
 }
 
-/// How much something is wanted, in thousandths; 0 is "not at all".
+/// A weight in thousandths; 0 means "not acceptable".
 type Quality = u16;
 
 const QUALITY_MAX: Quality = 1000;
 
-/// Which of `offers` the values of `Accept-Encoding` want most; of equals the first offered.
-/// `None` if they refuse each of them, which for a reply means 406.
+/// Returns the one of `offers` that the values of `Accept-Encoding` prefer; on a tie, the first
+/// offered wins. `None` if they refuse all of them, which for a reply means 406.
 ///
-/// No field at all accepts everything, and gets the body as it is: compression is for who asks for
-/// it. So does an empty field, which accepts nothing else.
+/// Without the field, everything is acceptable, but identity is returned: only clients that request
+/// compression get it. An empty field accepts only identity.
 pub fn encoding<'a>(
     accept_encoding: impl IntoIterator<Item = &'a [u8]>,
     offers: &[Encoding],
@@ -76,7 +75,7 @@ pub fn encoding<'a>(
         }
     }
     let wanted = |encoding: Encoding| match (named[encoding as usize].or(others), encoding) {
-        // What is not named is refused, but for the body as it is, which is the last resort.
+        // Codings that are not listed are refused, except identity, which is the last resort.
         (None, Encoding::Identity) => Some(0),
         (None | Some(0), _) => None,
         (Some(quality), _) => Some(quality),
@@ -92,12 +91,12 @@ pub fn encoding<'a>(
     best.map(|(_, offer)| offer)
 }
 
-/// Which of `offers`, media types such as `application/json` or `text/csv;header=present`, the
-/// values of `Accept` want most. Among those that are wanted the same, one that is named goes
-/// before one that a wildcard lets in, then the first offered. `None` if they refuse each of them,
-/// which for a reply means 406.
+/// Returns the one of `offers`, media types such as `application/json` or
+/// `text/csv;header=present`, that the values of `Accept` prefer. On a tie, an exact match wins
+/// over a wildcard, then the first offered wins. `None` if they refuse all of them, which for a
+/// reply means 406.
 ///
-/// No field, or one without any range that can be read, accepts everything.
+/// Without the field, or without any valid range in it, everything is acceptable.
 pub fn media_type<'a, I>(accept: I, offers: &[&str]) -> Option<usize>
 where
     I: IntoIterator<Item = &'a [u8]> + Clone,
@@ -105,7 +104,7 @@ where
     let mut is_said = false;
     let mut best: Option<(Quality, Specificity, usize)> = None;
     for (index, offer) in offers.iter().enumerate() {
-        // The most specific range that matches says how much the offer is wanted.
+        // The most specific matching range determines the weight of the offer.
         let mut found: Option<(Specificity, Quality)> = None;
         for element in accept.clone().into_iter().flat_map(elements) {
             let Some(range) = Range::parse(element) else {
@@ -155,7 +154,7 @@ impl<'a> Range<'a> {
             let (name, value) = split_once(part, b'=')?;
             if name.eq_ignore_ascii_case(b"q") {
                 quality = parse_quality(value)?;
-                // What follows a weight were extensions, which nobody has ever defined.
+                // After the weight there were extensions, of which none was ever defined.
                 break;
             }
             if !is_token(name) || !(is_token(value) || unquoted(value).is_some()) {
@@ -170,7 +169,7 @@ impl<'a> Range<'a> {
         })
     }
 
-    /// How closely it describes an offer, if at all.
+    /// The specificity of the match with an offer, if it matches.
     fn matches(&self, offer: &[u8]) -> Option<Specificity> {
         let mut own = Parts::of(offer);
         let (main, sub) = split_once(own.next()?, b'/')?;
@@ -202,7 +201,7 @@ impl<'a> Range<'a> {
     }
 }
 
-/// The weight of something that has no parameters of its own; `None` if it cannot be read.
+/// The weight of an element without other parameters; `None` if it is malformed.
 fn only_weight(mut parts: Parts<'_>) -> Option<Quality> {
     let Some(part) = parts.next() else {
         return Some(QUALITY_MAX);
@@ -236,14 +235,15 @@ fn parse_quality(value: &[u8]) -> Option<Quality> {
     }
 }
 
-/// Whether two values of a parameter, quoted or not, say the same. None of those that types are
-/// chosen by minds the case of its letters.
+/// Whether two values of a parameter, quoted or not, are equal. The case is ignored: no parameter
+/// by which types are chosen is case-sensitive.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let plain = |value| unquoted(value).unwrap_or(value);
     plain(one).eq_ignore_ascii_case(plain(other))
 }
 
-/// What stands between quotes. A value with escapes is left as it is, and is never that of an offer.
+/// The content of a quoted value. `None` for a value with escapes, which never equals that of an
+/// offer.
 fn unquoted(value: &[u8]) -> Option<&[u8]> {
     match value {
         [b'"', inner @ .., b'"'] if !inner.contains(&b'"') => Some(inner),
@@ -294,7 +294,7 @@ impl<'a> Iterator for Parts<'a> {
     }
 }
 
-/// Cuts at a byte where it is not quoted, and trims.
+/// Splits at an unquoted byte, and trims the parts.
 #[derive(Clone)]
 struct Split<'a> {
     rest: &'a [u8],
@@ -330,7 +330,7 @@ fn end_of_part(text: &[u8], at: u8) -> usize {
     text.len()
 }
 
-/// Where it goes on after a quote that was opened before `from`.
+/// The position after the end of a quoted string that was opened before `from`.
 fn end_of_quote(text: &[u8], mut from: usize) -> Option<usize> {
     loop {
         let index = from + memchr::memchr2(b'"', b'\\', text.get(from..)?)?;

@@ -7,78 +7,79 @@ use crate::{CaughtPanic, Error, Result};
 /// The most headers that [`Options::header_count_max`] may allow.
 pub(crate) const HEADER_COUNT_LIMIT: usize = 256;
 
-/// The most that [`Options::connection_count_max`] may allow: a ticket has so much room for an index.
+/// The most that [`Options::connection_count_max`] may allow: the width of the index in a ticket.
 const CONNECTION_COUNT_LIMIT: usize = (1 << 24) - 1;
 
-/// What a server takes from its clients, and for how long it waits for them.
+/// The limits and timeouts of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many I/O threads there are; 0 is one for each processor that the process may run on.
+    /// The number of I/O threads; 0 means one for each processor that the process may run on.
     pub threads: usize,
     /// The request line and all headers, in bytes; more is 431. 32 KiB hold the cookies and
     /// tokens of real clients several times over.
     pub head_size_max: usize,
-    /// More headers are 431; 256 at most. Browsers behind proxies send about 30.
+    /// The number of headers, 256 at most; more is 431. Browsers behind proxies send about 30.
     pub header_count_max: usize,
-    /// The request target in bytes; more is 414. 8,000 is what RFC 9110 asks for at least.
+    /// The request target in bytes; more is 414. 8,000 is the minimum that RFC 9110 recommends.
     pub target_size_max: usize,
-    /// The body of a route that has no limit of its own, in bytes; more is 413. As much as most
-    /// servers take for JSON.
+    /// The body of a route without its own limit, in bytes; more is 413. The default is what most
+    /// servers accept for JSON.
     pub body_size_max: usize,
     /// How many pipelined requests of a connection wait for answers before no more are read.
     /// Load generators send 16, and each costs a buffer when they are answered later.
     pub pipeline_count_max: usize,
-    /// How many of those may be put off at once, by [`Reply::defer`](crate::Reply::defer) and the
-    /// like: while so many have no answer, no more requests of the connection are begun. An answer
-    /// may be large, and is counted by `output_size_max` only once it is there.
+    /// How many of those may be deferred at once, by [`Reply::defer`](crate::Reply::defer) and
+    /// similar methods: while this many have no answer, no more requests of the connection are
+    /// begun. An answer may be large, and counts for `output_size_max` only once it exists.
     pub deferred_count_max: usize,
-    /// A connection whose client leaves more bytes than this unread, or for which more wait behind
-    /// a reply that is late, is not read any more.
-    /// Enough for one send to fill the pipe, little enough for thousands of slow readers.
+    /// While more than this many bytes of replies wait to be sent on a connection, no more requests
+    /// are read from it. Enough for one send to fill the pipe, small enough for thousands of slow
+    /// readers.
     pub output_size_max: usize,
-    /// How many connections a thread holds; others wait in the system's queue.
+    /// The number of connections of a thread; others wait in the backlog.
     pub connection_count_max: usize,
-    /// From the first byte of a request, or from the connection's begin, to the end of the head.
-    /// Past it: 408, or nothing when not a byte has come. 15 s: ten times what slow mobile lines
-    /// take, and clear of the 20 s after which test suites call a server open to slow headers.
+    /// The time from the first byte of a request, or from the start of the connection, to the end
+    /// of the head. After that: 408, or a plain close if no byte has arrived. 15 s: ten times what
+    /// slow mobile connections take, and less than the 20 s after which test suites consider a
+    /// server vulnerable to slow headers.
     pub header_timeout: Duration,
-    /// How long a body may take, beside the time that its size allows by `body_rate_min`.
+    /// How long a body may take, in addition to the time that its size allows by `body_rate_min`.
     pub body_timeout: Duration,
-    /// Bytes a second that a body has to bring from its `body_timeout` on: a slow line may take
-    /// as long as it needs, a client that drips may not.
+    /// The minimum rate of a body after its `body_timeout`, in bytes per second: a slow connection
+    /// may take as long as it needs, but a client that trickles bytes may not.
     pub body_rate_min: u64,
-    /// How long a body of a [live](crate::Route::live) route may pause; the other limits of bodies
-    /// are not for those. 5 minutes: the quiet times of a log, less than the hours for which a
-    /// client that vanished would hold its place.
+    /// How long a body of a [live](crate::Route::live) route may pause; the other time limits of
+    /// bodies do not apply to those. 5 minutes: enough for the pauses of a log, and less than the
+    /// hours for which a vanished client would occupy its slot.
     pub stream_idle_timeout: Duration,
-    /// Bytes a second that such a body has to bring from its `stream_idle_timeout` on; 0, the
-    /// default, asks for none.
+    /// The minimum rate of such a body after its `stream_idle_timeout`, in bytes per second; 0, the
+    /// default, disables the check.
     pub stream_rate_min: u64,
-    /// How long a connection may stay between two requests.
+    /// How long a connection may be idle between two requests.
     pub idle_timeout: Duration,
-    /// How long a client may take no byte of what is sent to it.
+    /// How long a client may receive no byte while output is pending.
     pub write_timeout: Duration,
     /// How long [`Server::stop`](crate::Server::stop) waits for requests that are being answered.
     pub drain_timeout: Duration,
-    /// Where the serial stage does its work; `None` gives it a thread when there is a processor
-    /// for that beside those of the I/O threads.
+    /// Where the serial stage runs; `None` gives it a thread if there are more processors than I/O
+    /// threads.
     pub serial_place: Option<SerialPlace>,
-    /// What is told of each panic that ended one connection or one request, on its I/O thread and at
-    /// once: a line in a log. Those of a [`SerialStage`](crate::SerialStage) are only counted.
+    /// Called on the I/O thread for each contained panic of a connection or a request, for example
+    /// to log it. Panics of a [`SerialStage`](crate::SerialStage) are only counted.
     pub on_panic: Option<fn(&CaughtPanic<'_>)>,
-    /// The value of the header `Server`; `None` leaves it out, which tells attackers less.
+    /// The value of the header `Server`; `None` omits it, which reveals less to attackers.
     pub server_name: Option<String>,
 }
 
-/// Where a [`SerialStage`](crate::SerialStage) does its work.
+/// Where a [`SerialStage`](crate::SerialStage) runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SerialPlace {
-    /// On a thread of its own. Right where it has a processor of its own, and where the end of its
-    /// batches takes long.
+    /// On its own thread. The right choice if the thread has its own processor, or if the end of
+    /// its batches takes long.
     Thread,
-    /// On the I/O threads, one at a time: whichever has requests for it while nobody is at work
-    /// does what all have. No thread is woken for it.
+    /// On the I/O threads, one at a time: a thread that submits requests while no other thread runs
+    /// the stage processes the requests of all threads. No thread is woken for it.
     IoThreads,
 }
 
@@ -128,7 +129,7 @@ impl Options {
                 return Err(Error::bad_option(name, "more than 0"));
             }
         }
-        // Parts of the path are kept as 16-bit numbers, and a head is received in one piece.
+        // Offsets in the path are 16-bit numbers, and a head is received in one buffer.
         if self.target_size_max > usize::from(u16::MAX) {
             return Err(Error::bad_option("target_size_max", "at most 65535"));
         }

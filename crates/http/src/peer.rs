@@ -1,18 +1,18 @@
-//! Who is at the other end of a connection.
+//! The other end of a connection.
 
 use std::net::SocketAddr;
 
-/// Who sent a request.
+/// The client of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Peer {
-    /// From this address.
+    /// A TCP client with this address.
     Tcp(SocketAddr),
-    /// Through a Unix socket.
+    /// A client of a Unix socket.
     Unix,
 }
 
-/// What the connection says about a request.
+/// What is known about a request from its connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(crate) peer: Peer,

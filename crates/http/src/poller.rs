@@ -1,15 +1,15 @@
-//! What the poller is asked about descriptors, and what it tells of them.
+//! Interests and readiness of descriptors.
 
 use rustix::event::epoll;
 
 use crate::slab::Key;
 
-/// What of a descriptor somebody wants to know.
+/// The events of a descriptor to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {
-    /// That it can be read.
+    /// Readable.
     pub read: bool,
-    /// That it can be written.
+    /// Writable.
     pub write: bool,
 }
 
@@ -20,7 +20,7 @@ impl Interest {
         write: false,
     };
 
-    /// How a descriptor of the service, of a listener or of the mailbox is polled.
+    /// The epoll flags for a descriptor of the service, of a listener or of the mailbox.
     pub(crate) fn flags(self) -> epoll::EventFlags {
         let mut flags = epoll::EventFlags::empty();
         flags.set(epoll::EventFlags::IN, self.read);
@@ -28,11 +28,11 @@ impl Interest {
         flags
     }
 
-    /// How a connection is polled. One that waits for requests is told of once, by the edge: by the
-    /// level, the system would look at each socket again in the next call, after it was read, which
-    /// is a twentieth of a small request's CPU time. An end comes with a flag of its own, as it
-    /// would otherwise hide behind the bytes before it. It is of interest too where nothing more is
-    /// read or written until an answer is there, which may be a long time.
+    /// The epoll flags for a connection. One that waits for requests is edge-triggered: with level
+    /// triggering, the kernel would check each socket again in the next call, after it was read,
+    /// which costs a twentieth of a small request's CPU time. The end of input has its own flag,
+    /// since it could otherwise go unnoticed after the bytes before it. It is always requested,
+    /// also while nothing is read or written until an answer is available, which may take long.
     pub(crate) fn connection_flags(self) -> epoll::EventFlags {
         match self {
             Self::READ => epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET,
@@ -48,11 +48,11 @@ impl Interest {
 /// What a descriptor is ready for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// It can be read, be it to learn of an end or an error.
+    /// It can be read; the read may return the end or an error.
     pub read: bool,
     /// It can be written.
     pub write: bool,
-    /// The other side is gone.
+    /// The other side has closed.
     pub closed: bool,
 }
 
@@ -67,7 +67,7 @@ impl Readiness {
     }
 }
 
-/// What an event of the poller is about: a tag beside a key.
+/// The source of an event: a tag and a key.
 #[derive(Clone, Copy)]
 pub(crate) enum Source {
     Connection(Key),

@@ -1,16 +1,17 @@
-//! Buffers of a thread that nobody uses at the moment.
+//! The unused buffers of a thread.
 
-/// As many buffers are kept; more are in use only while many clients are slow.
+/// The number of buffers that are kept; more are in use only while many clients are slow.
 const BUFFER_COUNT_MAX: usize = 64;
 
-/// A buffer that has grown larger is not kept: one large reply would stay for ever.
+/// A buffer that has grown beyond this is freed: otherwise one large reply would occupy its memory
+/// permanently.
 const BUFFER_SIZE_MAX: usize = 256 << 10;
 
-/// What a new buffer has room for.
+/// The capacity of a new buffer.
 const BUFFER_SIZE: usize = 4 << 10;
 
-/// Connections that wait hold no buffers; this is where theirs come from and go to. The last one
-/// given is the next one taken, so that it is still in the processor's cache.
+/// Idle connections hold no buffers; they take them from this pool and return them. The last buffer
+/// returned is taken next, since it is still in the processor's cache.
 pub(crate) struct Pool {
     buffers: Vec<Vec<u8>>,
 }
@@ -22,7 +23,7 @@ impl Pool {
         }
     }
 
-    /// An empty buffer.
+    /// Takes an empty buffer.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         match self.buffers.pop() {
             Some(buffer) => buffer,

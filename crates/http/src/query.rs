@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// The names and values of a query, in order. What is not UTF-8 after decoding keeps its meaning as
-/// far as it can: the bytes that are none become U+FFFD.
+/// The names and values of a query, in order. After decoding, bytes that are not UTF-8 become
+/// U+FFFD.
 #[derive(Clone, Debug)]
 pub struct QueryPairs<'a> {
     rest: &'a str,
@@ -28,7 +28,7 @@ impl<'a> QueryPairs<'a> {
         None
     }
 
-    /// The first value of that name.
+    /// The first value of a name.
     pub(crate) fn find(mut self, name: &str) -> Option<Cow<'a, str>> {
         while let Some((found, value)) = self.next_raw() {
             if found == name || decode_form(found) == name {
@@ -48,7 +48,7 @@ impl<'a> Iterator for QueryPairs<'a> {
     }
 }
 
-/// A plus is a blank in forms and so in queries.
+/// Decodes a text of a query, where a plus means a space, as in forms.
 fn decode_form(text: &str) -> Cow<'_, str> {
     if memchr::memchr2(b'%', b'+', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
@@ -62,7 +62,7 @@ fn decode_form(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A part of a path, where a plus is a plus.
+/// Decodes a part of a path, where a plus is literal.
 pub(crate) fn decode_path(text: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(text).decode_utf8().ok()
 }

@@ -11,8 +11,8 @@ use crate::{Response, Ticket};
 
 /// A request that is answered later, from any thread.
 ///
-/// Dropping it unanswered answers 500. When the client has gone meanwhile, the answer is thrown
-/// away.
+/// Dropping it unanswered sends 500. If the client has disconnected meanwhile, the answer is
+/// discarded.
 #[derive(Debug)]
 pub struct Deferred {
     mailbox: Arc<Mailbox>,
@@ -29,19 +29,19 @@ impl Deferred {
         }
     }
 
-    /// The name of the request on its I/O thread.
+    /// The ticket of the request on its I/O thread.
     pub fn ticket(&self) -> Ticket {
         Ticket::from_u64(self.ticket)
     }
 
-    /// Answers. Many answers in a row wake the I/O thread once.
+    /// Sends the answer. Several answers in a row wake the I/O thread only once.
     pub fn respond(mut self, response: Response) {
         self.is_done = true;
         self.mailbox.send(Message::Respond(self.ticket, response));
     }
 
-    /// Sends the head of an answer, and gives the way to write its body. The body of the response
-    /// is left out.
+    /// Sends the head of an answer, and returns a writer for its body. The body of `response` is
+    /// ignored.
     pub fn stream(mut self, response: Response) -> BodyWriter {
         self.is_done = true;
         let channel = Arc::new(Channel::default());
@@ -66,12 +66,12 @@ impl Drop for Deferred {
     }
 }
 
-/// The body of an answer, as another thread writes it. Each write may become a chunk of its own,
-/// so small ones belong into a `BufWriter`.
+/// Writes the body of an answer from another thread. Each write may become a separate chunk, so use
+/// a `BufWriter` for small ones.
 ///
-/// A write waits while the client is slow, and fails when it has gone. Dropping it before
-/// [`finish`](Self::finish) breaks the connection, so that the client sees that something is
-/// missing.
+/// A write blocks while the client is slow, and fails if it has disconnected. Dropping the writer
+/// before [`finish`](Self::finish) aborts the connection, so that the client notices that the body
+/// is incomplete.
 #[derive(Debug)]
 pub struct BodyWriter {
     channel: Arc<Channel>,
@@ -89,7 +89,7 @@ impl BodyWriter {
     /// Ends the body and sends these trailer fields after it (RFC 9110, section 6.5). The response
     /// should name them in its header `Trailer`. A client of HTTP/1.0 gets none.
     ///
-    /// A field with a line feed in it, or one about the framing, is a mistake and breaks the
+    /// A field with a line feed in it, or one about the framing, is an error and aborts the
     /// connection.
     pub fn finish_with_trailers<'f>(self, fields: impl IntoIterator<Item = (&'f str, &'f str)>) {
         let mut lines = Vec::new();
@@ -123,7 +123,7 @@ impl Write for BodyWriter {
         Ok(size)
     }
 
-    /// What was written is on its way already.
+    /// Written bytes are passed on at once.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -138,16 +138,16 @@ impl Drop for BodyWriter {
     }
 }
 
-/// The body of a request, as another thread reads it. A read waits for the client, and fails when
-/// that has gone or was too slow. One of a [live](crate::Route::live) route that was too slow
-/// ([`SlowBody`](crate::SlowBody)) is still answered by who reads it; the connection closes after
-/// that. Others are answered with 408 at once.
+/// Reads the body of a request on another thread. A read blocks until bytes arrive, and fails if
+/// the client has disconnected or was too slow. If the body of a [live](crate::Route::live) route
+/// was too slow ([`SlowBody`](crate::SlowBody)), the reading thread still answers the request; the
+/// connection closes after that. Others get 408 at once.
 #[derive(Debug)]
 pub struct BodyReader {
     channel: Arc<Channel>,
     mailbox: Arc<Mailbox>,
     ticket: u64,
-    /// What was taken from the channel; the first bytes of it are read.
+    /// Bytes taken from the channel; the first `read_size` of them have been read.
     taken: Vec<u8>,
     read_size: usize,
 }
@@ -180,18 +180,18 @@ impl Read for BodyReader {
 }
 
 impl BodyReader {
-    /// As [`read`](Read::read), but waits no longer than that for the first byte; `None` when none
-    /// came in time.
+    /// Like [`read`](Read::read), but waits at most `patience` for the first byte; `None` if none
+    /// arrived in time.
     ///
     /// # Errors
     ///
-    /// When the client has gone or was too slow.
+    /// When the client has disconnected or was too slow.
     pub fn read_within(&mut self, out: &mut [u8], patience: Duration) -> io::Result<Option<usize>> {
         if out.is_empty() {
             return Ok(Some(0));
         }
         if self.read_size == self.taken.len() {
-            // A moment that no clock will ever show is none.
+            // A deadline that overflows the clock is no deadline.
             match self.take(Instant::now().checked_add(patience))? {
                 Taken::Some { .. } => {}
                 Taken::End => return Ok(Some(0)),
@@ -201,7 +201,7 @@ impl BodyReader {
         Ok(Some(self.copy(out)))
     }
 
-    /// Copies what was taken.
+    /// Copies bytes that were taken.
     fn copy(&mut self, out: &mut [u8]) -> usize {
         let rest = &self.taken[self.read_size..];
         let size = out.len().min(rest.len());
@@ -210,7 +210,7 @@ impl BodyReader {
         size
     }
 
-    /// Waits for bytes, until a moment if there is one, and takes them.
+    /// Waits for bytes, with an optional deadline, and takes them.
     fn take(&mut self, until: Option<Instant>) -> io::Result<Taken> {
         self.taken.clear();
         self.read_size = 0;

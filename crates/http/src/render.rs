@@ -4,18 +4,19 @@ use crate::clock::Stamp;
 use crate::parse::is_text;
 use crate::status::{PROBLEM_TYPE, problem, reason};
 
-/// What of a request decides how its reply looks. It waits together with the request.
+/// The properties of a request that determine the form of its reply. They are kept with the
+/// request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ResponseFraming {
-    /// The request was a HEAD: no body is sent, but its length is told.
+    /// The request was a HEAD: no body is sent, but its length is.
     pub(crate) is_head: bool,
-    /// The client speaks HTTP/1.0, which knows no chunks.
+    /// The client uses HTTP/1.0, which has no chunked coding.
     pub(crate) is_old: bool,
     /// The connection closes after the reply.
     pub(crate) close: bool,
 }
 
-/// What a client waits for that wants to know whether its body is wanted (RFC 9110, 10.1.1).
+/// The interim response for `Expect: 100-continue` (RFC 9110, 10.1.1).
 pub(crate) const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// A reply that is being written, at the end of a buffer.
@@ -28,7 +29,7 @@ pub(crate) struct Draft {
     /// Whether the status line is written.
     has_head: bool,
     is_broken: bool,
-    /// Whoever was to append a body has overwritten replies before this one.
+    /// The handler's closure has overwritten replies before this one instead of appending.
     pub(crate) is_lost: bool,
 }
 
@@ -46,8 +47,8 @@ impl Draft {
     }
 
     pub(crate) fn status(&mut self, status: u16) {
-        // A status after the headers, or one that is final in name only, is a mistake of the
-        // handler, which must not become a wrong answer.
+        // A status after the headers, or one that is not a final status, is an error of the
+        // handler, which must not lead to a malformed response.
         self.is_broken |= self.has_head || !(200..=599).contains(&status);
         self.status = status;
     }
@@ -70,7 +71,7 @@ impl Draft {
         }
     }
 
-    /// The type of the body.
+    /// Writes the content type.
     #[inline]
     pub(crate) fn content_type(&mut self, stamp: &Stamp, value: &[u8]) {
         self.begin(stamp);
@@ -82,7 +83,7 @@ impl Draft {
 
     pub(crate) fn header(&mut self, stamp: &Stamp, name: &str, value: &[u8]) {
         self.begin(stamp);
-        // What a handler copies from a request must not become headers of its own.
+        // Text that a handler copies from a request must not inject headers.
         self.is_broken |= !is_header(name, value);
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b": ");
@@ -90,7 +91,7 @@ impl Draft {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A status and headers that were made elsewhere, and are well-formed.
+    /// Writes a status and prepared headers, which are well-formed.
     pub(crate) fn prepared(&mut self, stamp: &Stamp, status: u16, lines: &[u8]) {
         self.status(status);
         self.begin(stamp);
@@ -111,7 +112,7 @@ impl Draft {
         }
     }
 
-    /// Whether the status is one whose replies have no body (RFC 9110, 6.4.1).
+    /// Whether replies with this status have no body (RFC 9110, 6.4.1).
     fn is_bodiless(&self) -> bool {
         matches!(self.status, 204 | 304)
     }
@@ -129,7 +130,8 @@ impl Draft {
         }
     }
 
-    /// Writes the head of a reply with so long a body, and says whether that is to follow.
+    /// Writes the head of a reply with a body of `length` bytes, and returns whether the body must
+    /// follow.
     pub(crate) fn head_only(&mut self, stamp: &Stamp, length: u64) -> bool {
         self.end_head(stamp);
         if self.is_broken {
@@ -144,7 +146,7 @@ impl Draft {
         !self.framing.is_head
     }
 
-    /// Lets somebody append the body, and fills its length in.
+    /// Lets `write` append the body, and fills in its length.
     pub(crate) fn body_with(&mut self, stamp: &Stamp, write: impl FnOnce(&mut Vec<u8>)) {
         self.end_head(stamp);
         if self.is_bodiless() {
@@ -154,7 +156,8 @@ impl Draft {
         const NAME: &[u8] = b"Content-Length: ";
         self.out.extend_from_slice(NAME);
         let field = self.out.len();
-        // Bodies are mostly as long as the one before, to the digit; others move by what differs.
+        // Usually the length has as many digits as that of the previous body; otherwise the body is
+        // moved.
         let size_guess = stamp.length_size.get();
         self.out.resize(field + size_guess, b' ');
         self.out.extend_from_slice(b"\r\n\r\n");
@@ -162,7 +165,7 @@ impl Draft {
         write(&mut self.out);
         let is_appended = self.out.len() >= body && self.out[..field].ends_with(NAME);
         if !is_appended {
-            // A handler has written `*out = body`, say.
+            // For example, a handler has written `*out = body`.
             self.is_lost = self.start > 0;
             self.is_broken = true;
             self.out.clear();
@@ -183,8 +186,8 @@ impl Draft {
         self.check(stamp);
     }
 
-    /// Ends the head of a reply whose body follows in pieces, and says how they are written. `None`
-    /// when it has become a whole reply that says that the handler made a mistake.
+    /// Ends the head of a reply whose body follows in pieces, and returns how they are framed.
+    /// `None` if the handler made an error, so that it has become a complete 500.
     pub(crate) fn stream(&mut self, stamp: &Stamp) -> Option<Pieces> {
         if self.framing.is_old {
             // Only the end of the connection can be the end of the body.
@@ -214,18 +217,18 @@ impl Draft {
         *self = Self::new(std::mem::take(&mut self.out), self.framing);
     }
 
-    /// The buffer, without what was written of this reply.
+    /// Returns the buffer without this reply.
     pub(crate) fn take_back(&mut self) -> Vec<u8> {
         self.out.truncate(self.start);
         std::mem::take(&mut self.out)
     }
 
-    /// The status that the client sees.
+    /// The status that is sent.
     pub(crate) fn sent_status(&self) -> u16 {
         self.status
     }
 
-    /// Gives up what was written and answers 500: the handler made a mistake.
+    /// Discards what was written and answers 500, because of an error of the handler.
     pub(crate) fn fail(&mut self, stamp: &Stamp) {
         let framing = ResponseFraming {
             close: true,
@@ -238,7 +241,7 @@ impl Draft {
         *self = draft;
     }
 
-    /// Answers with a status and a problem that is rendered.
+    /// Answers with a status and a rendered problem.
     pub(crate) fn problem(&mut self, stamp: &Stamp, status: u16, problem: &str) {
         self.status(status);
         self.content_type(stamp, PROBLEM_TYPE.as_bytes());
@@ -252,8 +255,8 @@ impl Draft {
     }
 }
 
-/// Whether these bytes are one header, no more, and one that a handler may write: those that say
-/// where the reply ends are the server's business.
+/// Whether this is exactly one header, and one that a handler may write: headers about the framing
+/// are written by the server.
 pub(crate) fn is_header(name: &str, value: &[u8]) -> bool {
     let is_framing = match name.len() {
         10 => name.eq_ignore_ascii_case("connection"),
@@ -264,28 +267,29 @@ pub(crate) fn is_header(name: &str, value: &[u8]) -> bool {
     is_line(value) && is_line(name.as_bytes()) && !is_framing
 }
 
-/// Whether nothing in it ends a line.
+/// Whether it contains no line break.
 #[inline]
 fn is_line(bytes: &[u8]) -> bool {
     is_text(bytes) || !bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }
 
-/// How the pieces of a body are written.
+/// How the pieces of a body are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pieces {
     /// There is no body.
     None,
     Chunked,
-    /// As they are, until the connection closes.
+    /// Unframed, until the connection closes.
     Plain,
 }
 
-/// Hexadecimal digits of a chunk's size for which room is left; leading zeros mean nothing.
+/// The number of hexadecimal digits that are reserved for a chunk's size; leading zeros are
+/// allowed.
 const CHUNK_SIZE_SIZE: usize = 8;
 
 impl Pieces {
-    /// Lets somebody append a piece. An empty one is none: it would be the end. Says whether it was
-    /// appended; if not, all of the buffer is lost.
+    /// Lets `write` append a piece. An empty one is dropped, since an empty chunk would end the
+    /// body. Returns whether it was appended; if not, the whole buffer is invalid.
     pub(crate) fn write(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         const SIZE: &[u8] = b"00000000\r\n";
         let start = out.len();
@@ -315,7 +319,7 @@ impl Pieces {
         true
     }
 
-    /// Ends the body. Only chunks can be followed by trailers, which are whole lines.
+    /// Ends the body. Only a chunked body can have trailers, which are complete lines.
     pub(crate) fn end(self, out: &mut Vec<u8>, trailers: &[u8]) {
         if self == Self::Chunked {
             out.extend_from_slice(b"0\r\n");

@@ -1,4 +1,4 @@
-//! A request, as a service sees it.
+//! A request, as passed to a service.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::peer::Origin;
 use crate::query::{QueryPairs, decode_path};
 use crate::{Method, Peer, Route};
 
-/// A request. It borrows the bytes that came in; nothing is copied.
+/// A request. It borrows the received bytes; nothing is copied.
 pub struct Request<'a> {
     head: &'a Head<'a>,
     body: &'a [u8],
@@ -30,7 +30,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What is to be done.
+    /// The method.
     pub fn method(&self) -> Method {
         self.head.method
     }
@@ -40,13 +40,13 @@ impl<'a> Request<'a> {
         ascii(self.head.method_name)
     }
 
-    /// The path as it was sent, so percent-encoded. It begins with `/`, or is the `*` of an
-    /// `OPTIONS` for the whole server.
+    /// The path as it was sent, percent-encoded. It begins with `/`, or is the `*` of an `OPTIONS`
+    /// for the whole server.
     pub fn path(&self) -> &'a str {
         self.head.path
     }
 
-    /// What stands behind the question mark, as it was sent.
+    /// The part after the question mark, as it was sent.
     pub fn query(&self) -> Option<&'a str> {
         self.head.query
     }
@@ -61,7 +61,7 @@ impl<'a> Request<'a> {
         self.query_pairs().find(name)
     }
 
-    /// The first header of a name, in any case of letters.
+    /// The first header of a name, case-insensitively.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.header_values(name).next()
     }
@@ -85,7 +85,7 @@ impl<'a> Request<'a> {
         fields.map(|(name, value)| (ascii(name), value))
     }
 
-    /// The host that the client means, perhaps with a port. Clients of HTTP/1.0 may leave it out.
+    /// The requested host, possibly with a port. HTTP/1.0 clients may omit it.
     pub fn host(&self) -> Option<&'a str> {
         self.head.host.map(ascii)
     }
@@ -95,7 +95,7 @@ impl<'a> Request<'a> {
         self.body
     }
 
-    /// How long the client says that the body is; `None` when it is chunked.
+    /// The length of the body; `None` if it is chunked.
     pub fn content_length(&self) -> Option<u64> {
         match self.head.framing {
             Framing::None => Some(0),
@@ -104,38 +104,38 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The part of the path that a pattern of a [`Router`](crate::Router) gives a name, as sent.
+    /// A named part of the path, by the pattern of a [`Router`](crate::Router), as it was sent.
     pub fn param(&self, name: &str) -> Option<&'a str> {
         self.route.params.find(name, self.head.path)
     }
 
-    /// Such a part, decoded; `None` also when that is not UTF-8.
+    /// A named part of the path, decoded; `None` also if that is not UTF-8.
     pub fn param_decoded(&self, name: &str) -> Option<Cow<'a, str>> {
         decode_path(self.param(name)?)
     }
 
-    /// Who sent it.
+    /// The client.
     pub fn peer(&self) -> Peer {
         self.origin.peer
     }
 
-    /// Whether it came through TLS.
+    /// Whether it was received over TLS.
     pub fn is_tls(&self) -> bool {
         self.origin.is_tls
     }
 
-    /// 0 or 1: the version is HTTP/1.0 or HTTP/1.1, which a later 1.x counts as.
+    /// The minor version, 0 or 1; later 1.x versions count as 1.
     pub fn version_minor(&self) -> u8 {
         self.head.minor
     }
 
-    /// What [`Service::route`](crate::Service::route) said of it.
+    /// The route returned by [`Service::route`](crate::Service::route).
     pub fn route(&self) -> &'a Route {
         self.route
     }
 }
 
-/// What the parser has let through as tokens or a host.
+/// Converts text that the parser has checked as a token or a host.
 fn ascii(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("the parser takes ASCII only here")
 }

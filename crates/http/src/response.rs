@@ -1,12 +1,12 @@
-//! Replies that are made away from the connection.
+//! Replies that are independent of a connection.
 
 use crate::render::is_header;
 
-/// A reply that owns what it says, for a [`Deferred`](crate::Deferred) or a cache.
+/// A reply that owns its contents, for a [`Deferred`](crate::Deferred) or a cache.
 #[derive(Clone, Debug)]
 pub struct Response {
     status: u16,
-    /// Headers as they are sent.
+    /// The headers, in wire format.
     lines: Vec<u8>,
     body: Vec<u8>,
 }
@@ -21,8 +21,8 @@ impl Response {
         }
     }
 
-    /// Adds a header. One with a line feed in it, or one about the framing, is a mistake, and makes
-    /// the reply a 500.
+    /// Adds a header. One with a line feed in it, or one about the framing, is an error, and turns
+    /// the reply into a 500.
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         let value = value.as_ref();
         if !is_header(name, value) {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 /// How a request is received.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Whatever helps [`Service::call`](crate::Service::call) to know it again.
+    /// An arbitrary id, by which [`Service::call`](crate::Service::call) recognizes the route.
     pub id: u32,
     /// How the body is received.
     pub body: BodyMode,
-    /// Whether the body is sent as things happen, see [`live`](Self::live).
+    /// Whether the body is a live stream, see [`live`](Self::live).
     pub(crate) is_live: bool,
     /// The tag of a serial route.
     pub(crate) serial: Option<u32>,
@@ -20,8 +20,8 @@ pub struct Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BodyMode {
-    /// As a whole, before the call. A longer one is 413; without a limit of its own the one of
-    /// [`Options::body_size_max`](crate::Options::body_size_max) is meant.
+    /// As a whole, before the call. A longer one is 413; the default limit is
+    /// [`Options::body_size_max`](crate::Options::body_size_max).
     Buffered {
         /// The limit, in bytes.
         size_max: Option<usize>,
@@ -35,19 +35,19 @@ pub enum BodyMode {
 }
 
 impl Route {
-    /// The body comes as a whole.
+    /// A route whose body is received as a whole before the call.
     pub const fn buffered() -> Self {
         Self::with(BodyMode::Buffered { size_max: None })
     }
 
-    /// The body comes in pieces; the call has to say where to, by
+    /// A route whose body is received in pieces; the call passes it to a sink by
     /// [`Reply::receive`](crate::Reply::receive), or answers without it.
     pub fn streamed() -> Self {
         Self::with(BodyMode::Streamed { size_max: None })
     }
 
-    /// The request is answered by the [`SerialStage`](crate::SerialStage), which is told the tag.
-    /// Its body comes as a whole.
+    /// A route whose requests are answered by the [`SerialStage`](crate::SerialStage), which gets
+    /// the tag. The body is received as a whole.
     pub fn serial(tag: u32) -> Self {
         Self {
             serial: Some(tag),
@@ -68,7 +68,7 @@ impl Route {
         }
     }
 
-    /// The body of a streamed route is sent as things happen: it may last as long as it likes, and has
+    /// Marks the body of a streamed route as a live stream: its duration is not limited, and it has
     /// the limits of [`Options::stream_idle_timeout`](crate::Options::stream_idle_timeout) and
     /// [`Options::stream_rate_min`](crate::Options::stream_rate_min) in place of those of other
     /// bodies.
@@ -77,7 +77,7 @@ impl Route {
         self
     }
 
-    /// No body may be longer.
+    /// Sets the limit of the body in bytes.
     pub fn limit(mut self, limit: usize) -> Self {
         match &mut self.body {
             BodyMode::Buffered { size_max } => *size_max = Some(limit),
@@ -87,7 +87,7 @@ impl Route {
     }
 }
 
-/// How many parts of a path a pattern may name.
+/// The number of named parts in a pattern.
 pub(crate) const PARAM_COUNT_MAX: usize = 8;
 
 /// The named parts of a path. A target has less than 2^16 bytes, see the check of the options.

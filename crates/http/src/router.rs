@@ -1,4 +1,4 @@
-//! From paths to handlers.
+//! A service that dispatches by path and method.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ type Hook<T, A> = Option<Box<dyn Fn(&mut T, &mut Io, A)>>;
 
 /// A [`Service`] made of closures, one for each method and pattern of a path.
 ///
-/// A pattern is a path in which `{name}` stands for one segment, and `{*name}` at its end for all
-/// that is left. Exact paths come before those with names, and those before the rest of a path.
-/// `HEAD` is answered by the handler for `GET`; a method that a path has no handler for is 405.
+/// A pattern is a path in which `{name}` matches one segment, and `{*name}` at its end matches the
+/// rest. Exact paths take precedence over those with names, and those over `{*name}`. `HEAD` is
+/// answered by the handler for `GET`; a method without a handler is 405.
 ///
-/// Handlers get the state of their thread by `&mut`, so nothing has to be locked; what threads
-/// share lies behind an `Arc` in it.
+/// Handlers get the state of their thread as `&mut`, so no locks are needed; shared data can be in
+/// an `Arc` in it.
 pub struct Router<T> {
     state: T,
     entries: Vec<Entry<T>>,
@@ -39,7 +39,7 @@ struct Pattern {
     text: Box<str>,
     segments: Vec<Segment>,
     names: Option<Arc<[Box<str>]>>,
-    /// Which entry answers a method.
+    /// The entry for each method.
     methods: Vec<(Method, u32)>,
 }
 
@@ -50,12 +50,12 @@ enum Segment {
     Rest,
 }
 
-/// What [`Route::id`] says of a request that no handler wants.
+/// The [`Route::id`]s of requests without a handler.
 const NOT_FOUND: u32 = u32::MAX;
 const NOT_ALLOWED: u32 = u32::MAX - 1;
 
 impl<T: 'static> Router<T> {
-    /// A router without routes.
+    /// Creates a router without routes.
     pub fn new(state: T) -> Self {
         Self {
             state,
@@ -127,11 +127,11 @@ impl<T: 'static> Router<T> {
         self.route(Method::Delete, pattern, Route::buffered(), handler)
     }
 
-    /// Answers a method of a pattern, with its own way to receive the body.
+    /// Answers a method of a pattern, with a [`Route`] that determines how the body is received.
     ///
     /// # Panics
     ///
-    /// When the pattern is none, or has a handler for the method already: routes are written by
+    /// If the pattern is invalid, or already has a handler for the method: routes are written by
     /// programmers, not by users.
     pub fn route(
         &mut self,
@@ -159,20 +159,19 @@ impl<T: 'static> Router<T> {
         self
     }
 
-    /// Lets the [`SerialStage`](crate::SerialStage) answer a method of a pattern; it is told the
-    /// tag.
+    /// Lets the [`SerialStage`](crate::SerialStage) answer a method of a pattern; it gets the tag.
     ///
     /// # Panics
     ///
     /// As [`route`](Self::route).
     pub fn serial(&mut self, method: Method, pattern: &str, tag: u32) -> &mut Self {
-        // The stage is asked instead of the handler.
+        // The stage is called instead of the handler.
         self.route(method, pattern, Route::serial(tag), |_, _, reply| {
             drop(reply)
         })
     }
 
-    /// Answers what no pattern fits, instead of 404.
+    /// Answers requests that match no pattern, instead of 404.
     pub fn fallback(
         &mut self,
         handler: impl Fn(&mut T, &Request<'_>, Reply<'_>) + 'static,
@@ -216,13 +215,13 @@ impl<T: 'static> Router<T> {
         self
     }
 
-    /// The index of a pattern, which keeps its place among those it comes before.
+    /// The index of a pattern, which is inserted in the order of precedence.
     fn pattern(&mut self, text: &str) -> usize {
         if let Some(index) = self.patterns.iter().position(|other| &*other.text == text) {
             return index;
         }
         let pattern = Pattern::parse(text);
-        // A path that is written out in full comes first, as most requests are for such a one.
+        // Exact paths come first, since most requests are for one.
         let place = |pattern: &Pattern| pattern.names.is_some();
         let index = self.patterns.partition_point(|other| {
             (place(other), &other.segments) <= (place(&pattern), &pattern.segments)
@@ -254,7 +253,7 @@ impl<T: 'static> Router<T> {
         route
     }
 
-    /// Says which methods a path has.
+    /// Answers 405 with the methods of a path.
     fn refuse(&self, request: &Request<'_>, reply: Reply<'_>) {
         let mut allow = String::new();
         let mut params = Params::default();
@@ -360,7 +359,7 @@ impl Pattern {
     }
 }
 
-/// A target is shorter than 2^16 bytes, which the options see to.
+/// A target is shorter than 2^16 bytes, which the options guarantee.
 fn range(from: usize, to: usize) -> (u16, u16) {
     (from as u16, to as u16)
 }

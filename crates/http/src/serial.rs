@@ -1,8 +1,9 @@
-//! The stage that sees the requests of all I/O threads one after another, and so owns its state
+//! The stage that handles the requests of all I/O threads one after another, and so owns its state
 //! without a lock.
 //!
-//! What a connection's read brings for it travels as one job: request after request in, reply after
-//! reply out. Its buffers come from the pool of the connection's I/O thread and go back there.
+//! The requests of one read of a connection form one job, with all requests as input and all
+//! replies as output. Its buffers are taken from the pool of the connection's I/O thread and return
+//! there.
 
 use std::borrow::Cow;
 use std::mem;
@@ -19,20 +20,21 @@ use crate::request::Request;
 use crate::route::Params;
 use crate::status::problem;
 
-/// Requests of one job, so that a connection that sends without end lets others in between.
+/// The limit of requests per job, so that a connection that sends continuously does not starve
+/// others.
 pub(crate) const REQUEST_COUNT_MAX: usize = 64;
 
-/// What answers the requests of routes that are [serial](crate::Route::serial), of all I/O threads
-/// one after another, on a thread of its own.
+/// Answers the requests of [serial](crate::Route::serial) routes of all I/O threads one after
+/// another.
 ///
-/// It must not wait: all such requests wait behind it. A panic is answered with 500 and closes
-/// that connection.
+/// It must not block: all requests of serial routes wait for it. A panic is answered with 500 and
+/// closes that connection.
 pub trait SerialStage: Send + 'static {
     /// Answers a request.
     fn call(&mut self, request: &SerialRequest<'_>, reply: SerialReply<'_>);
 
-    /// Ends a batch of requests: their replies go out after this, and not before. What has to be
-    /// done once for all of them is done here; when that panics, their connections close instead.
+    /// Ends a batch of requests: their replies are sent after this, not before. It can do work once
+    /// for all of them; if it panics, their connections close instead.
     fn batch_end(&mut self) {}
 }
 
@@ -42,7 +44,7 @@ impl<F: FnMut(&SerialRequest<'_>, SerialReply<'_>) + Send + 'static> SerialStage
     }
 }
 
-/// The requests of one read of a connection, on their way. It is moved often, so it is small.
+/// The requests of one read of a connection. It is moved often, so it is small.
 #[derive(Debug, Default)]
 pub(crate) struct Job(Box<Load>);
 
@@ -62,20 +64,20 @@ impl DerefMut for Job {
 
 #[derive(Debug, Default)]
 pub(crate) struct Load {
-    /// The I/O thread that it goes back to.
+    /// The I/O thread that it returns to.
     pub(crate) thread: usize,
-    /// Whom the replies are for.
+    /// The ticket that the replies are for.
     pub(crate) ticket: u64,
     pub(crate) input: Vec<u8>,
     pub(crate) requests: Vec<Item>,
     pub(crate) output: Vec<u8>,
     /// Whether the connection closes after the replies.
     pub(crate) close: bool,
-    /// What the replies add to the thread's counters.
+    /// The replies' increments of the thread's counters.
     pub(crate) counters: Counters,
 }
 
-/// A request, by where it lies in the input.
+/// A request, as positions in the input.
 #[derive(Debug)]
 pub(crate) struct Item {
     tag: u32,
@@ -90,7 +92,7 @@ pub(crate) struct Item {
 }
 
 impl Load {
-    /// Forgets all but the room for requests.
+    /// Resets the job, keeping the capacity for requests.
     pub(crate) fn reset(&mut self) {
         self.requests.clear();
         self.close = false;
@@ -141,7 +143,7 @@ impl Load {
                 stamp,
                 is_done: false,
             };
-            // The reply answers for itself when it is dropped.
+            // A reply that is dropped sends 500 by itself.
             let result = catch_unwind(AssertUnwindSafe(|| stage.call(&request, reply)));
             if result.is_err() {
                 self.counters.panics += 1;
@@ -155,19 +157,19 @@ impl Load {
     }
 }
 
-/// A request, as a [`SerialStage`] sees it.
+/// A request, as passed to a [`SerialStage`].
 pub struct SerialRequest<'a> {
     input: &'a [u8],
     item: &'a Item,
 }
 
 impl<'a> SerialRequest<'a> {
-    /// What [`Route::serial`](crate::Route::serial) was told: which route it is.
+    /// The tag of its route, see [`Route::serial`](crate::Route::serial).
     pub fn tag(&self) -> u32 {
         self.item.tag
     }
 
-    /// What is to be done.
+    /// The method.
     pub fn method(&self) -> Method {
         self.item.method
     }
@@ -177,7 +179,7 @@ impl<'a> SerialRequest<'a> {
         self.text(&self.item.path)
     }
 
-    /// What stands behind the question mark, as it was sent.
+    /// The part after the question mark, as it was sent.
     pub fn query(&self) -> Option<&'a str> {
         self.item.query.as_ref().map(|query| self.text(query))
     }
@@ -195,7 +197,7 @@ impl<'a> SerialRequest<'a> {
     /// The first header of a name. The head is searched for it.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         let head = &self.input[self.item.head.clone()];
-        // It was parsed before, so each line behind the first is a header that is well-formed.
+        // It has been parsed before, so each line after the first is a well-formed header.
         let mut lines = head
             .split(|&byte| byte == b'\n')
             .skip_while(|line| line.len() <= 1);
@@ -214,7 +216,7 @@ impl<'a> SerialRequest<'a> {
         &self.input[self.item.body.clone()]
     }
 
-    /// Who sent it.
+    /// The client.
     pub fn peer(&self) -> Peer {
         self.item.peer
     }
@@ -224,7 +226,7 @@ impl<'a> SerialRequest<'a> {
     }
 }
 
-/// The answer of a [`SerialStage`]. As with [`Reply`](crate::Reply), one that is dropped is a 500.
+/// The reply of a [`SerialStage`]. As with [`Reply`](crate::Reply), dropping it sends a 500.
 pub struct SerialReply<'a> {
     job: &'a mut Load,
     draft: Draft,
@@ -233,19 +235,19 @@ pub struct SerialReply<'a> {
 }
 
 impl SerialReply<'_> {
-    /// The status, 200 if it is not said. It comes before the headers.
+    /// Sets the status, 200 by default. It must be set before the headers.
     pub fn status(mut self, status: u16) -> Self {
         self.draft.status(status);
         self
     }
 
-    /// A header, see [`Reply::header`](crate::Reply::header).
+    /// Adds a header, see [`Reply::header`](crate::Reply::header).
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.draft.header(self.stamp, name, value.as_ref());
         self
     }
 
-    /// A header with a number.
+    /// Adds a header with a number.
     pub fn header_number(mut self, name: &str, value: u64) -> Self {
         self.draft.header_number(self.stamp, name, value);
         self
@@ -257,7 +259,7 @@ impl SerialReply<'_> {
         self
     }
 
-    /// Ends it with a body of a type.
+    /// Ends the reply with a body of a content type.
     pub fn send(mut self, content_type: &str, body: &[u8]) {
         let stamp = self.stamp;
         self.draft.content_type(stamp, content_type.as_bytes());
@@ -265,34 +267,35 @@ impl SerialReply<'_> {
         self.finish();
     }
 
-    /// Ends it with a text.
+    /// Ends the reply with a plain text.
     pub fn text(self, body: &str) {
         self.send("text/plain; charset=utf-8", body.as_bytes());
     }
 
-    /// Ends it with a body that is JSON already.
+    /// Ends the reply with a body that is serialized JSON.
     pub fn json(self, body: &[u8]) {
         self.send("application/json", body);
     }
 
-    /// Ends it with a body.
+    /// Ends the reply with a body, without a `Content-Type`.
     pub fn body(mut self, body: &[u8]) {
         self.draft.body(self.stamp, body);
         self.finish();
     }
 
-    /// Ends it with a body that is appended to what is sent; its length is filled in.
+    /// Ends the reply with a body that `write` appends directly to the output; its length is filled
+    /// in.
     pub fn body_with(mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.draft.body_with(self.stamp, write);
         self.finish();
     }
 
-    /// Ends it without a body.
+    /// Ends the reply with an empty body.
     pub fn empty(self) {
         self.body(&[]);
     }
 
-    /// Ends it with a status and its name, see [`Reply::refuse`](crate::Reply::refuse).
+    /// Ends the reply with a status and its name, see [`Reply::refuse`](crate::Reply::refuse).
     pub fn refuse(mut self, status: u16) {
         self.draft.problem(self.stamp, status, problem(status));
         self.finish();
@@ -304,7 +307,7 @@ impl SerialReply<'_> {
         self.job.close |= self.draft.framing.close;
         self.job.output = mem::take(&mut self.draft.out);
         if self.draft.is_lost {
-            // The connection closes without a word.
+            // The connection closes without a reply.
             self.job.output.clear();
         }
     }

@@ -1,8 +1,9 @@
-//! Executes the serial stage, at the end of a ring that takes jobs from all I/O threads.
+//! Executes the serial stage, at the end of a ring that receives jobs from all I/O threads.
 //!
-//! It has a thread of its own, or none: then whichever I/O thread has put jobs into the ring, and
-//! finds nobody at work, does all the work that is there. The state still has one owner at a time
-//! and sees one order, and no thread has to wake another, which would cost more than a request.
+//! It has its own thread, or none. In the latter case, an I/O thread that has put jobs into the
+//! ring and finds no other thread running the stage executes all jobs in the ring. The state still
+//! has one owner at a time and one order of requests, and no thread has to wake another, which
+//! would cost more than a request.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -16,8 +17,8 @@ use crate::mailbox::Mailbox;
 use crate::serial::{Job, SerialStage};
 use crate::{Error, Result, SerialPlace};
 
-/// Slots of the ring, as a power of two: read batches of connections that are under way at once.
-/// More wait on their I/O threads.
+/// The number of slots of the ring, as a power of two, which limits the jobs in flight. Further
+/// jobs wait on their I/O threads.
 const LG_SIZE: u32 = 12;
 
 const NAME: &str = "serial";
@@ -25,18 +26,18 @@ const NAME: &str = "serial";
 /// The ring, and what executes the jobs at its end.
 pub(crate) struct SerialQueue {
     pub(crate) pipeline: Pipeline<Job>,
-    /// `None` where the stage has a thread of its own.
+    /// `None` if the stage has its own thread.
     shared: Option<Arc<Shared>>,
 }
 
-/// An I/O thread's way into the ring.
+/// An I/O thread's handle for putting jobs into the ring.
 pub(crate) struct Submitter {
     producer: Producer<Job>,
     thread: usize,
     shared: Option<Arc<Shared>>,
 }
 
-/// The stage, for whichever thread gets hold of it.
+/// The stage, for the thread that acquires the lock.
 struct Shared {
     executor: Mutex<SharedExecutor>,
     /// Jobs in the ring.
@@ -53,7 +54,7 @@ struct Executor {
     stage: Box<dyn SerialStage>,
     clock: Clock,
     mailboxes: Arc<[Arc<Mailbox>]>,
-    /// What is done, for each I/O thread.
+    /// Executed jobs, for each I/O thread.
     done: Vec<Vec<Job>>,
 }
 
@@ -65,7 +66,8 @@ impl Executor {
             self.done[job.thread].push(job);
         }
         if catch_unwind(AssertUnwindSafe(|| self.stage.batch_end())).is_err() {
-            // What the replies say has not happened: their connections close instead.
+            // The batch was not completed, so the replies would be wrong: their connections close
+            // instead.
             for job in self.done.iter_mut().flatten() {
                 job.output.clear();
                 job.close = true;
@@ -75,7 +77,7 @@ impl Executor {
         }
     }
 
-    /// Sends jobs to their threads, those of one together.
+    /// Returns jobs to their threads, those of one thread together.
     fn send_back(&mut self) {
         for (mailbox, jobs) in self.mailboxes.iter().zip(&mut self.done) {
             if !jobs.is_empty() {
@@ -87,9 +89,9 @@ impl Executor {
 
 impl Submitter {
     /// Puts jobs into the ring; those for which it has no room stay in the list. Jobs of this
-    /// thread may come back at once, by `returned`. About `budget` jobs are done here, which may
-    /// be those of other threads; `true` says that this thread has to go on soon. An error says
-    /// that the stage is no more.
+    /// thread may be returned at once, in `returned`. This thread executes about `budget` jobs,
+    /// possibly those of other threads; `true` means that it has to continue soon. An error means
+    /// that the stage has ended.
     pub(crate) fn enter(
         &mut self,
         jobs: &mut Vec<Job>,
@@ -102,8 +104,8 @@ impl Submitter {
         };
         shared.waiting.fetch_add(count, Ordering::Relaxed);
         while *budget > 0 {
-            // Partner: the fence below. Either whoever is at work sees our jobs when it has let go,
-            // or we find that nobody is.
+            // Partner: the fence below. Either the thread that runs the stage sees our jobs after
+            // it has released the lock, or we find the lock free.
             fence(Ordering::SeqCst);
             let mut locked = match shared.executor.try_lock() {
                 Ok(locked) => locked,
@@ -118,7 +120,7 @@ impl Submitter {
                 && let Step::Handled(count) = worker.step(|batch| executor.run(batch))
             {
                 *budget = budget.saturating_sub(count);
-                // Relaxed: the fences order it against the lock.
+                // Relaxed: the fences order it relative to the lock.
                 shared.waiting.fetch_sub(count, Ordering::Relaxed);
                 returned.append(&mut executor.done[self.thread]);
                 executor.send_back();
@@ -134,7 +136,7 @@ impl Submitter {
 }
 
 impl SerialQueue {
-    /// Makes the ring, and each I/O thread's way into it.
+    /// Creates the ring, and a submitter for each I/O thread.
     pub(crate) fn start(
         stage: Box<dyn SerialStage>,
         place: SerialPlace,
@@ -189,7 +191,7 @@ impl SerialQueue {
             let mut locked = executor.unwrap_or_else(PoisonError::into_inner);
             let SharedExecutor { worker, executor } = &mut *locked;
             while let Some(hand) = worker {
-                // What is left is for connections that are no more.
+                // The remaining jobs belong to connections that are closed.
                 if hand.step(|batch| executor.run(batch)) == Step::Ended {
                     *worker = None;
                 }

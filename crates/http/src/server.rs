@@ -1,4 +1,4 @@
-//! Servers: threads, and how they begin and end.
+//! Servers: the start and the end of their threads.
 
 use std::mem;
 use std::sync::mpsc;
@@ -27,15 +27,15 @@ pub struct Server {
     stopper: Stopper,
 }
 
-/// Stops a server from anywhere, from the handler of a signal's thread say.
+/// Stops a server from any thread, for example one that handles signals.
 #[derive(Clone)]
 pub struct Stopper {
     mailboxes: Arc<[Arc<Mailbox>]>,
 }
 
 impl Stopper {
-    /// Begins the end: no connection is accepted any more, requests that are here are answered,
-    /// and connections close when they have nothing left to say.
+    /// Begins a graceful stop: no more connections are accepted, requests that have arrived are
+    /// answered, and connections close once their replies are sent.
     pub fn stop(&self) {
         for mailbox in self.mailboxes.iter() {
             mailbox.send(Message::Stop);
@@ -43,7 +43,7 @@ impl Stopper {
     }
 }
 
-/// A server that has not begun, see [`Server::builder`].
+/// A server that has not been started, see [`Server::builder`].
 pub struct Builder {
     options: Options,
     listens: Vec<Listen>,
@@ -51,10 +51,10 @@ pub struct Builder {
     on_failure: Option<OnFailure>,
 }
 
-/// What is called when an I/O thread ends before its time.
+/// The callback for an I/O thread that ends unexpectedly.
 type OnFailure = Box<dyn Fn() + Send + Sync>;
 
-/// Which I/O threads have ended, and what becomes of the others then.
+/// Tracks the end of I/O threads, and stops the others if one fails.
 struct Ends {
     ended_count: Mutex<usize>,
     changed: Condvar,
@@ -70,7 +70,7 @@ impl Ends {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until so many threads have ended, for that time at most. Whether they have.
+    /// Waits until `count` threads have ended, or until the timeout. Returns whether they have.
     fn wait(&self, count: usize, timeout: Duration) -> bool {
         let begun = Instant::now();
         let mut ended_count = self.lock();
@@ -85,18 +85,18 @@ impl Ends {
     }
 }
 
-/// Held by an I/O thread as long as it lives, so that its end is noticed however it comes.
+/// Held by an I/O thread until it ends, so that its end is noticed even if it panics.
 struct End {
     ends: Arc<Ends>,
-    /// Whether it answers requests, and was not asked to stop.
+    /// Whether it still serves, that is, was not stopped.
     is_serving: bool,
 }
 
 impl Drop for End {
     fn drop(&mut self) {
         if self.is_serving {
-            // Its listeners and connections are gone. A server that goes on with a part of its
-            // threads looks well from outside and is not: all of it ends.
+            // Its listeners and connections are gone. A server that continues with a part of its
+            // threads looks healthy from outside but is not, so all threads are stopped.
             self.ends.stopper.stop();
             if let Some(on_failure) = &self.ends.on_failure {
                 on_failure();
@@ -108,32 +108,33 @@ impl Drop for End {
 }
 
 impl Builder {
-    /// Listens there too.
+    /// Adds a listener.
     pub fn listen(mut self, listen: Listen) -> Self {
         self.listens.push(listen);
         self
     }
 
-    /// Answers the requests of [serial](crate::Route::serial) routes, on a thread of its own.
+    /// Answers the requests of [serial](crate::Route::serial) routes, by a stage, see
+    /// [`Options::serial_place`].
     pub fn serial(mut self, stage: impl SerialStage) -> Self {
         self.serial = Some(Box::new(stage));
         self
     }
 
-    /// Calls `on_failure` when an I/O thread ends without being asked to: because the poller failed, or
-    /// because something panicked that is not contained to one connection. The other threads then
-    /// stop as by [`Stopper::stop`], and [`Server::join`] tells the error. It is called on the thread
-    /// that ends, and must not panic.
+    /// Calls `on_failure` when an I/O thread ends without being asked to: because the poller
+    /// failed, or because something panicked that is not contained to one connection. The other
+    /// threads then stop as by [`Stopper::stop`], and [`Server::join`] returns the error. It is
+    /// called on the thread that ends, and must not panic.
     pub fn on_failure(mut self, on_failure: impl Fn() + Send + Sync + 'static) -> Self {
         self.on_failure = Some(Box::new(on_failure));
         self
     }
 
-    /// Begins, see [`Server::start`].
+    /// Starts the server, see [`Server::start`].
     ///
     /// # Errors
     ///
-    /// When an option makes no sense, an address cannot be had, or `make` panics.
+    /// When an option is invalid, an address is not available, or `make` panics.
     pub fn start<S: Service>(
         self,
         make: impl Fn(&mut Io) -> S + Send + Sync + 'static,
@@ -143,7 +144,7 @@ impl Builder {
 }
 
 impl Server {
-    /// A server with options; it listens nowhere yet.
+    /// Creates a builder of a server with options and no listener yet.
     pub fn builder(options: Options) -> Builder {
         Builder {
             options,
@@ -153,12 +154,12 @@ impl Server {
         }
     }
 
-    /// Listens, and answers requests by what `make` makes on each of the I/O threads. When it
-    /// returns, all threads are ready.
+    /// Starts a server on `listens`, whose requests are answered by the services that `make`
+    /// creates on each of the I/O threads. When it returns, all threads are ready.
     ///
     /// # Errors
     ///
-    /// When an option makes no sense, an address cannot be had, or `make` panics.
+    /// When an option is invalid, an address is not available, or `make` panics.
     pub fn start<S: Service>(
         options: Options,
         listens: Vec<Listen>,
@@ -252,11 +253,11 @@ impl Server {
                 io.submissions.submitter = submitter;
                 let service = make(&mut io);
                 drop(make);
-                // Nobody listens when another thread has failed.
+                // The receiver is gone if another thread has failed.
                 let _ = ready.send(());
                 drop(ready);
                 end.is_serving = true;
-                // The worker is gone before `end` is, also when it panics.
+                // The worker is dropped before `end`, also on a panic.
                 let run = Worker { io, service }.run(&boards[index]);
                 end.is_serving = run.is_err();
                 run.map_err(|error| Error::environment("poll", error))
@@ -269,7 +270,7 @@ impl Server {
         }
         drop(ready);
         if readiness.iter().count() < thread_count {
-            // Its own error says more, and is there if it did not panic.
+            // The thread's own error is more specific, if it did not panic.
             server.stop();
             server.join()?;
             return Err(Error::panicked(&thread_name(0)));
@@ -277,12 +278,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens, in the order in which that was asked for.
+    /// The addresses of the listeners, in the order in which they were added.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// What it counted so far.
+    /// The current counters.
     pub fn counters(&self) -> Counters {
         self.monitor.counters()
     }
@@ -292,12 +293,12 @@ impl Server {
         self.monitor.clone()
     }
 
-    /// What can stop it from elsewhere.
+    /// Returns a handle that stops it from any thread.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// Begins the end, see [`Stopper::stop`].
+    /// Begins a graceful stop, see [`Stopper::stop`].
     pub fn stop(&self) {
         self.stopper.stop();
     }
@@ -306,19 +307,19 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When a thread failed: its poller did, or something panicked that is not contained to one
-    /// connection. That ends the other threads, too.
+    /// When a thread failed: its poller failed, or it panicked outside of a single connection or
+    /// request. That ends the other threads, too.
     pub fn join(mut self) -> Result<()> {
         self.join_threads()
     }
 
-    /// As [`join`](Self::join), but waits for the I/O threads no longer than that. Those that have not
-    /// ended by then are left to themselves, with their connections: for a process that ends next.
-    /// A [`SerialStage`] is waited for once they have ended.
+    /// As [`join`](Self::join), but waits for the I/O threads at most for `timeout`. Those that
+    /// have not ended by then are detached, with their connections; this is meant for a process
+    /// that is about to exit. A [`SerialStage`] is joined only if they have ended.
     ///
     /// # Errors
     ///
-    /// When a thread failed, or the service still holds one up, with
+    /// When a thread failed, or the service still blocks one, with
     /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout).
     pub fn join_within(mut self, timeout: Duration) -> Result<()> {
         let count = self.threads.len();
@@ -346,7 +347,7 @@ impl Server {
             };
             result = result.and(ended);
         }
-        // The threads were its producers, so that it comes to its end now.
+        // The threads were its producers, so it ends now.
         let ring = self
             .ring
             .lock()
@@ -362,7 +363,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
-        // Whoever wants to know calls `join`.
+        // To get the error, call `join`.
         let _ = self.join_threads();
     }
 }
@@ -371,7 +372,8 @@ fn thread_name(index: usize) -> String {
     format!("http-{index}")
 }
 
-/// How many processors we may run on: in a container or a cpuset that is less than there are.
+/// The number of processors that the process may run on, which is less than all in a container or a
+/// cpuset.
 fn processor_count() -> Result<usize> {
     let set = rustix::thread::sched_getaffinity(None)
         .map_err(|error| Error::environment("read the affinity mask", error.into()))?;

@@ -1,49 +1,49 @@
-//! What answers requests.
+//! The trait of services, which answer requests.
 
 use crate::{Io, Readiness, Reply, Request, Route, Ticket};
 
-/// What answers the requests of one I/O thread.
+/// Answers the requests of one I/O thread.
 ///
-/// Each thread has a value of its own, so that nothing has to be locked; what threads share is
-/// shared by reference. A method that waits makes all connections of its thread wait.
+/// Each thread has its own value, so no locks are needed; shared data is shared by reference. A
+/// method that blocks delays all connections of its thread.
 ///
 /// A panic in [`route`](Self::route) or [`call`](Self::call) is answered with 500 and closes that
-/// connection. The value is used further, so it should be one that a panic does not break. A panic
-/// in another method belongs to no request: it ends the thread, and that [ends the
+/// connection. The value continues to be used, so it must stay consistent on a panic. A panic in
+/// another method belongs to no request: it ends the thread, which [ends the
 /// server](crate::Server::join).
 pub trait Service: 'static {
-    /// Says how the body of a request is to be received. Only the head is here yet.
+    /// Decides how the body of a request is received. Only the head has been received yet.
     fn route(&mut self, head: &Request<'_>) -> Route {
         let _ = head;
         Route::buffered()
     }
 
-    /// Answers a request, now or later. Its body is here as a whole, or begins to come when the
-    /// route is a [streamed](Route::streamed) one.
+    /// Answers a request, now or later. Its body has been received completely, or is about to be
+    /// received if the route is [streamed](Route::streamed).
     fn call(&mut self, request: &Request<'_>, reply: Reply<'_>);
 
-    /// Ends a batch of events. What the requests of the batch asked of a database goes out here,
-    /// in one piece.
+    /// Called at the end of a batch of events, for example to send the database queries of all its
+    /// requests at once.
     fn batch_end(&mut self, io: &mut Io) {
         let _ = io;
     }
 
-    /// A descriptor of [`Io::watch`] is ready.
+    /// Called when a descriptor of [`Io::watch`] is ready.
     fn ready(&mut self, io: &mut Io, token: u64, readiness: Readiness) {
         let _ = (io, token, readiness);
     }
 
-    /// A timer of [`Io::timer`] is due.
+    /// Called when a timer of [`Io::timer`] is due.
     fn timer(&mut self, io: &mut Io, token: u64) {
         let _ = (io, token);
     }
 
-    /// A [`Waker`](crate::Waker) was used.
+    /// Called when a [`Waker`](crate::Waker) was used.
     fn woken(&mut self, io: &mut Io, token: u64) {
         let _ = (io, token);
     }
 
-    /// A streamed reply that was full has room again.
+    /// Called when a streamed reply that was full has room again.
     fn writable(&mut self, io: &mut Io, ticket: Ticket) {
         let _ = (io, ticket);
     }

@@ -1,6 +1,7 @@
-//! A table whose keys name one thing for ever: an index, and how often its place was used before.
+//! A generational slab: a key is an index and the number of earlier uses of its slot, so a stale
+//! key never matches.
 
-/// The name of an entry. It fits into 56 bits, so that a tag has room beside it.
+/// The key of an entry. It fits into 56 bits, which leaves room for a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) index: u32,
@@ -14,7 +15,7 @@ impl Key {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    /// The name of such bits; what is above 56 of them is left out.
+    /// Converts bits to a key; those above 56 are ignored.
     pub(crate) fn from_bits(bits: u64) -> Self {
         Self {
             index: bits as u32,
@@ -83,7 +84,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Whoever is at a place now.
+    /// The key of the current entry at an index.
     pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
         let slot = self.slots.get(index as usize)?;
         slot.value.as_ref().map(|_| Key {

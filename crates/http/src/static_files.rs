@@ -1,4 +1,4 @@
-//! A folder of files, served.
+//! Serves a folder of files.
 
 mod conditional;
 mod folder;
@@ -22,16 +22,16 @@ use folder::{Folder, OpenFile};
 /// How a folder is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticOptions {
-    /// How long a file may have been replaced before that is noticed. 100 ms by default: nobody
-    /// who deploys can tell, and of files that are asked for more often the kernel is not asked
-    /// each time. Zero asks each time.
+    /// How long it may take until a replaced file is noticed. 100 ms by default: too short to
+    /// matter for a deployment, and it saves a system call for each request of frequently used
+    /// files. Zero checks on each request.
     pub check_interval: Duration,
-    /// How many files stay open on each thread. 1,024 by default, which with a few threads is
-    /// below the usual limits on descriptors.
+    /// The number of files that stay open on each thread. 1,024 by default, which with a few
+    /// threads is below the usual limits on descriptors.
     pub open_count_max: usize,
-    /// The file that stands for a folder, asked for with a slash at its end.
+    /// The file that is served for a folder, that is, for a path that ends with a slash.
     pub index: Option<String>,
-    /// What `Cache-Control` says, if anything.
+    /// The value of `Cache-Control`, if any.
     pub cache_control: Option<String>,
 }
 
@@ -48,12 +48,12 @@ impl Default for StaticOptions {
 
 /// The files below a folder, for one thread.
 ///
-/// Files stay open, their contents are never kept. Beside `app.js` there may be `app.js.br` and
-/// `app.js.gz`, the same compressed: the client gets the one that it likes best. One that is older
-/// than its original is left alone, since it is that of another one.
+/// Files stay open, but their contents are not cached. `app.js.br` and `app.js.gz` are compressed
+/// variants of `app.js`: the client gets the one that it prefers. A variant that is older than its
+/// original is ignored, since it belongs to an earlier one.
 ///
-/// What begins with a dot is not shown but for `.well-known`, and nothing outside of the folder is,
-/// whatever the path says and wherever links lead.
+/// Names that begin with a dot are not served, except `.well-known`, and neither is anything
+/// outside of the folder, whatever the path contains and wherever links lead.
 #[derive(Debug)]
 pub struct StaticFiles {
     folder: Folder,
@@ -62,33 +62,32 @@ pub struct StaticFiles {
     entries: HashMap<Box<[u8]>, Entry>,
 }
 
-/// What is open under one name.
+/// The open files of one name.
 #[derive(Debug)]
 struct Entry {
     name: PathBuf,
     content_type: &'static str,
-    /// When it was compared with what is there.
+    /// When it was last compared with the file system.
     checked_at: Instant,
     original: OpenFile,
     compressed: Vec<Compressed>,
 }
 
-/// A file that stands beside its original.
+/// A compressed variant of a file.
 #[derive(Debug)]
 struct Compressed {
     encoding: Encoding,
     name: PathBuf,
     file: OpenFile,
-    /// Otherwise it is that of an original that is no more.
+    /// Otherwise it belongs to an earlier original.
     is_of_original: bool,
 }
 
-/// The ends of their names, the smaller first.
+/// The extensions of compressed variants, the smaller one first.
 const ENDS: [(Encoding, &str); 2] = [(Encoding::Brotli, ".br"), (Encoding::Gzip, ".gz")];
 
 impl StaticFiles {
-    /// The files below `folder`, which is opened now: it stays the same one when its path is given
-    /// to another.
+    /// Opens `folder`. The same folder is served even if its path is later given to another one.
     pub fn open(folder: impl AsRef<Path>, options: StaticOptions) -> Result<Self> {
         Ok(Self {
             folder: Folder::open(folder.as_ref())?,
@@ -97,7 +96,7 @@ impl StaticFiles {
         })
     }
 
-    /// What is there under a path as a client sends it, without the slash that it begins with.
+    /// Finds the file for a path as a client sends it, without the leading slash.
     fn find(&mut self, path: &str, now: Instant) -> Option<(&Entry, &StaticOptions)> {
         let name = path::name(path)?;
         let key: &[u8] = &name;
@@ -109,7 +108,7 @@ impl StaticFiles {
         });
         if !is_current {
             let held = self.entries.remove(key);
-            // The descriptors of what was there are of use to nobody.
+            // The old descriptors are not needed any more.
             drop(held);
             let entry = Entry::open(&self.folder, self.file_of(key)?, now)?;
             self.make_room();
@@ -118,7 +117,7 @@ impl StaticFiles {
         Some((self.entries.get(key)?, &self.options))
     }
 
-    /// Looks at a file anew when it is asked for next.
+    /// Makes the next request of a file check it again.
     fn forget(&mut self, path: &str) {
         if let Some(name) = path::name(path) {
             let key: &[u8] = &name;
@@ -135,7 +134,7 @@ impl StaticFiles {
         Some(path)
     }
 
-    /// Closes half of the files, those that were not looked at for longest, if there are too many.
+    /// Closes half of the files, the least recently checked ones, if there are too many.
     fn make_room(&mut self) {
         let count: usize = self.entries.values().map(Entry::open_count).sum();
         if count < self.options.open_count_max {
@@ -174,7 +173,8 @@ impl Entry {
         })
     }
 
-    /// Whether all is as it was when it was opened. A compressed file that has come since counts.
+    /// Whether everything is unchanged since it was opened. A new compressed variant counts as a
+    /// change.
     fn is_current(&self, folder: &Folder) -> bool {
         if !folder.is_current(&self.name, &self.original) {
             return false;
@@ -188,7 +188,7 @@ impl Entry {
         })
     }
 
-    /// The codings that it is there in, the smaller first, then as it is.
+    /// The available codings, the smallest first, identity last.
     fn offers(&self) -> impl Iterator<Item = (Encoding, &OpenFile)> {
         let compressed = self.compressed.iter().filter(|held| held.is_of_original);
         let compressed = compressed.map(|held| (held.encoding, &held.file));

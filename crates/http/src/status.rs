@@ -1,12 +1,12 @@
-//! The names of statuses, and the bodies of refusals: problems by RFC 9457, so that whatever is built
-//! on this server can speak one language of errors.
+//! Reason phrases, and the bodies of error responses: problems by RFC 9457, so that applications
+//! can use the same format for all errors.
 
 use crate::parse::Refusal;
 
 /// The media type of a problem.
 pub(crate) const PROBLEM_TYPE: &str = "application/problem+json";
 
-/// A problem, rendered while this is compiled: a refusal costs no more than a copy.
+/// A problem that is rendered at compile time, so that a refusal only costs a copy.
 macro_rules! problem {
     ($status:literal, $title:literal $(, $detail:literal)?) => {
         concat!(
@@ -18,16 +18,16 @@ macro_rules! problem {
 
 macro_rules! statuses {
     ($($status:literal $name:literal,)*) => {
-        /// The name of a status (RFC 9110, 15; RFC 6585).
+        /// The reason phrase of a status (RFC 9110, 15; RFC 6585).
         pub(crate) fn reason(status: u16) -> &'static str {
             match status {
                 $($status => $name,)*
-                // A client goes by the number (RFC 9112, 4).
+                // Clients ignore the phrase (RFC 9112, 4).
                 _ => "Status",
             }
         }
 
-        /// A problem of which nothing is known but its status.
+        /// A problem with only a status.
         pub(crate) fn problem(status: u16) -> &'static str {
             match status {
                 $($status => problem!($status, $name),)*
@@ -83,7 +83,7 @@ statuses! {
     505 "HTTP Version Not Supported",
 }
 
-/// Why the server itself does not answer a request, with the way out.
+/// The problem of a request that the server itself refuses, with a hint.
 pub(crate) fn refusal_problem(refusal: Refusal) -> &'static str {
     match refusal.0 {
         400 => problem!(
@@ -130,7 +130,7 @@ pub(crate) fn refusal_problem(refusal: Refusal) -> &'static str {
     }
 }
 
-/// Why a body is not read that is longer than `size_max` bytes, by its length if it says that, and
+/// The problem of a body longer than `size_max` bytes, with its length if known; `is_usual` is
 /// whether that limit is the [`body_size_max`](crate::Options::body_size_max) of the server.
 pub(crate) fn too_long_problem(size: Option<u64>, size_max: u64, is_usual: bool) -> String {
     let limit = match is_usual {
@@ -147,7 +147,7 @@ pub(crate) fn too_long_problem(size: Option<u64>, size_max: u64, is_usual: bool)
     )
 }
 
-/// Why a request in plain is not answered where TLS is spoken.
+/// The problem of a plaintext request on a TLS port.
 pub(crate) const PLAIN_PROBLEM: &str = problem!(
     400,
     "Bad Request",

@@ -1,22 +1,22 @@
-//! Names of requests that wait for their answers.
+//! Identifiers of deferred requests.
 
 use std::marker::PhantomData;
 
 use crate::slab::Key;
 
-/// The name of a request that is answered later, on the same thread.
+/// Identifies a request that is answered later, on the same thread.
 ///
-/// It can be stored as a number, in the token of a timer say. A ticket whose client has gone names
-/// nobody ever after.
+/// It can be stored as a number, for example in the token of a timer. A ticket whose client has
+/// disconnected never refers to a later request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket {
     bits: u64,
-    /// Another thread has other requests by the same number.
+    /// On another thread, the same number refers to another request.
     _not_send: PhantomData<*const ()>,
 }
 
-/// The connection's index is above the number of the reply, which is unique on its thread for as
-/// long as a million requests a second are put off for twelve days.
+/// The connection's index is above the number of the reply, which is unique on its thread unless a
+/// million requests a second are deferred for twelve days.
 const SEQUENCE_BITS: u32 = 40;
 pub(crate) const SEQUENCE_MASK: u64 = (1 << SEQUENCE_BITS) - 1;
 
@@ -30,7 +30,7 @@ impl Ticket {
         Self::from_u64(u64::from(key.index) << SEQUENCE_BITS | sequence)
     }
 
-    /// The ticket of a number that came from one.
+    /// Converts the number of a ticket back to the ticket.
     pub fn from_u64(bits: u64) -> Self {
         Self {
             bits,

@@ -1,4 +1,4 @@
-//! TLS for what a server listens on.
+//! TLS for listeners.
 
 mod certificates;
 mod fuzz;
@@ -19,13 +19,12 @@ use rustls::crypto::ring;
 use crate::{Error, Result};
 use certificates::Certificates;
 
-/// The protocol that is spoken within. A client that names protocols and not this one is refused,
-/// one that names none is served.
+/// The ALPN protocol. A client that offers only others is refused; one that offers none is served.
 const PROTOCOL: &[u8] = b"http/1.1";
 
-/// What a server needs to speak TLS 1.2 and 1.3: a chain of certificates and the key of the first.
+/// A server's configuration for TLS 1.2 and 1.3: a certificate chain and its private key.
 ///
-/// Clones share it, so what one of them [reloads](Self::reload) all use from then on.
+/// Clones share the configuration, so a [reload](Self::reload) of one affects all.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ServerConfig>,
@@ -33,8 +32,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// From two PEM files: the server's certificate followed by those that lead to its root, and
-    /// its key as PKCS #8, PKCS #1 or SEC 1.
+    /// Loads two PEM files: the server's certificate followed by the intermediate ones, and its key
+    /// as PKCS #8, PKCS #1 or SEC 1.
     pub fn from_files(certificates: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self> {
         let certificates = Certificates::load(certificates.as_ref(), key.as_ref())?;
         Self::new(certificates)
@@ -48,8 +47,8 @@ impl Tls {
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&certificates) as Arc<_>);
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        // Sessions live in tickets that the client holds; a table of them would be shared by all
-        // threads. The ticketer changes its key every few hours.
+        // Sessions are resumed by tickets that the client stores; a session cache would have to be
+        // shared by all threads. The ticketer changes its key every few hours.
         config.ticketer = ring::Ticketer::new().map_err(Error::no_randomness)?;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         Ok(Self {
@@ -58,8 +57,8 @@ impl Tls {
         })
     }
 
-    /// Reads the files again. Handshakes from now on use what they say; if they cannot be used,
-    /// what was there stays.
+    /// Reads the files again. New handshakes use the new certificate; on an error, the old one
+    /// stays in use.
     pub fn reload(&self) -> Result<()> {
         self.certificates.reload()
     }

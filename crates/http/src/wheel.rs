@@ -1,17 +1,17 @@
-//! Timers by the thousand: a hierarchical wheel of milliseconds.
+//! A hierarchical timer wheel with a resolution of milliseconds.
 //!
-//! A timer lies in a slot of the level whose turn is the first to reach it; when that turn comes,
-//! the timers of the slot move a level down, or are due. Beginning and cancelling cost the same,
-//! however many there are.
+//! A timer is in a slot of the lowest level that covers its distance; when the slot is reached, its
+//! timers move a level down, or are due. Inserting and cancelling take constant time.
 
 use crate::slab::{Key, Slab};
 
 const SLOT_BITS: u32 = 6;
 const SLOT_COUNT: usize = 1 << SLOT_BITS;
-/// 64^5 ms are 12 days; what is later lies in the last slot and is put back when it comes round.
+/// 64^5 ms are 12 days; later timers are in the last slot and are inserted again when it is
+/// reached.
 const LEVEL_COUNT: usize = 5;
 const TICK_COUNT: u64 = 1 << (SLOT_BITS * LEVEL_COUNT as u32);
-/// One slot of the last level less: it would be the slot of the present.
+/// One slot of the last level less: it would be the current slot.
 const DISTANCE_MAX: u64 = TICK_COUNT - TICK_COUNT / SLOT_COUNT as u64;
 
 struct Entry<T> {
@@ -32,9 +32,9 @@ struct Level {
 pub(crate) struct Wheel<T> {
     entries: Slab<Entry<T>>,
     levels: Vec<Level>,
-    /// Everything before this tick was handed out.
+    /// All timers before this tick have been returned.
     now: u64,
-    /// What is due and not yet handed out, in order of being due.
+    /// Due timers that have not been returned yet, in order.
     due: Vec<Key>,
 }
 
@@ -52,7 +52,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// A timer for a tick; one that has passed is due with the next [`advance`](Self::advance).
+    /// Inserts a timer for a tick; if that has passed, it is due with the next
+    /// [`advance`](Self::advance).
     pub(crate) fn insert(&mut self, at: u64, value: T) -> Key {
         let key = self.entries.insert(Entry {
             at,
@@ -72,7 +73,7 @@ impl<T> Wheel<T> {
         self.entries.remove(key).map(|entry| entry.value)
     }
 
-    /// The next timer that is due at `tick`, if any; call it until there is none.
+    /// Returns the next timer that is due at `tick`, if any; call it until there is none.
     pub(crate) fn advance(&mut self, tick: u64) -> Option<T> {
         loop {
             // A timer that was cancelled since is no longer there.
@@ -102,7 +103,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// When something may be due: never later than the next timer.
+    /// A tick that is not later than the next timer.
     pub(crate) fn next_tick(&self) -> Option<u64> {
         match self.due.is_empty() {
             true => self.next_turn().map(|(_, _, at)| at),
@@ -112,7 +113,7 @@ impl<T> Wheel<T> {
 
     fn link(&mut self, key: Key, at: u64) {
         let at = at.clamp(self.now, self.now + DISTANCE_MAX);
-        // The level is where the tick and the present differ first.
+        // The level is that of the highest digit in which the tick and the current one differ.
         let level = match (at ^ self.now).checked_ilog2() {
             None => 0,
             Some(bit) => (bit / SLOT_BITS) as usize,
@@ -180,7 +181,7 @@ impl<T> Wheel<T> {
             let distance = level.occupied.rotate_right(position).trailing_zeros();
             let slot = (position + distance) as usize % SLOT_COUNT;
             let turn = ((self.now >> shift) + u64::from(distance)) << shift;
-            // The slot of the present on a higher level began in the past.
+            // The current slot of a higher level began in the past.
             Some((index, slot, turn.max(self.now)))
         });
         turns.min_by_key(|&(_, _, at)| at)

@@ -27,10 +27,11 @@ use crate::slab::Key;
 use crate::{Io, Readiness, Service, Ticket};
 use drive::Driven;
 
-/// Events of a batch. What is more waits for the next one, and costs one more call.
+/// The number of events of a batch. Further ones wait for the next batch, at the cost of one more
+/// call.
 const EVENT_COUNT_MAX: usize = 256;
 
-/// What a batch of events is received in.
+/// The buffers of a batch of events.
 struct Batch {
     events: Vec<epoll::Event>,
     messages: Vec<Message>,
@@ -45,11 +46,11 @@ impl Batch {
     }
 }
 
-/// How often what was sent may make room for more before the others have their turn: a client that
-/// takes a stream as fast as it is written makes room all the time.
+/// The number of rounds of sending and writing more before other connections have their turn: a
+/// client that reads a stream as fast as it is written would keep one connection busy.
 const ROUND_COUNT_MAX: usize = 8;
 
-/// A thread: its state, and the service that answers.
+/// An I/O thread: its state and its service.
 pub(crate) struct Worker<S> {
     pub(crate) io: Io,
     pub(crate) service: S,
@@ -129,14 +130,14 @@ impl<S: Service> Worker<S> {
         })
     }
 
-    /// Calls the service about something that is not a request. A panic in it ends the thread, and
-    /// with it the server: requests of any connection may wait for what it did not do.
+    /// Calls the service for an event that is not a request. A panic in it ends the thread, and
+    /// with it the server: requests of any connection may depend on its effect.
     pub(crate) fn hook(&mut self, call: impl FnOnce(&mut S, &mut Io)) {
         call(&mut self.service, &mut self.io);
     }
 
-    /// Lets the service send what it gathered, and sends what it answered meanwhile; that may make
-    /// room for requests that waited, and so on.
+    /// Lets the service send what it has collected, and sends the replies that it makes; that may
+    /// make room for waiting requests, so this repeats.
     fn end_batch(&mut self) {
         self.io.submissions.renew();
         self.io.is_batch_cut = false;
@@ -164,11 +165,11 @@ impl<S: Service> Worker<S> {
                 }
             }
         }
-        // What was called in the last round may have begun something.
+        // The requests called in the last round may have started something.
         self.io.is_batch_cut = true;
     }
 
-    /// Sends what is to be sent, and goes on with requests that waited for that.
+    /// Sends output, and continues with requests that waited for room.
     pub(crate) fn drive_connection(&mut self, key: Key) {
         while self.io.drive_connection(key) == Driven::HasRoom {
             self.consume_input(key);
@@ -197,12 +198,12 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Accepts no more, and lets go of who has no request here.
+    /// Stops accepting, and closes connections without requests.
     fn drain(&mut self) {
         if mem::replace(&mut self.io.is_draining, true) {
             return;
         }
-        // Who is in the queue already was promised a server.
+        // Connections in the backlog have been established, so they are served.
         for index in 0..self.io.listeners.len() {
             self.accept(index);
         }
@@ -216,7 +217,7 @@ impl<S: Service> Worker<S> {
         self.io.wheel.insert(at, Due::Drain);
         let keys: Vec<Key> = self.io.connections.keys().collect();
         for key in keys {
-            // A request that is on its way is answered.
+            // A request that has been sent is answered.
             self.read(key);
             self.drive_connection(key);
         }
@@ -247,7 +248,7 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// The timer of a connection has run out; its deadline may be later by now.
+    /// Handles an expired timer of a connection, whose deadline may be later by now.
     fn connection_due(&mut self, key: Key) {
         let tick = self.io.clock.tick();
         if let Some(connection) = self.io.connections.get_mut(key) {

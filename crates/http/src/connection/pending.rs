@@ -1,4 +1,4 @@
-//! A request whose reply is not out, and how far the reply is.
+//! A request whose reply has not been sent, and the progress of the reply.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -6,26 +6,26 @@ use std::sync::Arc;
 use crate::channel::Source;
 use crate::render::{Pieces, ResponseFraming};
 
-/// A request whose reply is not out.
+/// A request whose reply has not been sent.
 pub(crate) struct Pending {
-    /// The name of its [`Ticket`](crate::Ticket).
+    /// The sequence number of its [`Ticket`](crate::Ticket).
     pub(crate) sequence: u64,
     pub(crate) framing: ResponseFraming,
     pub(crate) progress: Answer,
-    /// What is written of the reply and not in the connection's output.
+    /// The part of the reply that is not in the connection's output.
     pub(crate) bytes: Vec<u8>,
 }
 
 pub(crate) enum Answer {
-    /// The serial stage has it.
+    /// Submitted to the serial stage.
     Departed,
-    /// It was put off.
+    /// Deferred.
     Waiting,
     Streaming {
         pieces: Pieces,
-        /// Somebody was told that there is no room.
+        /// The writer was told that there is no room.
         is_full: bool,
-        /// Where another thread writes the body, if one does.
+        /// The pipe, if another thread writes the body.
         source: Option<Source>,
     },
     /// The head is written, and a part of a file follows.
@@ -35,6 +35,6 @@ pub(crate) enum Answer {
         end: u64,
     },
     Done,
-    /// What is written goes out, and then the connection breaks.
+    /// The written bytes are sent, and then the connection is aborted.
     Cut,
 }

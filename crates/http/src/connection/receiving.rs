@@ -1,4 +1,4 @@
-//! A body that is on its way: how much of it is here, its pace, and who gets it.
+//! A body that is being received: its size so far, its rate, and its receiver.
 
 use std::time::Duration;
 
@@ -9,39 +9,39 @@ use crate::clock::after;
 use crate::parse::{ChunkDecoder, Framing, Head, Progress, Refusal};
 use crate::{Options, Peer, Route};
 
-/// A body that nobody wants is read to its end if it is no longer than this; the connection is
-/// worth that much. After a longer one it closes.
+/// An unwanted body up to this size is read and discarded to keep the connection; after a longer
+/// one the connection closes.
 const DISCARD_SIZE_MAX: u64 = 64 << 10;
 
-/// A body that is on its way.
+/// A body that is being received.
 ///
-/// `B` is what takes bodies on the I/O thread.
+/// `B` is the type that receives bodies on the I/O thread.
 pub(crate) struct Receiving<B> {
     decoder: Decoder,
-    /// Bytes so far.
+    /// Bytes received so far.
     size: u64,
-    /// Bytes at most.
+    /// The limit in bytes.
     pub(crate) size_max: u64,
-    /// In ticks; since when its pace is measured, and how large it was then.
+    /// The start of the rate measurement in ticks, and the size at that time.
     since: u64,
     size_then: u64,
-    /// In ticks; when something of it came last.
+    /// When bytes arrived last, in ticks.
     last_at: u64,
-    /// Whether it is sent as things happen, so that it has limits of its own.
+    /// Whether it belongs to a live route, which has its own limits.
     pub(crate) is_live: bool,
     pub(crate) peer: Peer,
     /// Whether there is no room for more.
     pub(crate) is_paused: bool,
     /// Whether the connection closes after the reply if the body is received.
     pub(crate) close: bool,
-    /// Whether the client waits to be told to send it.
+    /// Whether the client waits for a `100 Continue`.
     pub(crate) is_expected: bool,
     pub(crate) target: Target<B>,
 }
 
-/// Who gets a body.
+/// The receiver of a body.
 pub(crate) enum Target<B> {
-    /// The call that follows, with the head that is kept until then.
+    /// The call of the request, with its head, which is kept until then.
     Call {
         head: Vec<u8>,
         body: Vec<u8>,
@@ -55,7 +55,7 @@ pub(crate) enum Target<B> {
         feed: Feed,
         ticket: u64,
     },
-    /// The request is called and has not said.
+    /// The request has been called and has not decided yet.
     Unknown,
     /// The request is answered, or will be, without it.
     Nobody,
@@ -120,12 +120,12 @@ impl<B> Receiving<B> {
         }
     }
 
-    /// Something of it came at a tick.
+    /// Records the tick of an arrival.
     pub(crate) fn note_arrival(&mut self, tick: u64) {
         self.last_at = tick;
     }
 
-    /// What comes next in received bytes.
+    /// Decodes the next part of received bytes.
     pub(crate) fn next(&mut self, bytes: &[u8], at: usize) -> Result<Progress, Refusal> {
         let progress = self.decoder.next(bytes, at)?;
         if let Progress::Data { from, to } = progress {
@@ -137,21 +137,21 @@ impl<B> Receiving<B> {
         Ok(progress)
     }
 
-    /// There is room for more again, at a tick.
+    /// Continues to receive, at a tick.
     pub(crate) fn resume(&mut self, tick: u64) {
         self.is_paused = false;
         (self.since, self.size_then) = (tick, self.size);
         self.last_at = tick;
     }
 
-    /// Nobody wants the rest.
+    /// Discards the rest.
     pub(crate) fn discard(&mut self) {
         self.is_paused = false;
         self.size_max = self.size_max.min(self.size + DISCARD_SIZE_MAX);
         self.target = Target::Nobody;
     }
 
-    /// When a body that goes on at this pace is given up; never while we make it wait.
+    /// When the body is given up if it continues at this rate; never while it is paused by us.
     pub(crate) fn deadline(&self, options: &Options) -> u64 {
         if self.is_paused {
             return u64::MAX;
@@ -166,7 +166,7 @@ impl<B> Receiving<B> {
         }
     }
 
-    /// When one of a live route is given up that brings nothing more.
+    /// When the body of a live route is given up if no more bytes arrive.
     pub(crate) fn idle_deadline(&self, options: &Options) -> u64 {
         after(self.last_at, options.stream_idle_timeout)
     }
@@ -182,7 +182,7 @@ impl<B> Receiving<B> {
     }
 }
 
-/// Whether a body that nobody wants is worth to be read.
+/// Whether an unwanted body is short enough to be read.
 pub(crate) fn is_short(head: &Head<'_>) -> bool {
     matches!(head.framing, Framing::Length(size) if size <= DISCARD_SIZE_MAX)
 }

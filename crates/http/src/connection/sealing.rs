@@ -2,7 +2,7 @@
 
 use crate::tls::{Failure, Session};
 
-/// TLS, and what it has made for the socket.
+/// A TLS session, and its output for the socket.
 pub(crate) struct Sealing {
     pub(crate) session: Session,
     pub(crate) output: Vec<u8>,
@@ -22,7 +22,7 @@ impl Sealing {
         self.session.receive(bytes, plain, &mut self.output)
     }
 
-    /// Says to the client that nothing more will be said.
+    /// Sends `close_notify`.
     pub(crate) fn close(&mut self) -> Result<(), Failure> {
         self.session.close(&mut self.output)
     }

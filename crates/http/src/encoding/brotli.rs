@@ -9,8 +9,8 @@ use brotli::enc::encode::{
 
 use super::recycler::Recycler;
 
-/// Bits of the window. Bodies that somebody waits for are seldom larger than 256 KiB, and a larger
-/// window costs memory of every stream.
+/// Bits of the window. Generated bodies are rarely larger than 256 KiB, and a larger window costs
+/// memory for every stream.
 const WINDOW_BITS: u32 = 18;
 
 /// How much space the output is given at a time.
@@ -22,7 +22,7 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// `size_hint` is how large the body will be, 0 where that is not known.
+    /// `size_hint` is how large the body will be, 0 if unknown.
     pub(super) fn new(quality: u8, size_hint: usize) -> Self {
         let mut state = Box::new(BrotliEncoderStateStruct::new(Recycler));
         let size_hint = u32::try_from(size_hint).unwrap_or(u32::MAX);
@@ -44,7 +44,7 @@ impl Encoder {
         self.run(Operation::BROTLI_OPERATION_FLUSH, b"", output);
     }
 
-    /// The last of the body.
+    /// Encodes the last part of the body, and ends it.
     pub(super) fn finish(&mut self, body: &[u8], output: &mut Vec<u8>) {
         self.run(Operation::BROTLI_OPERATION_FINISH, body, output);
     }

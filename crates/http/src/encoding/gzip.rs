@@ -31,7 +31,7 @@ impl fmt::Debug for Buffered {
     }
 }
 
-/// No name, no time, no operating system.
+/// A header without name, time and operating system.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
 /// How much space the output is given at a time.
@@ -49,7 +49,7 @@ thread_local! {
 #[derive(Debug)]
 pub(super) struct Encoder {
     level: u8,
-    /// Taken when it is dropped.
+    /// `None` only while it is dropped.
     compress: Option<Compress>,
     checksum: Crc,
     is_begun: bool,
@@ -79,7 +79,7 @@ impl Encoder {
         self.run(FlushCompress::Sync, b"", output);
     }
 
-    /// The last of the body.
+    /// Encodes the last part of the body, and ends it.
     pub(super) fn finish(&mut self, body: &[u8], output: &mut Vec<u8>) {
         self.run(FlushCompress::Finish, body, output);
         output.extend_from_slice(&self.checksum.sum().to_le_bytes());
@@ -100,7 +100,7 @@ impl Encoder {
             let status = status.expect("a deflate stream in order takes everything");
             let read = usize::try_from(compress.total_in() - before).expect("a part of the body");
             body = &body[read..];
-            // Whoever has left space has nothing more to say.
+            // An encoder that leaves space has no more output.
             let is_done = body.is_empty() && output.len() < output.capacity();
             if status == Status::StreamEnd || (is_done && flush != FlushCompress::Finish) {
                 return;
@@ -115,7 +115,7 @@ impl Drop for Encoder {
             return;
         };
         compress.reset();
-        // A thread that ends has no shelf any more.
+        // While a thread ends, its shelf may be gone.
         let _ = SHELF.try_with(|shelf| {
             let mut shelf = shelf.borrow_mut();
             if shelf.len() < SHELF_SIZE_MAX {

@@ -1,8 +1,8 @@
-//! Memory of brotli's encoder, kept from one body to the next.
+//! An allocator for brotli's encoder that keeps memory from one body to the next.
 //!
-//! An encoder takes a megabyte of tables and gives them back at the end of each body. From malloc
-//! those are pages that the kernel maps, clears and unmaps each time, which costs more than the
-//! compression of a small body.
+//! An encoder allocates a megabyte of tables and frees them at the end of each body. With malloc,
+//! the kernel maps, clears and unmaps these pages each time, which costs more than compressing a
+//! small body.
 
 use std::cell::RefCell;
 
@@ -13,21 +13,21 @@ use brotli::enc::histogram::{ContextType, HistogramCommand, HistogramDistance, H
 use brotli::enc::{BrotliAlloc, PDF, StaticCommand, ZopfliNode, floatX, s16, v8};
 use brotli::{Allocator, SliceWrapper, SliceWrapperMut};
 
-/// What is smaller is malloc's own business.
+/// Smaller blocks are left to malloc.
 const KEPT_COUNT_MIN: usize = 1024;
 
-/// How many elements a block may have to be kept: qualities beyond 9 take more, and are too slow
-/// for bodies that somebody waits for anyway.
+/// How many elements a block may have to be kept: qualities above 9 need more, and are too slow for
+/// generated bodies anyway.
 const KEPT_COUNT_MAX: usize = 1024 * 1024;
 
 /// How many blocks of one type a thread keeps. An encoder has at most three at a time.
 const SHELF_SIZE_MAX: usize = 4;
 
-/// Hands out blocks that the same thread has had before.
+/// Reuses blocks that were freed on the same thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Recycler;
 
-/// As many elements of some memory as were asked for.
+/// A block with the requested number of elements.
 #[derive(Debug)]
 pub(super) struct Block<T> {
     memory: Box<[T]>,
@@ -58,11 +58,11 @@ impl<T> SliceWrapperMut<T> for Block<T> {
 impl<T: Clone + Default> Block<T> {
     fn take(shelf: &RefCell<Vec<Box<[T]>>>, count: usize) -> Self {
         let mut shelf = shelf.borrow_mut();
-        // One that is much larger is rather left to who needs it.
+        // A much larger block is left for requests that need it.
         let fits = |kept: usize| (count..=4 * count).contains(&kept);
         if let Some(index) = shelf.iter().position(|memory| fits(memory.len())) {
             let mut memory = shelf.swap_remove(index);
-            // The encoder takes it for granted that tables come empty.
+            // The encoder expects zeroed tables.
             memory[..count].fill(T::default());
             return Self { memory, count };
         }
@@ -104,7 +104,7 @@ macro_rules! recycle {
                 }
 
                 fn free_cell(&mut self, block: Block<$element>) {
-                    // A thread that ends has no shelf any more.
+                    // While a thread ends, its shelf may be gone.
                     let _ = SHELF.try_with(|shelf| block.give_back(shelf));
                 }
             }

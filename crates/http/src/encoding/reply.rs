@@ -1,24 +1,24 @@
-//! Replies in the coding that their client likes best.
+//! Replies in the coding that the client prefers.
 
 use super::{Compressor, choose, is_compressible};
 use crate::negotiate::{self, Encoding};
 use crate::{Reply, Request};
 
-/// A buffer for what is compressed that has grown larger is not kept.
+/// A buffer that has grown beyond this is freed.
 const SCRATCH_SIZE_MAX: usize = 1 << 20;
 
-/// In which coding a client gets a body that is made for it. It is chosen while the request is
-/// here, and may be kept until the body is.
+/// The coding of a generated body. It is chosen from the request, and may be kept until the body is
+/// available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyEncoding {
-    /// `None` if the client accepts none that there is.
+    /// `None` if the client accepts none of the supported codings.
     chosen: Option<Encoding>,
-    /// Whether the client accepts the body as it is.
+    /// Whether the client accepts an uncompressed body.
     is_plain_accepted: bool,
 }
 
 impl BodyEncoding {
-    /// What the request's `Accept-Encoding` says.
+    /// Chooses the coding by the request's `Accept-Encoding`.
     pub fn of(request: &Request<'_>) -> Self {
         let accepted = || request.header_values("Accept-Encoding");
         let plain = negotiate::encoding(accepted(), &[Encoding::Identity]);
@@ -30,17 +30,17 @@ impl BodyEncoding {
 
     fn compressed(self, content_type: &str) -> Option<Encoding> {
         let encoding = self.chosen.filter(|chosen| *chosen != Encoding::Identity)?;
-        // What does not get smaller goes as it is, if that will do.
+        // Incompressible bodies are sent uncompressed, if the client accepts that.
         (is_compressible(content_type) || !self.is_plain_accepted).then_some(encoding)
     }
 }
 
 impl Compressor {
-    /// Ends a reply with a body of a type, in the coding that its client wants. `Vary` is said, and
-    /// `Content-Encoding` where the body is compressed, which a short one is not. A client that
-    /// accepts nothing gets 406.
+    /// Ends a reply with a body of a type, in the coding that the client prefers. Writes `Vary`,
+    /// and `Content-Encoding` if the body is compressed; short ones are not. A client that accepts
+    /// no coding gets 406.
     ///
-    /// An `ETag` of the reply has to be another one for each coding, or a weak one.
+    /// An `ETag` of the reply has to differ for each coding, or be a weak one.
     pub fn send(
         &mut self,
         encoding: BodyEncoding,

@@ -3,11 +3,11 @@
 use super::{EncodingOptions, brotli, gzip};
 use crate::negotiate::Encoding;
 
-/// One body in a coding, of which pieces go in and pieces come out.
+/// An encoder of one body, piece by piece.
 ///
-/// What a piece becomes may come out with a later one: [`flush`](Self::flush) where the client is
-/// to see all there is. Dropped before [`finish`](Self::finish), the body is cut, and a decoder
-/// notices.
+/// The output of a piece may come out with a later one; call [`flush`](Self::flush) if the client
+/// has to see everything at once. If the encoder is dropped before [`finish`](Self::finish), the
+/// body is truncated, which a decoder detects.
 #[derive(Debug)]
 pub struct EncodingStream(Kind);
 
@@ -22,8 +22,8 @@ enum Kind {
 const GZIP_LEVEL_MAX: u8 = 9;
 
 impl EncodingStream {
-    /// The beginning of a body. Its memory comes from the thread and goes back to the thread that
-    /// ends it.
+    /// Begins a body. Its memory is taken from a pool of this thread, and returned to that of the
+    /// thread that ends it.
     pub fn new(encoding: Encoding, options: &EncodingOptions) -> Self {
         Self(match encoding {
             Encoding::Identity => Kind::Identity,
@@ -34,7 +34,7 @@ impl EncodingStream {
         })
     }
 
-    /// Takes more of the body, and appends what of it is ready to `output`.
+    /// Compresses a piece of the body, and appends available output to `output`.
     pub fn write(&mut self, body: &[u8], output: &mut Vec<u8>) {
         match &mut self.0 {
             Kind::Identity => output.extend_from_slice(body),
@@ -43,7 +43,7 @@ impl EncodingStream {
         }
     }
 
-    /// Appends all that was taken and has not come out, at the cost of some bytes.
+    /// Appends all pending output, at the cost of some bytes.
     pub fn flush(&mut self, output: &mut Vec<u8>) {
         match &mut self.0 {
             Kind::Identity => {}

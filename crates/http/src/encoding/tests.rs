@@ -103,7 +103,7 @@ fn what_is_flushed_can_be_read() {
             _ => ::brotli::Decompressor::new(&output[..], 4096).read(&mut found),
         };
         assert_eq!(&found[..read.unwrap()], b"the first event\n");
-        // What is dropped is not a whole body.
+        // A dropped stream is not a complete body.
         drop(stream);
         assert!(decompress(encoding, &output).is_err(), "{encoding:?}");
     }
@@ -126,7 +126,7 @@ fn streams_end_on_other_threads() {
     }
 }
 
-/// What an encoder asks malloc for beyond what it keeps is little, whatever the body.
+/// Beyond the memory that is kept, an encoder allocates little, whatever the body.
 #[test]
 fn memory_is_kept() {
     let mut random = fastrand::Rng::with_seed(3);

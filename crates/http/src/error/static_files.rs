@@ -1,4 +1,4 @@
-//! Folders that cannot be served.
+//! Errors of folders that cannot be served.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What is wrong with the files of a server that speaks TLS.
+//! Errors of a server's TLS files.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Bodies that a call lets others receive.
+//! Request bodies that are received in pieces.
 
 use std::sync::Arc;
 
@@ -8,30 +8,31 @@ use crate::render::{INTERIM, ResponseFraming};
 use crate::slab::Key;
 use crate::{BodyReader, Deferred, Io, Reply};
 
-/// Who gets the body of a [streamed](crate::Route::streamed) route on its I/O thread.
+/// The receiver of the body of a [streamed](crate::Route::streamed) route, on its I/O thread.
 ///
-/// When the client goes, is too slow or breaks the rules, it is dropped, and the client is told.
+/// If the client disconnects, is too slow or violates the protocol, the sink is dropped, and the
+/// client gets an error response if possible.
 pub trait BodySink {
     /// Takes a piece.
     fn data(&mut self, io: &mut Io, piece: &[u8]);
 
-    /// Answers, as the body is whole.
+    /// Answers the request, since the body is complete.
     fn end(self: Box<Self>, reply: Reply<'_>);
 }
 
 /// The body of a request that is being called.
 enum Body {
     Empty,
-    /// It will come, perhaps only when the client was told to send it.
+    /// It will arrive, possibly only after a `100 Continue`.
     Waits {
         is_expected: bool,
     },
 }
 
 impl Reply<'_> {
-    /// Lets somebody have the body of a [streamed](crate::Route::streamed) route, piece by piece
-    /// as it comes. This is for the call of the request only; later the body is gone, and that is
-    /// answered with 500.
+    /// Passes the body of a [streamed](crate::Route::streamed) route to a sink, piece by piece as
+    /// it arrives. This must be called within the call of the request; later the body is gone, and
+    /// the request gets 500.
     pub fn receive(mut self, sink: Box<dyn BodySink>) {
         if matches!(self.place, Place::Ticket { .. }) {
             return;
@@ -56,9 +57,9 @@ impl Reply<'_> {
         }
     }
 
-    /// Lets another thread have the body of a [streamed](crate::Route::streamed) route, and
-    /// answer. As with [`receive`](Self::receive), this is for the call only: later, what is read
-    /// is an error.
+    /// Lets another thread read the body of a [streamed](crate::Route::streamed) route, and answer.
+    /// As with [`receive`](Self::receive), this must be called within the call of the request:
+    /// later, reads return an error.
     pub fn receive_remote(mut self) -> (BodyReader, Deferred) {
         let mailbox = Arc::clone(&self.io.mailbox);
         if matches!(self.place, Place::Ticket { .. }) {
@@ -87,8 +88,8 @@ impl Reply<'_> {
         (reader, Deferred::new(mailbox, ticket))
     }
 
-    /// Takes the body of the request that is called; the connection then goes on as the client
-    /// wants.
+    /// Takes the body of the current request; the connection then closes or persists as the client
+    /// requested.
     fn claim_body(&mut self) -> Body {
         match self.io.claim_body(self.key) {
             None => Body::Empty,
@@ -109,14 +110,14 @@ impl Reply<'_> {
 }
 
 impl Io {
-    /// The body of the request that is being called: whether the connection closes after it, and
-    /// whether the client waits for leave to send it. `None` when there is none.
+    /// Takes the body of the current request: whether the connection closes after it, and whether
+    /// the client waits for a `100 Continue`. `None` if there is no body.
     fn claim_body(&mut self, key: Key) -> Option<(bool, bool)> {
         let receiving = self.connections.get_mut(key)?.receiving.as_mut()?;
         Some((receiving.close, receiving.is_expected))
     }
 
-    /// Says who gets the body of the request that is being called.
+    /// Sets the receiver of the current request's body.
     fn deliver_to(&mut self, key: Key, target: Target<Box<dyn BodySink>>) {
         let receiving = self
             .connections

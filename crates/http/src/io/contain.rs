@@ -1,12 +1,13 @@
-//! Panics that end a request or a connection of a thread, and not the thread.
+//! Contains panics to a request or a connection of a thread.
 
 use crate::caught::{self, Caught};
 use crate::{CaughtPanic, Io, PanicStage, Peer, Ticket};
 
 impl Io {
-    /// Runs what belongs to the request of a ticket, where a panic would otherwise end the server: in
-    /// [`Service::woken`](crate::Service::woken), say. A panic is counted and told as one of
-    /// [`Service::call`](crate::Service::call), and the request is answered with 500 or breaks off.
+    /// Runs work for the request of a ticket where a panic would otherwise end the server, for
+    /// example in [`Service::woken`](crate::Service::woken). A panic is counted and reported like
+    /// one of [`Service::call`](crate::Service::call), and the request is answered with 500 or cut
+    /// off.
     pub fn contain(&mut self, ticket: Ticket, work: impl FnOnce(&mut Self)) {
         let key = self.connections.key_at(ticket.index());
         let connection = key.and_then(|key| self.connections.get(key));
@@ -18,13 +19,13 @@ impl Io {
             if let Some(stream) = self.stream(ticket) {
                 stream.abort();
             } else {
-                // Without an answer it is one of 500.
+                // A reply that is dropped without an answer sends 500.
                 drop(self.reply(ticket));
             }
         }
     }
 
-    /// Counts and tells a panic that ends one connection or one request and nothing else.
+    /// Counts and reports a contained panic.
     pub(crate) fn note_panic(
         &mut self,
         stage: PanicStage,

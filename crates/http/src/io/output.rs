@@ -1,4 +1,4 @@
-//! What waits to be sent: the order of replies, and how many bytes they are.
+//! The output of connections: the order of replies, and the count of unsent bytes.
 
 use std::mem;
 
@@ -7,13 +7,13 @@ use crate::connection::Answer;
 use crate::slab::Key;
 
 impl Io {
-    /// Moves replies that have become whole, and those behind them, into the output.
+    /// Moves completed replies, in order, into the output.
     pub(crate) fn advance(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
         while let Some(pending) = connection.pending.front_mut() {
-            // The first one's bytes go to the output, from the moment on that it is the first.
+            // Once a reply is the first, its bytes go to the output.
             if !pending.bytes.is_empty() {
                 let bytes = mem::take(&mut pending.bytes);
                 if connection.output.is_empty() {
@@ -50,8 +50,8 @@ impl Io {
         }
     }
 
-    /// Lets the server know of a reply that is not sent, until [`Self::count_unsent`] counts all: replies
-    /// that wait behind each other would be counted over and over.
+    /// Adds an unsent reply to the server's count, until [`Self::count_unsent`] counts everything:
+    /// counting all waiting replies each time would be quadratic.
     pub(crate) fn add_unsent(&mut self, key: Key, size: usize) {
         if let Some(connection) = self.connections.get_mut(key) {
             connection.unsent_size += size;
@@ -59,7 +59,7 @@ impl Io {
         }
     }
 
-    /// Lets the server know how much of the connection's replies is not sent.
+    /// Updates the server's count with the unsent bytes of this connection.
     pub(crate) fn count_unsent(&mut self, key: Key) {
         if let Some(connection) = self.connections.get_mut(key) {
             let size = connection.size_to_send();

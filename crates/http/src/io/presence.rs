@@ -1,21 +1,21 @@
-//! Whether somebody still waits for the answer to a request.
+//! Whether the client of a request is still connected.
 
 use crate::{Io, Ticket};
 
-/// Whether a client is still there, see [`Io::presence`].
+/// Whether a client is still connected, see [`Io::presence`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It may send more, and waits.
+    /// The connection is open in both directions.
     Here,
-    /// It sends no more: it has closed its side of the connection, and perhaps both. TCP does not
-    /// tell which before something is sent.
+    /// The client has closed its sending side, and perhaps both sides: TCP does not reveal which
+    /// before something is sent.
     Ended,
-    /// Its connection is closed, or the request is answered.
+    /// The connection is closed, or the request has been answered.
     Gone,
 }
 
 impl Io {
-    /// Whether the client of a request that was put off, or whose reply is streamed, is still there.
+    /// Whether the client of a deferred request, or of a streamed reply, is still connected.
     pub fn presence(&self, ticket: Ticket) -> Presence {
         let key = self.connections.key_at(ticket.index());
         let connection = key.and_then(|key| self.connections.get(key));

@@ -1,4 +1,4 @@
-//! The answer to a request, written straight into what is sent.
+//! The reply to a request, written directly into the output buffer.
 
 use std::fs::File;
 use std::mem;
@@ -15,12 +15,12 @@ use crate::slab::Key;
 use crate::status::{problem, refusal_problem};
 use crate::{Deferred, Io, Response, Ticket, Timer};
 
-/// The answer to one request.
+/// The reply to one request.
 ///
-/// Status and headers come first, then one of the methods that end it. Nothing is copied twice:
-/// what is written lies in the connection's output. A reply that is dropped without an end, a
-/// header with a line feed or about the framing, or a status after a header are mistakes of the
-/// handler and become a 500 that closes the connection.
+/// Status and headers come first, then one of the methods that end the reply. Everything is written
+/// directly into the connection's output. If the handler drops a reply without ending it, writes a
+/// header with a line feed or one about the framing, or sets the status after a header, the client
+/// gets a 500, and the connection closes.
 pub struct Reply<'a> {
     pub(super) io: &'a mut Io,
     pub(super) key: Key,
@@ -29,23 +29,23 @@ pub struct Reply<'a> {
     is_done: bool,
 }
 
-/// A part of a file that is no larger is copied, so that it goes out together with its head: one
-/// system call less, and packets that are full.
+/// A part of a file up to this size is copied, so that it is sent together with its head: one
+/// system call less, and full packets.
 pub(crate) const FILE_COPY_SIZE_MAX: u64 = 32 << 10;
 
-/// Where the bytes of a reply belong.
+/// Where the bytes of a reply are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Behind those of the reply before, which are in the output.
+    /// In the output, after the previous reply.
     Direct,
-    /// Behind replies that are not whole.
+    /// Queued after incomplete replies.
     Queued,
-    /// To a request that was put off; the bytes of the first one are in the output.
+    /// With a deferred request; the bytes of the first one are in the output.
     Ticket { sequence: u64, is_first: bool },
 }
 
 impl<'a> Reply<'a> {
-    /// The reply to the request that is being called.
+    /// Creates the reply to the current request.
     pub(crate) fn of_call(io: &'a mut Io, key: Key, framing: ResponseFraming) -> Self {
         let connection = io
             .connections
@@ -75,7 +75,7 @@ impl<'a> Reply<'a> {
             sequence: ticket.sequence(),
             is_first: position == 0,
         };
-        // Requests behind it were called already, and their replies are worth something.
+        // Later requests have been called already, and their replies are still sent.
         let is_last = position + 1 == connection.pending.len();
         Some(Self::begin(io, key, place, out, framing, is_last))
     }
@@ -101,21 +101,21 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The status, 200 if it is not said. It comes before the headers.
+    /// Sets the status, 200 by default. It must be set before the headers.
     pub fn status(mut self, status: u16) -> Self {
         self.draft.status(status);
         self
     }
 
-    /// A header. `Date`, `Content-Length`, `Transfer-Encoding` and `Connection` are written by the
-    /// server; a handler that writes one of the last three has made a mistake.
+    /// Adds a header. `Date`, `Content-Length`, `Transfer-Encoding` and `Connection` are written by
+    /// the server; writing one of the last three is an error, which turns the reply into a 500.
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.draft
             .header(self.io.clock.stamp(), name, value.as_ref());
         self
     }
 
-    /// A header with a number.
+    /// Adds a header with a number.
     pub fn header_number(mut self, name: &str, value: u64) -> Self {
         self.draft.header_number(self.io.clock.stamp(), name, value);
         self
@@ -127,7 +127,7 @@ impl<'a> Reply<'a> {
         self
     }
 
-    /// Ends it with a body of a type.
+    /// Ends the reply with a body of a content type.
     pub fn send(mut self, content_type: &str, body: &[u8]) {
         let stamp = self.io.clock.stamp();
         self.draft.content_type(stamp, content_type.as_bytes());
@@ -135,23 +135,24 @@ impl<'a> Reply<'a> {
         self.finish();
     }
 
-    /// Ends it with a text.
+    /// Ends the reply with a plain text.
     pub fn text(self, body: &str) {
         self.send("text/plain; charset=utf-8", body.as_bytes());
     }
 
-    /// Ends it with a body that is JSON already.
+    /// Ends the reply with a body that is serialized JSON.
     pub fn json(self, body: &[u8]) {
         self.send("application/json", body);
     }
 
-    /// Ends it with a body.
+    /// Ends the reply with a body, without a `Content-Type`.
     pub fn body(mut self, body: &[u8]) {
         self.draft.body(self.io.clock.stamp(), body);
         self.finish();
     }
 
-    /// Ends it with a body of a type, which is appended to what is sent; its length is filled in.
+    /// Ends the reply with a body of a content type, which `write` appends directly to the output;
+    /// its length is filled in.
     pub fn send_with(mut self, content_type: &str, write: impl FnOnce(&mut Vec<u8>)) {
         let stamp = self.io.clock.stamp();
         self.draft.content_type(stamp, content_type.as_bytes());
@@ -159,64 +160,66 @@ impl<'a> Reply<'a> {
         self.finish();
     }
 
-    /// Ends it with a body, which is appended to what is sent; its length is filled in.
+    /// Ends the reply with a body, which `write` appends directly to the output; its length is
+    /// filled in.
     pub fn body_with(mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.draft.body_with(self.io.clock.stamp(), write);
         self.finish();
     }
 
-    /// Ends it without a body.
+    /// Ends the reply with an empty body.
     pub fn empty(self) {
         self.body(&[]);
     }
 
-    /// Ends it with a status and, as `application/problem+json` (RFC 9457), its name.
+    /// Ends the reply with a status, and its name as `application/problem+json` (RFC 9457).
     pub fn refuse(self, status: u16) {
         self.problem(status, problem(status));
     }
 
-    /// Ends it with why the server itself does not answer.
+    /// Ends the reply with a refusal by the server itself.
     pub(crate) fn refuse_request(self, refusal: Refusal) {
         self.problem(refusal.0, refusal_problem(refusal));
     }
 
-    /// Ends it with a problem that is rendered.
+    /// Ends the reply with a rendered problem.
     pub(crate) fn problem(mut self, status: u16, problem: &str) {
         self.draft.problem(self.io.clock.stamp(), status, problem);
         self.finish();
     }
 
-    /// Whether the request was a HEAD, so that a body would only be measured.
+    /// Whether the request is a HEAD, so that only the length of a body is sent.
     pub fn is_head(&self) -> bool {
         self.draft.framing.is_head
     }
 
-    /// The thread: timers, descriptors, other replies.
+    /// The I/O thread: timers, descriptors, other replies.
     pub fn io(&mut self) -> &mut Io {
         self.io
     }
 
-    /// The time of the batch.
+    /// The time of the current batch, see [`Io::now`].
     pub fn now(&self) -> Instant {
         self.io.now()
     }
 
-    /// Answers later, by [`Io::reply`] on this thread. Status and headers so far are dropped. Later
-    /// requests of the connection may be answered meanwhile; their replies wait for this one.
+    /// Defers the reply, to be answered by [`Io::reply`] on this thread. Status and headers so far
+    /// are dropped. Later requests of the connection may be answered meanwhile; their replies wait
+    /// for this one.
     pub fn defer(mut self) -> Ticket {
         let out = self.draft.take_back();
         self.queue(Answer::Waiting, out)
     }
 
-    /// Answers later, when [`Service::timer`](crate::Service::timer) is called: its token is the
-    /// ticket.
+    /// Defers the reply until [`Service::timer`](crate::Service::timer) is called, whose token is
+    /// the ticket.
     pub fn defer_until(mut self, at: Instant) -> (Ticket, Timer) {
         let out = self.draft.take_back();
         let ticket = self.queue(Answer::Waiting, out);
         (ticket, self.io.timer(at, ticket.into()))
     }
 
-    /// Begins a body that is written in pieces, by [`Io::stream`] on this thread.
+    /// Begins a body that is written in pieces by [`Io::stream`] on this thread.
     pub fn stream(self, content_type: &str) -> Ticket {
         self.header("Content-Type", content_type).stream_body()
     }
@@ -226,7 +229,7 @@ impl<'a> Reply<'a> {
         self.stream_by(None)
     }
 
-    /// Begins a body that another thread writes. That of the response is left out.
+    /// Begins a body that another thread writes. The body of `response` is ignored.
     pub(crate) fn stream_from(mut self, response: &Response, source: Source) {
         self.begin_response(response);
         self.stream_by(Some(source));
@@ -234,7 +237,7 @@ impl<'a> Reply<'a> {
 
     fn stream_by(mut self, source: Option<Source>) -> Ticket {
         let Some(pieces) = self.draft.stream(self.io.clock.stamp()) else {
-            // It has become a reply of another kind, and its ticket names nobody.
+            // The reply has become an error, so its ticket refers to no request.
             self.finish();
             return Ticket::new(self.key, self.io.next_sequence());
         };
@@ -248,11 +251,11 @@ impl<'a> Reply<'a> {
         self.queue(progress, out)
     }
 
-    /// Ends it with a part of a file, which is read when the client takes it. A file that has
-    /// become shorter meanwhile breaks the connection, as the length was told.
+    /// Ends the reply with a part of a file, which is read as the client receives it. If the file
+    /// becomes shorter meanwhile, the connection is aborted, since the length has been sent.
     pub fn file(self, file: Arc<File>, range: Range<u64>) {
         if let Err(mut reply) = self.try_file(file, range) {
-            // As it would be with a longer one. The replies before it go out.
+            // The same as for a longer file. The replies before it are sent.
             let out = reply.draft.take_back();
             reply.queue(Answer::Cut, out);
         }
@@ -265,8 +268,8 @@ impl<'a> Reply<'a> {
         self
     }
 
-    /// As [`file`](Self::file), but gives the reply back, without status and headers, when the file
-    /// turns out to be shorter before anything is sent of it.
+    /// As [`file`](Self::file), but returns the reply, without status and headers, if the file
+    /// turns out to be shorter before anything of it is sent.
     pub(crate) fn try_file(mut self, file: Arc<File>, range: Range<u64>) -> Result<(), Self> {
         let Range { start: at, end } = range;
         let size = end.saturating_sub(at);
@@ -294,7 +297,7 @@ impl<'a> Reply<'a> {
         Ok(())
     }
 
-    /// Ends it with a reply that was made elsewhere.
+    /// Ends the reply with a [`Response`].
     pub fn respond(mut self, response: Response) {
         self.begin_response(&response);
         self.draft
@@ -308,13 +311,13 @@ impl<'a> Reply<'a> {
             .prepared(self.io.clock.stamp(), response.status(), lines);
     }
 
-    /// Answers later, from any thread.
+    /// Defers the reply, to be answered from any thread.
     pub fn defer_remote(self) -> Deferred {
         let mailbox = Arc::clone(&self.io.mailbox);
         Deferred::new(mailbox, self.defer())
     }
 
-    /// Puts the request among those whose replies are not whole.
+    /// Queues the request among those with incomplete replies.
     pub(super) fn queue(&mut self, progress: Answer, out: Vec<u8>) -> Ticket {
         self.is_done = true;
         self.store(progress, out)
@@ -344,7 +347,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Puts the bytes back to where they belong, and notes how far the reply is.
+    /// Stores the bytes in their place, and records the progress of the reply.
     fn store(&mut self, progress: Answer, out: Vec<u8>) -> Ticket {
         let framing = self.draft.framing;
         let Self { io, key, place, .. } = self;
@@ -353,7 +356,7 @@ impl<'a> Reply<'a> {
             Place::Direct | Place::Queued => io.next_sequence(),
         };
         let ticket = Ticket::new(*key, sequence);
-        // A handler may have broken the connection off while it held the reply.
+        // A handler may have closed the connection while it held the reply.
         let Some(connection) = io.connections.get_mut(*key) else {
             io.pool.give(out);
             return ticket;
@@ -363,7 +366,7 @@ impl<'a> Reply<'a> {
             connection.output = mem::take(&mut bytes);
         }
         match *place {
-            // It has answered what came before with a reply that closes the connection.
+            // An earlier reply closes the connection.
             Place::Queued if connection.says_close => io.pool.give(bytes),
             Place::Direct | Place::Queued => {
                 connection.pending.push_back(Pending {
@@ -405,8 +408,8 @@ impl Drop for Reply<'_> {
 }
 
 impl Io {
-    /// The reply to a request that was put off. `None` when the client has gone, or the request is
-    /// answered already.
+    /// Returns the reply to a deferred request. `None` if the client has disconnected, or the
+    /// request has been answered.
     pub fn reply(&mut self, ticket: Ticket) -> Option<Reply<'_>> {
         Reply::of_ticket(self, ticket)
     }

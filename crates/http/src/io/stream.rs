@@ -17,7 +17,7 @@ pub struct BodyStream<'a> {
     key: Key,
     position: usize,
     pieces: Pieces,
-    /// How much is good of what is written, while somebody appends a piece or after it was none.
+    /// The size of the valid output while a piece is appended, or after an invalid one.
     written_from: Option<usize>,
 }
 
@@ -38,12 +38,13 @@ impl<'a> BodyStream<'a> {
         })
     }
 
-    /// Writes a piece. It is taken whether there is room or not, so ask [`is_full`](Self::is_full).
+    /// Writes a piece. It is accepted whether there is room or not; check
+    /// [`is_full`](Self::is_full).
     pub fn write(&mut self, piece: &[u8]) {
         self.write_with(|out| out.extend_from_slice(piece));
     }
 
-    /// Lets a piece be appended to what is sent.
+    /// Writes a piece that `write` appends directly to the output.
     pub fn write_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let pieces = self.pieces;
         if self.out().capacity() == 0 {
@@ -51,7 +52,7 @@ impl<'a> BodyStream<'a> {
         }
         let size = self.out().len();
         self.written_from = Some(size);
-        // In its place, so that a panic does not take the replies before it along.
+        // Written in place, so that a panic does not destroy the replies before it.
         let is_appended = pieces.write(self.out(), write);
         self.written_from = None;
         if !is_appended {
@@ -61,7 +62,7 @@ impl<'a> BodyStream<'a> {
         }
     }
 
-    /// Whether the client is slower than the writer. Then stop, until
+    /// Whether the client is slower than the writer. If so, stop writing until
     /// [`Service::writable`](crate::Service::writable) is called.
     pub fn is_full(&mut self) -> bool {
         let position = self.position;
@@ -96,7 +97,7 @@ impl<'a> BodyStream<'a> {
         self.io.mark(self.key);
     }
 
-    /// Takes what another thread has written.
+    /// Takes the bytes that another thread has written.
     pub(crate) fn pull(&mut self) -> Pulled {
         let position = self.position;
         let progress = &mut self.connection().pending[position].progress;
@@ -115,14 +116,14 @@ impl<'a> BodyStream<'a> {
         pulled
     }
 
-    /// Breaks the connection after what was written, so that the client sees that the body is not
-    /// whole.
+    /// Aborts the connection after the written bytes, so that the client notices that the body is
+    /// incomplete.
     pub fn abort(mut self) {
-        // Dropping it does so.
+        // The abort happens on drop.
         self.written_from.get_or_insert(usize::MAX);
     }
 
-    /// Keeps so much of what was written, and ends the connection behind it.
+    /// Keeps `size` bytes of the output, and ends the connection after them.
     fn lose(&mut self, size: usize) {
         self.written_from = Some(size);
         self.out().truncate(size);
@@ -137,8 +138,8 @@ impl<'a> BodyStream<'a> {
         let connection = self.connection();
         connection.pending[position].progress = Answer::Cut;
         if pieces == Pieces::Plain {
-            // Such a body ends with the connection, so that has to end in a way of its own.
-            // Nothing can be done where that fails.
+            // Such a body ends with the connection, so an aborted one has to end with a reset. A
+            // failure to set that is ignored.
             let _ = sockopt::set_socket_linger(&connection.socket, Some(Duration::ZERO));
         }
         connection.end_before_reply();
@@ -166,7 +167,7 @@ impl<'a> BodyStream<'a> {
 impl Drop for BodyStream<'_> {
     fn drop(&mut self) {
         if let Some(size) = self.written_from {
-            // A panic has left a piece that is not whole, or what is there is no reply any more.
+            // A panic has left an incomplete piece, or the reply is no longer valid.
             self.lose(size);
             self.cut();
         }
@@ -174,8 +175,8 @@ impl Drop for BodyStream<'_> {
 }
 
 impl Io {
-    /// The body of a reply that is streamed. `None` when the client has gone, or the reply has
-    /// ended.
+    /// Returns the body of a streamed reply. `None` if the client has disconnected, or the reply
+    /// has ended.
     pub fn stream(&mut self, ticket: Ticket) -> Option<BodyStream<'_>> {
         BodyStream::of_ticket(self, ticket)
     }

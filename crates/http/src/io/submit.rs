@@ -12,11 +12,11 @@ use crate::serial_executor::Submitter;
 use crate::slab::Key;
 use crate::{Io, Reply, Ticket};
 
-/// As many jobs are kept for later ones.
+/// The number of unused jobs that are kept for reuse.
 const JOB_COUNT_MAX: usize = 256;
 
-/// Jobs that a thread does for the stage before its own connections have their turn: as many as
-/// come back together.
+/// The number of jobs that a thread runs for the stage before it serves its own connections again:
+/// as many as are returned together.
 const WORK_COUNT_MAX: usize = 64;
 
 /// A thread's share of the serial stage.
@@ -31,19 +31,19 @@ pub(crate) struct Submissions {
     /// Jobs that have come back.
     pub(crate) returned: Vec<Job>,
     spare: Vec<Job>,
-    /// How many jobs may still be done here in this batch of events.
+    /// How many jobs may still be run by this thread in this batch of events.
     budget: usize,
-    /// Whether this thread left the stage with work to do, and has to go on.
+    /// Whether this thread left work at the stage, and has to continue it.
     has_work: bool,
 }
 
 impl Submissions {
-    /// A batch of events ends.
+    /// Called at the end of a batch of events.
     pub(crate) fn renew(&mut self) {
         self.budget = WORK_COUNT_MAX;
     }
 
-    /// Whether there is work that nobody else may do.
+    /// Whether there is work that only this thread may do.
     pub(crate) fn has_work(&self) -> bool {
         self.has_work
     }
@@ -60,7 +60,7 @@ impl Io {
         tag: u32,
     ) {
         if self.submissions.submitter.is_none() {
-            // There is no such stage.
+            // There is no serial stage; dropping the reply sends 500.
             return drop(Reply::of_call(self, key, framing));
         }
         let Some(connection) = self.connections.get(key) else {
@@ -99,8 +99,8 @@ impl Io {
         }
     }
 
-    /// Lets the jobs of the batch go together. Those that find the ring full go when others have
-    /// come back.
+    /// Submits the jobs of the batch together. Jobs that find the ring full are submitted when
+    /// others have been returned.
     pub(crate) fn send_jobs(&mut self) {
         let submissions = &mut self.submissions;
         submissions.outgoing.extend(submissions.open.take());
@@ -122,14 +122,15 @@ impl Io {
         }
         self.submissions.returned = returned;
         if entered.is_err() {
-            // The stage is no more, which a defect of the pipeline alone can bring about.
+            // The stage has ended, which only a bug in the pipeline can cause.
             for mut job in mem::take(&mut self.submissions.outgoing) {
                 job.output.clear();
                 job.close = true;
                 self.complete(job);
             }
         } else if !self.submissions.outgoing.is_empty() {
-            // The ring may be full of others' jobs, so that nobody would tell us of room.
+            // The ring may be full of other threads' jobs, so that this thread would not be
+            // notified of room.
             self.wheel.insert(self.clock.tick() + 1, Due::Depart);
         }
     }

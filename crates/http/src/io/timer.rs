@@ -1,36 +1,37 @@
-//! Timers of a thread, and those that its service begins.
+//! The timers of a thread and of its service.
 
 use std::time::Instant;
 
 use crate::Io;
 use crate::slab::Key;
 
-/// A timer that was begun, see [`Io::timer`].
+/// A started timer, see [`Io::timer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timer(Key);
 
-/// Whose timer it is.
+/// The owner of a timer.
 pub(crate) enum Due {
     Connection(Key),
     Service(u64),
-    /// Listeners that were left alone for lack of descriptors are looked at again.
+    /// Retry listeners that were paused for lack of descriptors.
     Accept,
-    /// The drain has lasted long enough.
+    /// The drain timeout.
     Drain,
-    /// Jobs that found no room in the ring try again.
+    /// Retry jobs that found no room in the ring.
     Depart,
 }
 
 impl Io {
-    /// Calls [`Service::timer`](crate::Service::timer) with the token at a time, or up to a
-    /// millisecond later.
+    /// Starts a timer, which calls [`Service::timer`](crate::Service::timer) with the token at
+    /// `at`, or up to a millisecond later.
     pub fn timer(&mut self, at: Instant, token: u64) -> Timer {
-        // Not in this batch: one that is begun again and again for the past would never let it end.
+        // Not in this batch: a timer that is repeatedly started for the past would keep the batch
+        // from ending.
         let at = self.clock.tick_of(at).max(self.clock.tick() + 1);
         Timer(self.wheel.insert(at, Due::Service(token)))
     }
 
-    /// Takes a timer back. One that was due already is left alone.
+    /// Cancels a timer. Does nothing if it has already fired.
     pub fn cancel(&mut self, timer: Timer) {
         self.wheel.cancel(timer.0);
     }

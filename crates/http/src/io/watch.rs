@@ -41,11 +41,11 @@ impl Io {
         Ok(Watch(key))
     }
 
-    /// Watches for something else. It costs nothing when that is what is watched for already.
+    /// Changes the interest of a watch. Costs nothing if it is unchanged.
     ///
     /// # Errors
     ///
-    /// When the descriptor is not the one that is watched.
+    /// When the descriptor is not that of the watch.
     pub fn rewatch(
         &mut self,
         watch: &Watch,
@@ -64,17 +64,17 @@ impl Io {
         Ok(())
     }
 
-    /// Watches a descriptor no longer. Call it before the descriptor is closed.
+    /// Stops watching a descriptor. Must be called before the descriptor is closed.
     ///
     /// # Errors
     ///
-    /// When the descriptor is not the one that was watched.
+    /// When the descriptor is not that of the watch.
     pub fn unwatch(&mut self, watch: Watch, fd: BorrowedFd<'_>) -> io::Result<()> {
         self.watches.remove(watch.0);
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
-    /// The token of a watch, if it is still one.
+    /// The token of a watch, if it still exists.
     pub(crate) fn watch_token(&self, key: Key) -> Option<u64> {
         self.watches.get(key).map(|watched| watched.token)
     }

@@ -37,9 +37,9 @@ fn encodings() {
         ("*;q=0", None),
         ("*;q=0, identity;q=0.1", Some(Identity)),
         ("*;q=0, gzip", Some(Gzip)),
-        // The first of two counts.
+        // The first of two is used.
         ("gzip;q=0, gzip", Some(Identity)),
-        // What cannot be read is not there.
+        // Malformed elements are ignored.
         ("gzip;q=2", Some(Identity)),
         ("gzip;q=1.001", Some(Identity)),
         ("gzip;q=0.1234", Some(Identity)),
@@ -104,7 +104,7 @@ fn media_types() {
         ("application/json;q=0, */*", Some(1)),
         ("application/json;q=0, application/*", Some(2)),
         ("application/*;q=0, */*;q=0.1", Some(1)),
-        // What is named goes before what a wildcard lets in.
+        // An exact match wins over a wildcard.
         ("*/*, text/csv", Some(1)),
         ("text/html, application/xhtml+xml, */*;q=0.8", Some(0)),
         ("text/csv;header=present", Some(1)),
@@ -116,7 +116,7 @@ fn media_types() {
         ("image/png", None),
         ("*/*;q=0", None),
         ("application/json;charset=utf-8", None),
-        // What cannot be read is not there.
+        // Malformed elements are ignored.
         ("json", Some(0)),
         ("*/json, text/csv", Some(1)),
         ("text/csv;q=2, image/png", None),
@@ -130,13 +130,13 @@ fn media_types() {
     check_media_type(&["image/png", "text/csv;q=0.5"], Some(1));
 }
 
-/// What a list says, beside its text.
+/// The meaning of a list, with its text.
 struct Said {
     text: String,
     elements: Vec<(usize, Quality)>,
 }
 
-/// A list about the first of `names`, of which the last is a wildcard, in some spelling.
+/// A list about the first of `names`, of which the last is a wildcard, in a random spelling.
 fn say(random: &mut fastrand::Rng, names: &[&str]) -> Said {
     let mut said = Said {
         text: String::new(),

@@ -5,13 +5,13 @@ use super::{BAD_REQUEST, Refusal};
 /// Digits of a chunk's size: the size then fits into 60 bits and cannot overflow.
 const DIGIT_COUNT_MAX: u8 = 15;
 
-/// Bytes of one chunk's extensions, which nobody uses and attackers fill.
+/// Bytes of one chunk's extensions, which are unused in practice, except by attackers.
 const EXTENSION_SIZE_MAX: u16 = 256;
 
-/// Bytes of all trailers, which are checked and dropped.
+/// Bytes of all trailers, which are validated and dropped.
 const TRAILER_SIZE_MAX: u16 = 8 << 10;
 
-/// Where in the body the next byte stands.
+/// The state of the parser before the next byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// In the digits of a size.
@@ -22,17 +22,17 @@ enum State {
     Blank {
         size: u16,
     },
-    /// In the extensions behind a size.
+    /// In the extensions after a size.
     Extension {
         size: u16,
     },
-    /// Behind the CR of the line with the size.
+    /// After the CR of the line with the size.
     SizeEnd,
     Data,
-    /// Behind the data: CR, then LF.
+    /// After the data: CR, then LF.
     DataEnd,
     DataEndLf,
-    /// At the begin of a trailer's line, or of the empty one.
+    /// At the beginning of a trailer line, or of the empty line.
     Trailer,
     TrailerName,
     TrailerValue,
@@ -41,19 +41,19 @@ enum State {
     Done,
 }
 
-/// Takes the framing off.
+/// Decodes the chunked coding.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkDecoder {
     state: State,
-    /// What is left of the chunk.
+    /// The remaining bytes of the chunk.
     left: u64,
     trailer_size: u16,
 }
 
-/// How far [`ChunkDecoder::next`] came.
+/// The result of [`ChunkDecoder::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Data lie from `from` to `to`; what follows them was not looked at.
+    /// There is data from `from` to `to`; the bytes after it have not been parsed.
     Data { from: usize, to: usize },
     /// All bytes are consumed and the body goes on.
     More,
@@ -70,7 +70,7 @@ impl ChunkDecoder {
         }
     }
 
-    /// Goes on at byte `at` of `bytes`.
+    /// Continues at byte `at` of `bytes`.
     pub(crate) fn next(&mut self, bytes: &[u8], mut at: usize) -> Result<Progress, Refusal> {
         while at < bytes.len() {
             if self.state == State::Data {
@@ -109,10 +109,10 @@ impl ChunkDecoder {
             (S::Size { digit_count: 0 }, _) => return Err(BAD_REQUEST),
             (S::Size { .. } | S::Extension { .. }, b'\r') => S::SizeEnd,
             (S::Size { .. }, b';') => S::Extension { size: 0 },
-            // RFC 9112, 7.1.1 has blanks before the semicolon of an extension, which a recipient must
-            // parse, and nowhere else. Some servers skip blanks before the end of the line, others
-            // take them for a part of the size or refuse them; where two on one way disagree, a
-            // request can hide in a body. So `5 CRLF` is refused.
+            // RFC 9112, 7.1.1 allows blanks only before the semicolon of an extension, where a
+            // recipient must parse them. Some servers skip blanks before the end of the line,
+            // others take them for a part of the size or refuse them; if two servers on a path
+            // disagree, a request can be smuggled in a body. So `5 CRLF` is refused.
             (S::Size { .. }, b' ' | b'\t') => S::Blank { size: 0 },
             (S::Blank { size }, b' ' | b'\t') => S::Blank {
                 size: grow(size, EXTENSION_SIZE_MAX)?,
@@ -161,7 +161,7 @@ fn is_token(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// The data, and how many bytes are left over; in pieces of so many bytes.
+    /// Decodes in pieces of `piece_size` bytes; returns the data and the number of remaining bytes.
     fn decode(bytes: &[u8], piece_size: usize) -> Result<Option<(Vec<u8>, usize)>, Refusal> {
         let mut decoder = ChunkDecoder::new();
         let mut data = Vec::new();

@@ -1,4 +1,4 @@
-//! The head of a request: request line and headers, and what they mean.
+//! The head of a request: request line and headers, and their meaning.
 
 use super::scan::{Header, Scanner, Stop, table};
 use super::{BAD_REQUEST, Refusal};
@@ -21,7 +21,7 @@ pub(crate) enum Framing {
     Chunked,
 }
 
-/// A head that is whole and means one thing.
+/// A complete and unambiguous head.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Head<'a> {
     pub(crate) method: Method,
@@ -34,10 +34,10 @@ pub(crate) struct Head<'a> {
     pub(crate) host: Option<&'a [u8]>,
     /// 0 or 1.
     pub(crate) minor: u8,
-    /// Where they lie in `bytes`.
+    /// Their positions in `bytes`.
     pub(crate) headers: &'a [Header],
     pub(crate) framing: Framing,
-    /// Whether the client wants the connection to go on.
+    /// Whether the client wants a persistent connection.
     pub(crate) keep_alive: bool,
     pub(crate) expects_continue: bool,
     /// The head itself, the empty line included.
@@ -59,8 +59,8 @@ pub(crate) enum Outcome {
     Partial,
 }
 
-/// Reads the head that `bytes` begin with, into `head` as moving it would cost a tenth of a request.
-/// `headers` is room for where its headers lie, to be used again and again.
+/// Parses the head at the beginning of `bytes` into `head`, since moving it would cost a tenth of a
+/// request. `headers` is a reusable buffer for the positions of its headers.
 pub(crate) fn parse_head<'a>(
     bytes: &'a [u8],
     headers: &'a mut Vec<Header>,
@@ -99,8 +99,8 @@ fn scan<'a>(
         headers.push(header);
     }
     let host = match (target.authority, fields.host) {
-        // RFC 9112, 3.2.2: the authority of an absolute target replaces the header, which has to
-        // be there all the same.
+        // RFC 9112, 3.2.2: the authority of an absolute target replaces the header, which has to be
+        // present nevertheless.
         (Some(authority), Some(_)) => Some(authority),
         (authority, None) if minor == 0 => authority,
         (None, Some(host)) => Some(host),
@@ -129,7 +129,7 @@ impl From<Refusal> for Stop {
     }
 }
 
-/// What the headers say that matters to the server itself.
+/// The header fields that matter to the server itself.
 #[derive(Default)]
 struct Fields<'a> {
     host: Option<&'a [u8]>,
@@ -143,7 +143,7 @@ struct Fields<'a> {
 impl<'a> Fields<'a> {
     #[inline]
     fn note(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
-        // The lengths of the names that matter are a cheap sieve.
+        // Filtering by the length of the name first is cheap.
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => {
                 if self.host.is_some() {
@@ -164,7 +164,7 @@ impl<'a> Fields<'a> {
                 }
             }
             14 if name.eq_ignore_ascii_case(b"content-length") => {
-                // Two lengths are an attempt to smuggle, even where they agree.
+                // Two lengths are an attempt at smuggling, even if they are equal.
                 if self.length.is_some() {
                     return Err(BAD_REQUEST);
                 }
@@ -184,8 +184,8 @@ impl<'a> Fields<'a> {
         match (self.coding, self.length) {
             (Coding::None, None) => Ok(Framing::None),
             (Coding::None, Some(length)) => Ok(Framing::Length(length)),
-            // A length beside a coding, or a coding from a client of HTTP/1.0, is what smuggling
-            // looks like (RFC 9112, 6.1 and 6.3).
+            // Both a length and a coding, or a coding from an HTTP/1.0 client, indicate smuggling
+            // (RFC 9112, 6.1 and 6.3).
             _ if self.length.is_some() || minor == 0 => Err(BAD_REQUEST),
             (Coding::Chunked, _) => Ok(Framing::Chunked),
             (Coding::Unknown, _) => Err(Refusal(501)),
@@ -197,7 +197,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The transfer codings so far.
+/// The transfer codings parsed so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Coding {
     #[default]
@@ -224,7 +224,7 @@ fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 fn read_length(value: &[u8]) -> Result<u64, Refusal> {
-    /// More digits than a u64 has are leading zeros or nonsense.
+    /// More digits than a u64 has are leading zeros or an error.
     const DIGIT_COUNT_MAX: usize = 20;
     if value.is_empty() || value.len() > DIGIT_COUNT_MAX {
         return Err(BAD_REQUEST);
@@ -238,11 +238,11 @@ fn read_length(value: &[u8]) -> Result<u64, Refusal> {
     })
 }
 
-/// What the name of a host is made of (RFC 3986, 3.2.2).
+/// The characters of a host name (RFC 3986, 3.2.2).
 const HOST: [bool; 256] = table(b"-._~%!$&'()*+,;=");
 
-/// A host and perhaps a port (RFC 3986, 3.2.2). An empty one is what a client sends whose target
-/// has no authority.
+/// A host and perhaps a port (RFC 3986, 3.2.2). A client sends an empty one if its target has no
+/// authority.
 fn read_host(value: &[u8]) -> Result<&[u8], Refusal> {
     if value.is_empty() {
         return Ok(value);
@@ -273,7 +273,7 @@ fn read_host(value: &[u8]) -> Result<&[u8], Refusal> {
     }
 }
 
-/// The request target, taken apart.
+/// The parsed request target.
 struct Target<'a> {
     path: &'a str,
     query: Option<&'a str>,
@@ -283,7 +283,7 @@ struct Target<'a> {
 impl<'a> Target<'a> {
     fn read(target: &'a [u8], method: Method) -> Result<Self, Refusal> {
         let target = std::str::from_utf8(target).map_err(|_| BAD_REQUEST)?;
-        // A tunnel is a thing that this server does not do.
+        // This server does not support tunnels.
         if method == Method::Connect {
             return Err(Refusal(501));
         }
@@ -298,12 +298,14 @@ impl<'a> Target<'a> {
         };
         let authority_size = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(authority_size);
-        // Names and passwords in a target are a trap for whoever reads it (RFC 9110, 4.2.4).
+        // User information in a target is often used for phishing (RFC 9110, 4.2.4), so it is
+        // refused.
         if authority.is_empty() {
             return Err(BAD_REQUEST);
         }
         let authority = read_host(authority.as_bytes())?;
-        // The last slash of the scheme: a path has to lie in the head, from which it may be copied.
+        // Uses the last slash of the scheme: a path has to be a part of the head, from which it may
+        // be copied.
         let root = &target[target.len() - rest.len() - 1..target.len() - rest.len()];
         let found = Self::split(path, Some(authority))?;
         // `http://host` and `http://host?query` have an empty path, which is the root's.
@@ -318,8 +320,8 @@ impl<'a> Target<'a> {
 
     fn split(target: &'a str, authority: Option<&'a [u8]>) -> Result<Self, Refusal> {
         let bytes = target.as_bytes();
-        // A fragment is the client's own business and never sent.
-        // Paths are short: a search by the vector would begin when this one ends.
+        // A fragment is used by the client only and never sent. Paths are short, so this loop is
+        // faster than a vectorized search.
         let end = bytes.iter().position(|byte| matches!(byte, b'?' | b'#'));
         let (path, query) = match end {
             None => (target, None),
@@ -353,7 +355,7 @@ mod tests {
         target_size_max: 1000,
     };
 
-    /// What the server understands, in one line.
+    /// The parsed head, in one line.
     fn read(bytes: &[u8]) -> String {
         let mut head = Head::default();
         match parse_head(bytes, &mut Vec::new(), LIMITS, &mut head) {

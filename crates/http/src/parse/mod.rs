@@ -1,4 +1,4 @@
-//! From bytes to requests: heads and chunked bodies, strictly.
+//! Strict parsing of request heads and chunked bodies.
 
 mod chunked;
 mod head;
@@ -8,8 +8,8 @@ pub(crate) use chunked::{ChunkDecoder, Progress};
 pub(crate) use head::{Framing, Head, HeadLimits, Outcome, parse_head};
 pub(crate) use scan::{Header, is_text};
 
-/// Why bytes are not a request that is answered: the status that says so. The connection closes, as
-/// nobody knows where the next request would begin.
+/// The status of a refused request. The connection closes, since it is unknown where the next
+/// request would begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal(pub(crate) u16);
 

@@ -1,28 +1,28 @@
-//! The grammar of a head: where its parts lie (RFC 9112, 2 to 5), in one pass.
+//! The grammar of a head: finds its parts (RFC 9112, 2 to 5) in one pass.
 //!
-//! It is stricter than the RFC lets it be: a line ends in CR LF and nothing else, as whoever takes a
-//! bare LF for an end, and whoever does not, see different requests in the same bytes. A byte that
-//! cannot be part of a head is refused when it comes, so that nobody waits for the rest.
+//! It is stricter than the RFC requires: a line ends in CR LF only, since parsers that accept a
+//! bare LF and parsers that do not see different requests in the same bytes. A byte that cannot be
+//! part of a head is refused as soon as it arrives, without waiting for the rest.
 
 use std::ops::Range;
 
 use super::{BAD_REQUEST, Refusal};
 
-/// Methods are short words; this is room for the longest registered one twice. A longer one is 501
+/// Methods are short words; this is about twice the longest registered one. A longer one is 501
 /// (RFC 9112, 3).
 const METHOD_SIZE_MAX: usize = 64;
 
-/// Why there is no head, or not yet.
+/// Why no head was parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// More bytes can still make it one.
+    /// More bytes are needed.
     Partial,
     Refused(Refusal),
 }
 
 const BAD: Stop = Stop::Refused(BAD_REQUEST);
 
-/// Goes through a head from its begin to its end.
+/// Scans a head from its beginning to its end.
 pub(super) struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -33,12 +33,13 @@ impl<'a> Scanner<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// What was gone through.
+    /// The scanned bytes.
     pub(super) fn taken(&self) -> &'a [u8] {
         &self.bytes[..self.at]
     }
 
-    /// The empty lines that a client may send before a request (RFC 9112, 2.2), and its method.
+    /// Scans the empty lines that a client may send before a request (RFC 9112, 2.2), and its
+    /// method.
     #[inline]
     pub(super) fn method(&mut self) -> Result<&'a [u8], Stop> {
         while let Some(b'\r' | b'\n') = self.bytes.get(self.at) {
@@ -72,8 +73,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The minor number of the version, and the end of the line. Whoever speaks 1.2 or later is
-    /// understood as if it were 1.1, and told that we speak that (RFC 9110, 2.5).
+    /// Scans the minor version, and the end of the line. HTTP/1.2 or later is treated as 1.1, which
+    /// is also the version of the reply (RFC 9110, 2.5).
     #[inline]
     pub(super) fn version(&mut self) -> Result<u8, Stop> {
         let rest = &self.bytes[self.at..];
@@ -101,8 +102,8 @@ impl<'a> Scanner<'a> {
         Ok(minor)
     }
 
-    /// The next header; `None` when an empty line ends them, which is taken as well. The value is
-    /// without the blanks around it.
+    /// Scans the next header; `None` at the empty line that ends them, which is consumed. The value
+    /// is trimmed.
     #[inline]
     pub(super) fn header(&mut self) -> Result<Option<Header>, Stop> {
         if let Some(b'\r' | b'\n') = self.bytes.get(self.at) {
@@ -113,7 +114,7 @@ impl<'a> Scanner<'a> {
         match self.bytes.get(self.at) {
             None => return Err(Stop::Partial),
             // A name that begins with a blank is a folded line (RFC 9112, 5.2), and one that ends
-            // with one is for smuggling (5.1).
+            // with a blank is used for smuggling (5.1).
             Some(b':') if !name.is_empty() => {}
             Some(_) => return Err(BAD),
         }
@@ -160,7 +161,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Where a header lies in its head.
+/// The position of a header in its head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     name: Range<usize>,
@@ -179,10 +180,10 @@ impl Header {
     }
 }
 
-/// What is to be said of the end of a request line that is not a version of ours.
+/// The error for the end of a request line that is not a supported version.
 #[cold]
 fn short_version(rest: &[u8]) -> Stop {
-    // A zero stands for any digit.
+    // A zero matches any digit.
     let is_like = |pattern: &[u8]| {
         let mut pairs = rest.iter().zip(pattern);
         pairs.all(|(&byte, &like)| byte == like || (like == b'0' && byte.is_ascii_digit()))
@@ -191,15 +192,15 @@ fn short_version(rest: &[u8]) -> Stop {
     match LINES.into_iter().find(|line| is_like(line)) {
         None => BAD,
         Some(line) if rest.len() < line.len() => Stop::Partial,
-        // Nobody speaks it here, but somebody may.
+        // It is another version, which is not supported.
         Some(_) => Stop::Refused(Refusal(505)),
     }
 }
 
-/// What names of headers and methods are made of (RFC 9110, 5.6.2).
+/// The characters of header names and methods (RFC 9110, 5.6.2).
 const TOKEN: [bool; 256] = table(b"!#$%&'*+-.^_`|~");
 
-/// The letters, the digits and these.
+/// A table of the letters, the digits and `others`.
 pub(super) const fn table(others: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -215,14 +216,14 @@ pub(super) const fn table(others: &[u8]) -> [bool; 256] {
     table
 }
 
-/// Whether there is no control character in it, not even a tab.
+/// Whether it contains no control characters, not even a tab.
 #[inline]
 pub(crate) fn is_text(bytes: &[u8]) -> bool {
     skip::<b' '>(bytes, 0) == bytes.len()
 }
 
-/// Where the first byte lies, from a place on, that is less than `LEAST` or is DEL; the end where
-/// there is none. Eight bytes are looked at together: lines are mostly longer than that.
+/// The position of the first byte, from `from` on, that is less than `LEAST` or is DEL; the end if
+/// there is none. Eight bytes are tested at once: most lines are longer than that.
 #[inline]
 fn skip<const LEAST: u8>(bytes: &[u8], from: usize) -> usize {
     const fn all(byte: u8) -> u64 {
@@ -231,7 +232,7 @@ fn skip<const LEAST: u8>(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(word) = bytes[at..].first_chunk::<8>() {
         let word = u64::from_le_bytes(*word);
-        // A borrow can only come from a byte that is found itself, and the first one counts.
+        // A borrow can only come from a matching byte, and only the first match counts.
         let is_low = word.wrapping_sub(all(LEAST)) & !word;
         let without_del = word ^ all(0x7f);
         let is_del = without_del.wrapping_sub(all(1)) & !without_del;

@@ -1,11 +1,11 @@
-//! What of a file a client wants: RFC 9110, sections 13 and 14.
+//! Conditional and range requests: RFC 9110, sections 13 and 14.
 
 use std::ops::Range;
 
 use crate::http_date;
 use crate::negotiate::elements;
 
-/// What a client says about what it has.
+/// The conditions of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Conditions<'a> {
     pub(super) if_none_match: Option<&'a [u8]>,
@@ -14,24 +14,25 @@ pub(super) struct Conditions<'a> {
     pub(super) if_range: Option<&'a [u8]>,
 }
 
-/// What it gets.
+/// The outcome of the conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// All of it.
+    /// The whole file.
     Whole,
     /// These bytes.
     Part(Range<u64>),
-    /// Nothing, since it has the file already.
+    /// Nothing, since the client has the file already.
     NotModified,
-    /// Nothing, since no byte of what it wants is there.
+    /// Nothing, since the requested range has no bytes.
     Unsatisfiable,
 }
 
 impl Conditions<'_> {
-    /// What comes of them for a file of that tag, of those seconds since 1970, and of that size.
+    /// Evaluates the conditions for a file with a tag, a modification time in seconds since 1970,
+    /// and a size.
     pub(super) fn outcome(&self, tag: &str, modified: u64, size: u64) -> Outcome {
         let has_it = match (self.if_none_match, self.if_modified_since) {
-            // Whoever names a tag means it, whatever the time.
+            // A tag takes precedence over the time.
             (Some(tags), _) => {
                 elements(tags).any(|other| other == b"*" || strong(other) == tag.as_bytes())
             }
@@ -47,7 +48,7 @@ impl Conditions<'_> {
         }
     }
 
-    /// Whether the part is one of the same file as the parts that the client has.
+    /// Whether the range is still wanted, that is, the client's parts are of the same file.
     fn is_range_wanted(&self, tag: &str, modified: u64) -> bool {
         match self.if_range {
             None => true,
@@ -58,13 +59,13 @@ impl Conditions<'_> {
     }
 }
 
-/// A tag without what makes it a weak one, of which there are none here.
+/// A tag without the prefix of weak ones, for the weak comparison.
 fn strong(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// One range of bytes. Several, or what is not a range, are answered by the whole, which section 14.2
-/// allows: nobody has to send parts.
+/// Evaluates one range of bytes. Several ranges, or an invalid one, get the whole file, which
+/// section 14.2 allows.
 fn part(range: &[u8], size: u64) -> Outcome {
     let unit = b"bytes=";
     let Some(range) = range
@@ -80,7 +81,7 @@ fn part(range: &[u8], size: u64) -> Outcome {
     let number = |text: &[u8]| match text {
         b"" => Some(None),
         _ if !text.iter().all(u8::is_ascii_digit) => None,
-        // What is beyond the largest number is beyond the end of every file.
+        // A number that overflows is beyond the end of any file.
         _ => Some(Some(text.iter().fold(0_u64, |sum, digit| {
             sum.saturating_mul(10)
                 .saturating_add(u64::from(digit - b'0'))
@@ -95,7 +96,7 @@ fn part(range: &[u8], size: u64) -> Outcome {
         (Some(first), _) if first >= size => Outcome::Unsatisfiable,
         (Some(first), Some(last)) => Outcome::Part(first..size.min(last.saturating_add(1))),
         (Some(first), None) => Outcome::Part(first..size),
-        // The last so many.
+        // A suffix range.
         (None, Some(0)) => Outcome::Unsatisfiable,
         (None, Some(_)) if size == 0 => Outcome::Unsatisfiable,
         (None, Some(count)) => Outcome::Part(size.saturating_sub(count)..size),

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use crate::http_date;
 use crate::{Error, Result};
 
-/// A folder whose files may be read. What leads out of it is not there: the kernel resolves a name
-/// beneath it, links included.
+/// A folder whose files may be served. The kernel resolves names beneath it, including links, so a
+/// name that leads out of it is not found.
 #[derive(Debug)]
 pub(super) struct Folder {
     descriptor: OwnedFd,
@@ -31,8 +31,8 @@ pub(super) struct OpenFile {
     pub(super) last_modified: [u8; http_date::SIZE],
 }
 
-/// What tells one state of a file from another. A file that is written anew in place has other
-/// times, one that is put in its place is another one, even with the times of the first.
+/// Distinguishes the versions of a file. A file that is rewritten in place has other times; one
+/// that replaces it has another inode, even with the same times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Identity {
     device: u64,
@@ -60,14 +60,14 @@ impl Folder {
         let flags = flags | OFlags::CLOEXEC;
         loop {
             match rustix::fs::openat2(&self.descriptor, name, flags, Mode::empty(), resolve) {
-                // Somebody renames folders at this moment.
+                // Folders are being renamed concurrently.
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 done => return done,
             }
         }
     }
 
-    /// Opens a file; `None` if there is none that could be shown.
+    /// Opens a file; `None` if there is none that may be served.
     pub(super) fn file(&self, name: &Path) -> Option<OpenFile> {
         // A pipe would wait for a writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -77,8 +77,8 @@ impl Folder {
         is_file.then(|| OpenFile::new(descriptor.into(), &stat))
     }
 
-    /// Whether a file is what is found under its name, unchanged. A name that leads elsewhere in
-    /// the meantime is not followed further than to that answer.
+    /// Whether a name still refers to the same unchanged file. A name that now leads out of the
+    /// folder is only compared, never opened.
     pub(super) fn is_current(&self, name: &Path, file: &OpenFile) -> bool {
         let stat = rustix::fs::statat(&self.descriptor, name, AtFlags::empty());
         stat.is_ok_and(|stat| Identity::of(&stat) == file.identity)
@@ -93,7 +93,7 @@ impl Folder {
 impl OpenFile {
     fn new(file: File, stat: &Stat) -> Self {
         let identity = Identity::of(stat);
-        // The same for all threads and restarts of one program, and short.
+        // Short, and the same for all threads and restarts of one program.
         let mut hasher = DefaultHasher::new();
         identity.hash(&mut hasher);
         let modified = u64::try_from(identity.modified.0).unwrap_or(0);
@@ -136,7 +136,7 @@ impl Identity {
     }
 }
 
-/// A name with an end.
+/// A name with a suffix.
 pub(super) fn with_end(name: &Path, end: &str) -> PathBuf {
     let mut longer = name.as_os_str().to_owned();
     longer.push(end);

@@ -1,6 +1,6 @@
-//! What a file is, by the end of its name.
+//! Media types by extension.
 
-/// For names that say nothing: a browser saves it.
+/// For unknown extensions: browsers save such a file.
 const UNKNOWN: &str = "application/octet-stream";
 
 /// The longest end of a name in the table.
@@ -26,7 +26,7 @@ pub(super) fn media_type(name: &[u8]) -> &'static str {
     }
 }
 
-/// In the order of the ends. Text that has no declaration of its own for it is UTF-8.
+/// Sorted by extension. Text formats without an encoding declaration of their own are UTF-8.
 const TYPES: [(&str, &str); 58] = [
     ("7z", "application/x-7z-compressed"),
     ("aac", "audio/aac"),

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
 
-/// The longest name that is looked for: `PATH_MAX` of Linux, with its NUL.
+/// The longest name that is accepted: `PATH_MAX` of Linux, with its NUL.
 const NAME_SIZE_MAX: usize = 4095;
 
-/// The name below the root that a path means, relative and without steps that lead nowhere; `None`
-/// if it can mean none. `path` is as the client sent it, without the slash that it begins with.
+/// The relative name that a path refers to; `None` if it is not valid. `path` is as the client sent
+/// it, without the leading slash.
 ///
-/// Nothing is put right: a client has resolved `.` and `..` before it sends them (RFC 3986, section
-/// 6.2.2.3), so one that does not is looking for something else.
+/// Paths are not normalized: clients resolve `.` and `..` before sending (RFC 3986, section
+/// 6.2.2.3), so a path with one of them is suspicious and refused.
 pub(super) fn name(path: &str) -> Option<Cow<'_, [u8]>> {
     let name: Cow<'_, [u8]> = if path.contains('%') {
         if !is_well_encoded(path.as_bytes()) {
@@ -21,7 +21,7 @@ pub(super) fn name(path: &str) -> Option<Cow<'_, [u8]>> {
     } else {
         path.as_bytes().into()
     };
-    // An encoded slash is not a separator, and no name holds one.
+    // An encoded slash is not a separator, and no name contains one.
     let slashes = |text: &[u8]| memchr::memchr_iter(b'/', text).count();
     let is_clean = slashes(&name) == slashes(path.as_bytes()) && !name.contains(&0);
     let steps = name.strip_suffix(b"/").unwrap_or(&name);
@@ -29,7 +29,7 @@ pub(super) fn name(path: &str) -> Option<Cow<'_, [u8]>> {
     (is_clean && is_name && name.len() <= NAME_SIZE_MAX).then_some(name)
 }
 
-/// Whether it is a name that is shown: what begins with a dot is the folder's own business.
+/// Whether a name may be served: names that begin with a dot are hidden, except `.well-known`.
 fn is_step(step: &[u8]) -> bool {
     !step.is_empty() && (step[0] != b'.' || step == b".well-known")
 }
@@ -106,7 +106,7 @@ mod tests {
         ] {
             assert_eq!(name(path), None, "{path}");
         }
-        // Decoded once: what comes out is a name and nothing else.
+        // Decoded only once.
         assert_eq!(name("%252e%252e").as_deref(), Some(&b"%2e%2e"[..]));
         assert_eq!(name(&"a".repeat(4096)), None);
     }

@@ -10,18 +10,18 @@ use crate::negotiate::{self, Encoding};
 use crate::{Method, Reply, Request};
 
 impl StaticFiles {
-    /// Answers a request by the file under `path`, which is as the client sent it, without the
-    /// slash that it begins with: `request.param("path")` of a route `/static/{*path}`.
+    /// Answers a request with the file at `path`, which is as the client sent it, without the
+    /// leading slash: `request.param("path")` of a route `/static/{*path}`.
     ///
-    /// What is not there is 404. A client that has the file already gets 304, one that wants a
-    /// part of it gets that, and one that accepts it in no form that is there gets 406.
+    /// A missing file is 404. A client that has the file already gets 304, a range request gets its
+    /// range, and a client that accepts none of the available codings gets 406.
     ///
     /// ```no_run
     /// use lookaside_http::{Listen, Options, Router, Server, StaticFiles, StaticOptions};
     ///
     /// let listen: Listen = "127.0.0.1:8300".parse()?;
     /// let server = Server::start(Options::default(), vec![listen], |_io| {
-    ///     // Each thread opens its own. The folder is there, or there is no server.
+    ///     // Each thread opens its own. The server does not start without the folder.
     ///     let files = StaticFiles::open("site", StaticOptions::default()).expect("the site");
     ///     let mut router = Router::new(files);
     ///     router.get("/{*path}", |files, request, reply| {
@@ -35,18 +35,18 @@ impl StaticFiles {
         if !matches!(request.method(), Method::Get | Method::Head) {
             return reply.status(405).header("Allow", "GET, HEAD").empty();
         }
-        // A file that was cut since it was looked at is answered as it is now.
+        // A file that was truncated since it was checked is served in its current state.
         let Err(reply) = self.try_serve(request, path, reply) else {
             return;
         };
         self.forget(path);
         if let Err(reply) = self.try_serve(request, path, reply) {
-            // It gets shorter all the time: nobody can say what it holds.
+            // It keeps shrinking, so no consistent answer is possible.
             reply.refuse(503);
         }
     }
 
-    /// Gives the reply back when the file is shorter than it was when it was looked at.
+    /// Returns the reply if the file is shorter than when it was checked.
     fn try_serve<'a>(
         &mut self,
         request: &Request<'_>,
@@ -83,8 +83,8 @@ impl StaticFiles {
                 return Ok(());
             }
         };
-        // A long one is sent as the client takes it, when its length was told already. To ask costs
-        // little beside sending it.
+        // A long file is sent as the client receives it, after its length has been sent. Checking
+        // the length again costs little compared to sending it.
         if bytes.end - bytes.start > FILE_COPY_SIZE_MAX && !file.is_as_long() {
             return Err(reply.without_head());
         }
@@ -108,7 +108,7 @@ impl StaticFiles {
 }
 
 impl Entry {
-    /// The form of the file that the client likes best.
+    /// The form of the file that the client prefers.
     fn choose(&self, request: &Request<'_>) -> Option<(Encoding, &OpenFile)> {
         let mut offers = [Encoding::Identity; Encoding::ALL.len()];
         let mut count = 0;
@@ -121,7 +121,7 @@ impl Entry {
         self.offers().find(|(encoding, _)| *encoding == chosen)
     }
 
-    /// Says what the choice depended on, if there was one.
+    /// Adds `Vary` if there was a choice.
     fn vary<'a>(&self, reply: Reply<'a>) -> Reply<'a> {
         match self.compressed.is_empty() {
             true => reply,

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::*;
 
-/// A folder with a secret beside it.
+/// A folder with a secret file next to it.
 struct Site {
     parent: tempfile::TempDir,
     start: Instant,
@@ -93,7 +93,7 @@ fn files_are_found() {
     assert_eq!(files.entries.len(), 4, "one by each name");
 }
 
-/// None of these shows what lies outside, and none has a file opened there.
+/// None of these serves or opens a file outside of the folder.
 #[test]
 fn no_path_leads_out() {
     let site = Site::new();
@@ -144,7 +144,7 @@ fn no_path_leads_out() {
     let found = site.text(&mut files, "inside.js", 0);
     assert_eq!(found.as_deref(), Some("original"));
     assert!(site.text(&mut files, "manual/", 0).is_some());
-    // One that is turned later leads nowhere either.
+    // A link that is changed later does not lead out either.
     fs::remove_file(site.path("inside.js")).unwrap();
     symlink("../secret", site.path("inside.js")).unwrap();
     assert_eq!(site.text(&mut files, "inside.js", 200), None);
@@ -206,7 +206,7 @@ fn compressed_files_stand_beside_theirs() {
     assert_eq!(encodings(&mut files, 100), [Gzip, Identity]);
     site.write("app.js.br", "br");
     assert_eq!(encodings(&mut files, 200), [Brotli, Gzip, Identity]);
-    // Those of an older original are not its.
+    // Variants of an older original are ignored.
     site.age("app.js.gz", 60);
     assert_eq!(encodings(&mut files, 300), [Brotli, Identity]);
     site.age("app.js", 61);
@@ -214,7 +214,7 @@ fn compressed_files_stand_beside_theirs() {
     site.replace("app.js", "newest");
     site.age("app.js.br", 1);
     assert_eq!(encodings(&mut files, 500), [Identity]);
-    // Without its original there is nothing that it stands for, but it is a file.
+    // Without its original, the variant is still served as a file.
     fs::remove_file(site.path("app.js")).unwrap();
     assert_eq!(site.find(&mut files, "app.js", 600), None);
     assert_eq!(
@@ -237,7 +237,7 @@ fn open_files_are_bounded() {
     for index in 0..40 {
         let path = format!("file{index}");
         assert!(site.find(&mut files, &path, index).is_some());
-        // The one that was just asked for stays.
+        // The most recently requested file stays open.
         assert!(files.entries.contains_key(path.as_bytes()));
         let count: usize = files.entries.values().map(Entry::open_count).sum();
         assert!(count <= 22, "{count}");

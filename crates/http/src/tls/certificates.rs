@@ -1,4 +1,4 @@
-//! A chain of certificates and its key, from files that may be replaced.
+//! A certificate chain and its key, from files that may be replaced.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

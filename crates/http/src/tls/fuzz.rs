@@ -1,4 +1,4 @@
-//! The body of the fuzz target over what clients of TLS send.
+//! The body of the fuzz target for input of TLS clients.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// A server and clients that trust it, for [`run`](Self::run).
 pub struct TlsFuzz {
     tls: Tls,
-    /// One that speaks TLS 1.2, and one for 1.3.
+    /// One for TLS 1.2, and one for TLS 1.3.
     clients: [Client; 2],
 }
 
@@ -74,11 +74,11 @@ impl TlsFuzz {
         Ok(Self { tls, clients })
     }
 
-    /// Whatever a client sends and however it is cut, nothing panics, and nothing is heard that was
-    /// not said.
+    /// Checks that for any input of a client, however it is cut, nothing panics, and the server
+    /// only receives text that the client has sent.
     ///
-    /// The first byte says how it begins, each of the others is a step of [`Dialogue::step`] or an
-    /// argument of one.
+    /// The first byte determines the beginning, each of the others is a step of [`Dialogue::step`]
+    /// or an argument of one.
     pub fn run(&self, data: &[u8]) {
         let mut data = Bytes(data);
         let flags = data.byte();
@@ -100,7 +100,7 @@ impl TlsFuzz {
     }
 }
 
-/// What is left of the input. Behind its end are zeros.
+/// The rest of the input, followed by zeros.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -119,17 +119,17 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// A client, a server, and what lies between them.
+/// A client, a server, and the bytes between them.
 struct Dialogue {
     server: Session,
     suite: SupportedCipherSuite,
-    /// Until its keys are taken over.
+    /// `None` after its keys have been extracted.
     client: Option<ClientConnection>,
     /// What seals records with those keys, and the number of the next one.
     sealer: Option<(Box<dyn MessageEncrypter>, u64)>,
-    /// What the client sends and the server has not got.
+    /// Bytes that the client has sent and the server has not received.
     way: Vec<u8>,
-    /// What the client has said, and what of it the server has heard.
+    /// The text that the client has sent, and the part that the server has received.
     said: Vec<u8>,
     heard: Vec<u8>,
     output: Vec<u8>,
@@ -201,7 +201,7 @@ impl Dialogue {
         }
     }
 
-    /// Lets the server have so many bytes.
+    /// Delivers `size` bytes to the server.
     fn deliver(&mut self, size: usize) {
         let rest = self.way.split_off(size.min(self.way.len()));
         let mut piece = std::mem::replace(&mut self.way, rest);
@@ -277,7 +277,7 @@ impl Dialogue {
         self.collect();
     }
 
-    /// Lets the client have what the server sent.
+    /// Delivers the server's output to the client.
     fn answer(&mut self) {
         let output = std::mem::take(&mut self.output);
         if let Some(client) = &mut self.client {

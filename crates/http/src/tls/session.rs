@@ -1,5 +1,5 @@
-//! One connection's TLS, without its socket: what comes from the socket goes in, what the client
-//! says comes out, and the other way round.
+//! The TLS session of one connection, independent of its socket: converts received bytes to
+//! plaintext, and plaintext to bytes to send.
 
 use std::fmt;
 
@@ -11,22 +11,22 @@ use rustls::unbuffered::{UnbufferedStatus, WriteTraffic};
 use super::Tls;
 use crate::caught::{self, Caught};
 
-/// How much a record is larger than what it carries, at most: RFC 5246, section 6.2.3.
+/// The maximum overhead of a record: RFC 5246, section 6.2.3.
 const RECORD_OVERHEAD: usize = 5 + 256;
 
-/// How much a record carries at most.
+/// The maximum payload of a record.
 const RECORD_SIZE_MAX: usize = 16 * 1024;
 
-/// Bytes of a session that wait for more of them, at most. rustls takes handshake messages of up to
-/// 64 KiB; the rest is for the records that a message is cut into, which may be as small as a byte.
+/// The limit of incomplete input of a session. rustls takes handshake messages of up to 64 KiB; the
+/// rest is for the records that a message is cut into, which may be as small as a byte.
 const INCOMING_SIZE_MAX: usize = 128 << 10;
 
-/// Why a session has ended before its time.
+/// Why a session has failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The client broke the protocol, or does not share a version or cipher with the server.
     Protocol(rustls::Error),
-    /// rustls or the code around it panicked. The state of the session is not used any more.
+    /// rustls or the code around it panicked. The session is no longer used.
     Panic(Caught),
 }
 
@@ -48,25 +48,25 @@ impl fmt::Display for Failure {
 /// The server's side of one connection.
 pub(crate) struct Session {
     tls: UnbufferedServerConnection,
-    /// What rustls has not discarded: records that are not whole, and whole ones whose handshake
-    /// message is not. At most [`INCOMING_SIZE_MAX`] and what was read at once.
+    /// Input that rustls has not consumed: incomplete records, and complete ones of an incomplete
+    /// handshake message. At most [`INCOMING_SIZE_MAX`] plus one read.
     pub(super) incoming: Vec<u8>,
     /// Whether anything was received.
     is_begun: bool,
     is_open: bool,
     is_end_of_input: bool,
-    /// A session that has failed or closed is not given to rustls again. After a failure, rustls may
-    /// hold positions in bytes that are gone; after an end of ours, a record that does not decrypt
-    /// makes it assert, where assertions are on, that it has sent no alert before.
+    /// Whether the session has failed or closed; then it is not passed to rustls again. After a
+    /// failure, rustls may hold positions in bytes that are gone; after we have closed, a record
+    /// that does not decrypt triggers a debug assertion of rustls that no alert was sent before.
     is_over: bool,
 }
 
-/// What is written once the protocol allows it: whether it could be.
+/// A write that runs once the protocol allows it; returns whether it succeeded.
 type Write<'w> =
     &'w mut dyn FnMut(&mut WriteTraffic<'_, ServerConnectionData>, &mut Vec<u8>) -> bool;
 
 impl Session {
-    /// A connection that has been accepted.
+    /// Creates the session of an accepted connection.
     pub(crate) fn new(tls: &Tls) -> Result<Self, rustls::Error> {
         Ok(Self {
             tls: UnbufferedServerConnection::new(tls.config.clone())?,
@@ -78,8 +78,8 @@ impl Session {
         })
     }
 
-    /// Whether what came first begins a request in plain: the letter of a method, where each record
-    /// of a handshake begins with the number 22 (RFC 8446, 5.1).
+    /// Whether the first bytes are a plaintext request: it begins with an upper-case letter, a
+    /// handshake record with the byte 22 (RFC 8446, 5.1).
     pub(crate) fn is_plain(&self, first: &[u8]) -> bool {
         !self.is_begun && first.first().is_some_and(u8::is_ascii_uppercase)
     }
@@ -89,15 +89,15 @@ impl Session {
         self.is_open
     }
 
-    /// Whether the client has said that it says no more. A connection that ends without that may
-    /// have been cut by somebody else.
+    /// Whether the client has sent `close_notify`. A connection that ends without it may have been
+    /// truncated by an attacker.
     pub(crate) fn is_end_of_input(&self) -> bool {
         self.is_end_of_input
     }
 
-    /// Takes what came from the socket, which is overwritten, and appends what it says to `plain`,
-    /// and what the socket is to send to `output`: after a failure too, since that tells the client
-    /// what it was. What comes after a failure or after [`close`](Self::close) is ignored.
+    /// Decrypts received bytes, which are overwritten, and appends the plaintext to `plain`, and
+    /// bytes to send to `output`; on a failure as well, since the alert has to be sent. Input after
+    /// a failure or after [`close`](Self::close) is ignored.
     pub(crate) fn receive(
         &mut self,
         cipher: &mut [u8],
@@ -130,8 +130,8 @@ impl Session {
         })
     }
 
-    /// Appends to `output` what the socket is to send so that the client gets `plain`: as few
-    /// records as it takes, so one for all replies of a batch.
+    /// Encrypts `plain` and appends it to `output`, in as few records as possible, usually one for
+    /// all replies of a batch.
     ///
     /// # Panics
     /// Before the session is [open](Self::is_open).
@@ -147,8 +147,8 @@ impl Session {
         })
     }
 
-    /// Says that nothing more will be said, and hears nothing more either. An error says that the
-    /// session cannot do that, whose client knows already or is gone.
+    /// Sends `close_notify`, and ignores further input. An error means that the session is not able
+    /// to send it, so the client knows already or is gone.
     pub(crate) fn close(&mut self, output: &mut Vec<u8>) -> Result<(), Failure> {
         if !self.is_open {
             return Ok(());
@@ -168,7 +168,7 @@ impl Session {
         self.incoming = Vec::new();
     }
 
-    /// Runs `write` once whatever the protocol itself has to say is said.
+    /// Runs `write` after the protocol's own pending output.
     fn write(&mut self, output: &mut Vec<u8>, write: Write<'_>) -> Result<(), Failure> {
         self.contain(output, |session, output| {
             let mut incoming = std::mem::take(&mut session.incoming);
@@ -182,7 +182,7 @@ impl Session {
         })
     }
 
-    /// Runs what owns nothing but this session, and ends the session when that fails or panics.
+    /// Runs code that only affects this session, and ends the session if that fails or panics.
     fn contain(
         &mut self,
         output: &mut Vec<u8>,
@@ -206,8 +206,8 @@ impl Session {
         done
     }
 
-    /// Lets rustls go on until it needs more bytes, or until `write` has written. Says how many of
-    /// the bytes are done with.
+    /// Runs rustls until it needs more bytes, or until `write` has succeeded. Returns how many
+    /// bytes were consumed.
     ///
     /// `incoming` is all that was received and not discarded, also when there is nothing new and
     /// only something to write. The parts of a handshake message stay in it until that is whole, and
@@ -249,8 +249,8 @@ impl Session {
                     append(output, RECORD_OVERHEAD, |space| data.encode(space));
                 }
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-                // More is needed, or both sides have closed. Early data is not accepted, so none is
-                // ever there.
+                // More is needed, or both sides have closed. Early data is not accepted, so there
+                // never is any.
                 Ok(_) => is_blocked = true,
                 Err(error) => {
                     let rest = &mut incoming[used + discard..];
@@ -265,8 +265,8 @@ impl Session {
         }
     }
 
-    /// What a failure says to the client. While rustls has something to send it gives that out
-    /// before it looks at `rest`, where it would find the same failure again.
+    /// Appends the alert of a failure. While rustls has output, it returns that before it parses
+    /// `rest`, where it would find the same failure again.
     fn take_alert(&mut self, rest: &mut [u8], output: &mut Vec<u8>) {
         while self.tls.wants_write() {
             match self.tls.process_tls_records(rest).state {
@@ -294,8 +294,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Appends what `encode` writes, with more space if it wants more. Whether it had something to
-/// write.
+/// Appends the output of `encode`, with more space if needed. Returns whether there was output.
 fn append<E: Into<Shortage>>(
     output: &mut Vec<u8>,
     size: usize,
@@ -322,7 +321,7 @@ fn append<E: Into<Shortage>>(
     }
 }
 
-/// How much space would do, if that is what is missing.
+/// The required space, if the output did not fit.
 struct Shortage(Option<usize>);
 
 impl From<EncodeError> for Shortage {

@@ -10,7 +10,7 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
 use super::*;
 use crate::{Address, ErrorKind, Listen, Options, Router, Server};
 
-/// A certificate for `localhost` and its key, in a folder of their own.
+/// A certificate for `localhost` and its key, in a temporary folder.
 struct Files {
     folder: tempfile::TempDir,
     der: CertificateDer<'static>,
@@ -68,13 +68,13 @@ impl Files {
     }
 }
 
-/// A client and a session that hear of each other in pieces.
+/// A client and a session that exchange bytes in pieces.
 struct Pair {
     client: ClientConnection,
     server: Session,
-    /// What the server has heard.
+    /// The plaintext that the server has received.
     heard: Vec<u8>,
-    /// What it wants to send.
+    /// The bytes that it has to send.
     output: Vec<u8>,
 }
 
@@ -89,7 +89,8 @@ impl Pair {
         }
     }
 
-    /// Until neither has more to say. What the client says comes in pieces of that size.
+    /// Runs until neither side has more output. The client's output is delivered in pieces of
+    /// `piece_size`.
     fn run(&mut self, piece_size: usize) -> Result<Vec<u8>, String> {
         let mut answer = Vec::new();
         loop {
@@ -131,7 +132,7 @@ impl Pair {
     }
 }
 
-/// How many records that is.
+/// Counts the records.
 fn records(mut cipher: &[u8]) -> usize {
     let mut count = 0;
     while let [_, _, _, high, low, rest @ ..] = cipher {
@@ -169,7 +170,7 @@ fn requests_and_replies() {
             pair.client.send_close_notify();
             pair.run(piece_size).unwrap();
             assert!(pair.server.is_end_of_input());
-            // What was asked before is answered still.
+            // Earlier requests are still answered.
             pair.send(b"the last");
             pair.server.close(&mut pair.output).unwrap();
             assert_eq!(pair.run(piece_size).unwrap(), b"the last");
@@ -347,7 +348,7 @@ fn issue_12_a_record_of_unknown_type_within_a_handshake_message() {
             failures += usize::from(matches!(done, Err(Failure::Protocol(_))));
         }
         assert_eq!((failures, records(&output)), (1, 1), "in pieces of {cut}");
-        // What comes behind is ignored, and nothing more is said.
+        // Further input is ignored, and nothing more is sent.
         for piece in [&mut [0x16][..], &mut BREAKS_OFF.clone()] {
             server.receive(piece, &mut heard, &mut output).unwrap();
         }
@@ -379,7 +380,7 @@ fn a_handshake_in_tiny_records_is_bounded() {
     let tls = files.tls();
     let mut server = Session::new(&tls).unwrap();
     let (mut heard, mut output) = (Vec::new(), Vec::new());
-    // A ClientHello that says it has 60,000 bytes, one in each record.
+    // A ClientHello with a length of 60,000 bytes, one byte per record.
     let hello = [1, 0, 0xea, 0x60].into_iter().chain(std::iter::repeat(0));
     let mut size_max = 0;
     let mut failure = None;
@@ -446,7 +447,7 @@ fn a_panic_within_tls_costs_one_connection() {
         let mut client = ClientConnection::new(Arc::clone(&client), name).unwrap();
         let mut socket = connect(0);
         client.write_tls(&mut socket).unwrap();
-        // Closed without a word.
+        // Closed without a response.
         assert_eq!(socket.read_to_end(&mut Vec::new()).unwrap_or(0), 0);
         let mut plain = connect(1);
         let request = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";

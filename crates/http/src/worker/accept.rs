@@ -1,4 +1,4 @@
-//! Connections that come.
+//! Accepting connections.
 
 use std::os::fd::OwnedFd;
 
@@ -10,10 +10,10 @@ use crate::mailbox::Message;
 use crate::peer::{Origin, Peer};
 use crate::tls::Session;
 
-/// Connections accepted in a row before the others have their turn.
+/// The number of connections accepted in a row before other events have their turn.
 const ACCEPT_COUNT_MAX: usize = 256;
 
-/// How long accepting rests when descriptors are used up: until some have been closed.
+/// How long accepting pauses when no descriptors are left, until some have been closed.
 const ACCEPT_PAUSE_MS: u64 = 50;
 
 impl<S: Service> Worker<S> {
@@ -44,7 +44,7 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Leaves the listeners alone for a moment; level-triggered, they would be ready all the time.
+    /// Pauses the listeners; since they are level-triggered, they would be ready all the time.
     pub(crate) fn pause_accept(&mut self) {
         if self.io.listen(false).is_ok() {
             let at = self.io.clock.tick() + ACCEPT_PAUSE_MS;
@@ -52,12 +52,12 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Gives a connection to the threads in turn.
+    /// Distributes connections to the threads in turn.
     fn spread(&mut self, socket: OwnedFd, peer: Peer, place: usize) {
         let count = self.io.mailboxes.len();
         self.io.turn = (self.io.turn + 1) % count;
         match self.io.turn {
-            // Others may have ended already when the server drains.
+            // Other threads may have ended already when the server drains.
             turn if turn == self.io.index || self.io.is_draining => self.adopt(socket, peer, place),
             turn => self.io.mailboxes[turn].send(Message::Connection(socket, peer, place)),
         }
@@ -66,7 +66,7 @@ impl<S: Service> Worker<S> {
     pub(crate) fn adopt(&mut self, socket: OwnedFd, peer: Peer, place: usize) {
         self.io.counters.accepted += 1;
         if self.io.is_drained {
-            // Another thread accepted it before it heard of the end.
+            // Another thread accepted it before it got the stop message.
             self.io.counters.closed += 1;
             return;
         }
@@ -80,7 +80,8 @@ impl<S: Service> Worker<S> {
         if let Some(tls) = tls {
             match Session::new(tls) {
                 Ok(session) => connection.sealing = Some(Box::new(Sealing::new(session))),
-                // The configuration was used before; what is missing now is memory or randomness.
+                // The configuration has been used before; the cause can only be lack of memory or
+                // randomness.
                 Err(_) => {
                     self.io.counters.closed += 1;
                     return;

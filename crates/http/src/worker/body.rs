@@ -1,4 +1,4 @@
-//! Bodies of requests that come in pieces, and are passed on piece by piece.
+//! Receives request bodies, and passes them on piece by piece.
 
 use crate::caught;
 use crate::channel::Pushed;
@@ -9,7 +9,7 @@ use crate::slab::Key;
 use crate::{Io, PanicStage, Ticket};
 
 impl Receiving {
-    /// Takes what is here of the body; how many bytes those are when it has ended.
+    /// Takes the received part of the body; returns the number of bytes if the body has ended.
     pub(crate) fn take(&mut self, io: &mut Io, bytes: &[u8]) -> Result<Option<usize>, Refusal> {
         let mut at = 0;
         self.note_arrival(io.clock.tick());
@@ -53,7 +53,7 @@ impl Receiving {
 }
 
 impl Io {
-    /// There is room for more of a body.
+    /// Continues a body that was paused for lack of room.
     pub(crate) fn resume(&mut self, ticket: Ticket) {
         let tick = self.clock.tick();
         let Some(key) = self.connections.key_at(ticket.index()) else {
@@ -69,7 +69,7 @@ impl Io {
         }
     }
 
-    /// Decides what becomes of a streamed body that the call did not want.
+    /// Decides what to do with a streamed body that the call did not take.
     pub(crate) fn leave_body(&mut self, key: Key, keeps: bool) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -79,7 +79,8 @@ impl Io {
         };
         if let Target::Unknown = receiving.target {
             receiving.target = Target::Nobody;
-            // Who waits for leave and gets another answer sends no body, or sends it all the same.
+            // A client that waits for `100 Continue` and gets another answer may or may not send
+            // the body.
             if !keeps {
                 connection.receiving = None;
                 connection.end(true);

@@ -1,4 +1,4 @@
-//! What follows from what was sent: more requests, other interests, the end.
+//! The state of a connection after sending: more requests, new interests, or the end.
 
 use std::collections::VecDeque;
 
@@ -13,29 +13,29 @@ use crate::slab::Key;
 use crate::tls::Failure;
 use crate::{Io, PanicStage};
 
-/// How long a client is given to see that it was sent away.
+/// How long a client is given to read the last reply before the socket is closed.
 const LINGER_MS: u64 = 2_000;
 
-/// A connection that has been answered keeps room for so many requests that wait: as many as most
-/// clients pipeline, and little beside the rest of it.
+/// The capacity for pending requests that an answered connection keeps: as many as most clients
+/// pipeline, and small compared to the rest of it.
 const PENDING_COUNT_KEPT: usize = 16;
 
-/// What there is to do for a connection after it was sent to.
+/// What remains to be done for a connection after sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Driven {
     Nothing,
-    /// Input was kept for lack of room, and there is room.
+    /// Input was kept for lack of room, and there is room now.
     HasRoom,
 }
 
 impl Io {
-    /// Sends what the socket takes, and decides how the connection goes on.
+    /// Sends what the socket accepts, and decides how the connection continues.
     pub(crate) fn drive_connection(&mut self, key: Key) -> Driven {
         if let Some(connection) = self.connections.get_mut(key)
             && connection.is_input_ended
             && let Some(receiving) = connection.receiving.take()
         {
-            // The rest of the body will never come.
+            // The rest of the body will never arrive.
             self.refuse_body(key, *receiving, BAD_REQUEST);
         }
         if self.flush(key).is_err() {
@@ -55,7 +55,8 @@ impl Io {
             if connection.is_input_ended && !connection.is_stalled {
                 connection.end(false);
             } else if self.is_draining && is_idle {
-                // A client that was promised more may have asked again behind our back.
+                // A client that expects a persistent connection may have sent another request
+                // meanwhile.
                 let linger = !connection.is_answered();
                 connection.end(linger);
             }
@@ -72,13 +73,13 @@ impl Io {
                     self.close(key);
                     return Driven::Nothing;
                 }
-                // A client that cannot take so little now does without it.
+                // If the socket does not accept it now, it is dropped.
                 let _ = self.flush(key);
             }
             let Some(connection) = self.connections.get_mut(key) else {
                 return Driven::Nothing;
             };
-            // A body that still comes is unread, too.
+            // A body that is still being sent is unread, too.
             let linger = linger || connection.receiving.is_some();
             if !linger || connection.is_input_ended || connection.is_cut {
                 self.close(key);
@@ -87,7 +88,7 @@ impl Io {
             connection.receiving = None;
             connection.state = State::Lingering;
             connection.active_at = self.clock.tick();
-            // It fails when the client is gone, which the next read will find.
+            // It fails if the client is gone, which the next read will detect.
             let _ = shutdown(&connection.socket, Shutdown::Write);
         }
         let Some(connection) = self.connections.get_mut(key) else {
@@ -112,7 +113,7 @@ impl Io {
         Driven::Nothing
     }
 
-    /// Says when the connection is given up unless something happens.
+    /// Sets the timer for the connection's deadline.
     pub(crate) fn set_deadline(&mut self, key: Key) {
         let Some(connection) = self.connections.get(key) else {
             return;
@@ -121,7 +122,7 @@ impl Io {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        // A timer that runs out too early is begun again then; one that is too late is replaced.
+        // A timer that expires too early is set again then; one that is too late is replaced.
         if connection.timer.is_some_and(|(_, at)| at <= deadline) || deadline == u64::MAX {
             return;
         }
@@ -133,7 +134,7 @@ impl Io {
         }
     }
 
-    /// The tick at which the connection is given up unless something happens.
+    /// The tick at which the connection times out.
     pub(crate) fn deadline(&self, connection: &Connection) -> u64 {
         let options = &*self.options;
         if connection.state == State::Lingering {

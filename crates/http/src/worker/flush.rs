@@ -13,14 +13,14 @@ use crate::slab::Key;
 use crate::tls::Failure;
 use crate::{Io, PanicStage, Ticket};
 
-/// What of a file goes out before the other connections have their turn.
+/// The bytes of a file that are sent before other connections have their turn.
 const FILE_TURN_SIZE: u64 = 1 << 20;
 
-/// What of a file is read at once where TLS has to see it.
+/// The bytes of a file that are read at once for TLS.
 const FILE_READ_SIZE: u64 = 64 << 10;
 
 impl Io {
-    /// Sends what the socket takes.
+    /// Sends what the socket accepts.
     pub(crate) fn flush(&mut self, key: Key) -> rustix::io::Result<()> {
         let mut turn = FILE_TURN_SIZE;
         loop {
@@ -35,7 +35,7 @@ impl Io {
         Ok(())
     }
 
-    /// Sends the output, and says whether the socket has taken all of it.
+    /// Sends the output, and returns whether the socket has accepted all of it.
     fn flush_output(&mut self, key: Key) -> rustix::io::Result<bool> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(false);
@@ -47,7 +47,7 @@ impl Io {
                 let peer = connection.origin.peer;
                 self.note_panic(PanicStage::Tls, peer, &caught);
             }
-            // A session that seals nothing is over.
+            // A session that encrypts nothing has ended.
             return Err(Errno::PIPE);
         }
         let (output, sent) = match &mut connection.sealing {
@@ -62,7 +62,7 @@ impl Io {
         }
         let mut flags = SendFlags::NOSIGNAL;
         if let Some(first) = connection.pending.front() {
-            // A packet with the head alone would be in vain.
+            // Avoids a packet with only the head.
             flags.set(
                 SendFlags::MORE,
                 matches!(first.progress, Answer::File { .. }),
@@ -79,14 +79,14 @@ impl Io {
             *sent = 0;
             self.pool.give(mem::take(output));
         } else if *sent >= output.len() / 2 {
-            // What is gone must not stay as long as a client is slow.
+            // Sent bytes must not be kept while a client is slow.
             output.drain(..*sent);
             *sent = 0;
         }
         self.counters.bytes_out += size as u64;
         connection.was_blocked(size as u64, self.clock.tick());
         if is_done && !connection.output.is_empty() {
-            // There was more than was sealed at once.
+            // There was more than was encrypted at once.
             return self.flush_output(key);
         }
         if !is_done {
@@ -95,7 +95,7 @@ impl Io {
         Ok(is_done)
     }
 
-    /// Sends of the file whose turn it is, and says whether there may be more to send.
+    /// Sends a part of the current file, and returns whether there may be more to send.
     fn flush_file(&mut self, key: Key, turn: &mut u64) -> rustix::io::Result<bool> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(false);
@@ -117,7 +117,7 @@ impl Io {
         } else {
             // The count is at most a turn.
             match rustix::fs::sendfile(&connection.socket, &*file, Some(at), left as usize) {
-                // The file has become shorter than was told.
+                // The file has become shorter than the length that was sent.
                 Ok(0) => return Err(Errno::PIPE),
                 Ok(size) => {
                     *turn -= size as u64;
@@ -139,7 +139,7 @@ impl Io {
         Ok(true)
     }
 
-    /// When there is room again, whoever writes the body is told.
+    /// Notifies the writer of the body if there is room again.
     fn ask_for_more(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -167,7 +167,7 @@ impl Io {
         })
     }
 
-    /// Takes what another thread has written of a body, if there is room for it.
+    /// Takes bytes of a body that another thread has written, if there is room.
     pub(crate) fn pull(&mut self, ticket: Ticket) {
         let Some(mut stream) = self.stream(ticket) else {
             return;
@@ -186,7 +186,7 @@ impl Io {
 fn append_file(file: &File, at: u64, size: u64, out: &mut Vec<u8>) -> rustix::io::Result<()> {
     let start = out.len();
     out.resize(start + size as usize, 0);
-    // A file that is shorter than was told breaks the connection.
+    // A file that is shorter than the length that was sent aborts the connection.
     file.read_exact_at(&mut out[start..], at)
         .map_err(|_| Errno::PIPE)
 }

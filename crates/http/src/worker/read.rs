@@ -1,4 +1,4 @@
-//! Receiving: from a socket that is ready to bytes that are consumed.
+//! Receiving: reads from a ready socket, and consumes the bytes.
 
 use std::mem;
 
@@ -11,19 +11,20 @@ use crate::slab::Key;
 use crate::tls::Failure;
 use crate::{PanicStage, Readiness, Service};
 
-/// What one call receives at most.
+/// The maximum size of one read.
 const READ_SIZE: usize = 64 << 10;
 
-/// What one call receives of requests at most, as these take longer for their size: it holds 400
-/// small ones.
+/// The maximum size of one read of requests, which take longer for their size: it fits 400 small
+/// ones.
 const REQUEST_READ_SIZE: usize = 16 << 10;
 
-/// How often a connection whose body comes is read before the others have their turn. Requests,
-/// which take longer for their size, are read once.
+/// How often a connection that receives a body is read before other connections have their turn.
+/// Requests, which take longer for their size, are read once.
 const READ_COUNT_MAX: usize = 4;
 
 impl<S: Service> Worker<S> {
-    /// `is_ending` says that the client sends no more than what is in the socket.
+    /// `is_ending` means that the client has closed its sending side; the rest of its input is in
+    /// the socket.
     pub(crate) fn connection_ready(&mut self, key: Key, readiness: Readiness, is_ending: bool) {
         let Some(connection) = self.io.connections.get_mut(key) else {
             return;
@@ -35,7 +36,7 @@ impl<S: Service> Worker<S> {
                 connection.is_unread = true;
             }
         } else if readiness.closed {
-            // There is nobody to answer to.
+            // There is no client to answer.
             return self.io.close(key);
         } else {
             connection.is_unread |= readiness.read;
@@ -50,7 +51,7 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Receives what is there. A read that leaves room in the buffer has emptied the socket.
+    /// Receives what is available. A read that does not fill the buffer has emptied the socket.
     pub(crate) fn read(&mut self, key: Key) {
         let is_emptied = self.read_some(key);
         if let Some(connection) = self.io.connections.get_mut(key) {
@@ -58,7 +59,7 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Says whether the socket is empty.
+    /// Returns whether the socket is empty.
     fn read_some(&mut self, key: Key) -> bool {
         for _ in 0..READ_COUNT_MAX {
             let mut buffer = mem::take(&mut self.io.read_buffer);
@@ -115,7 +116,7 @@ impl<S: Service> Worker<S> {
         size < buffer.len()
     }
 
-    /// Takes what came through TLS.
+    /// Decrypts received bytes.
     fn unseal(&mut self, key: Key, bytes: &mut [u8]) {
         let Some(connection) = self.io.connections.get_mut(key) else {
             return;
@@ -124,7 +125,7 @@ impl<S: Service> Worker<S> {
             return;
         };
         if sealing.session.is_plain(bytes) {
-            // An alert would tell nobody who speaks no TLS.
+            // A client without TLS would not understand an alert.
             connection.sealing = None;
             return self.io.refuse_plain(key);
         }
@@ -136,8 +137,8 @@ impl<S: Service> Worker<S> {
             self.io.note_panic(PanicStage::Tls, peer, &caught);
             self.io.close(key);
         } else if result.is_err() {
-            // The client is told by an alert; what it said before that is not answered, as
-            // somebody else may have said it.
+            // The client gets an alert. Its earlier requests are not answered, since an attacker
+            // may have sent them.
             connection.pending.clear();
             connection.output.clear();
             connection.sent = 0;
@@ -160,7 +161,7 @@ impl<S: Service> Worker<S> {
             return self.keep_input(key, &bytes[used..]);
         }
         connection.input.extend_from_slice(bytes);
-        // Until a line ends, a head that is not whole stays so.
+        // An incomplete head stays incomplete until a line ends.
         if connection.receiving.is_some()
             || connection.is_stalled
             || connection.input.len() >= self.io.options.head_size_max
@@ -184,7 +185,7 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Goes on with what was kept.
+    /// Continues with the kept input.
     pub(crate) fn consume_input(&mut self, key: Key) {
         let Some(connection) = self.io.connections.get_mut(key) else {
             return;

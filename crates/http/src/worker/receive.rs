@@ -1,4 +1,4 @@
-//! From received bytes to calls of the service.
+//! Parses received bytes, and calls the service.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,12 +14,12 @@ use crate::request::Request;
 use crate::slab::Key;
 use crate::{BodyMode, Io, Method, PanicStage, Reply, Route, Service, Ticket};
 
-/// What a chunked body has room for at first; one with a length gets that much at most.
+/// The initial capacity for a chunked body; also the limit for one with a length.
 const BODY_SIZE: usize = 64 << 10;
 
 impl<S: Service> Worker<S> {
-    /// Consumes what it can of the bytes that came, and says how many. The rest has to be shown
-    /// again together with what follows.
+    /// Consumes received bytes, and returns how many. The rest has to be passed again together with
+    /// what follows.
     pub(crate) fn consume(&mut self, key: Key, bytes: &[u8]) -> usize {
         let mut at = 0;
         while at < bytes.len() {
@@ -48,8 +48,8 @@ impl<S: Service> Worker<S> {
         at
     }
 
-    /// Reads a head, and the body if that is here, and calls the service. Says how many bytes that
-    /// took; `None` when the head is not whole.
+    /// Parses a head, and the body if it has arrived, and calls the service. Returns how many bytes
+    /// were consumed; `None` if the head is incomplete.
     fn begin(&mut self, key: Key, bytes: &[u8]) -> Option<usize> {
         let mut space = mem::take(&mut self.io.headers);
         let size = self.begin_in(key, bytes, &mut space);
@@ -60,9 +60,10 @@ impl<S: Service> Worker<S> {
     fn begin_in(&mut self, key: Key, bytes: &[u8], space: &mut Vec<Header>) -> Option<usize> {
         let limits = self.io.head_limits;
         let peer = self.io.connections.get(key)?.origin.peer;
-        // What owns nothing but this request, as long as that runs.
+        // The stage whose panics are contained, as long as only this request is affected.
         let mut contained = Some(PanicStage::Parser);
-        // A head or a route that left the closure would be moved, which costs more than to make it.
+        // A head or a route that is returned from the closure would be moved, which costs more than
+        // making it.
         let taken = catch_unwind(AssertUnwindSafe(|| {
             #[cfg(test)]
             caught::inject(bytes);
@@ -90,8 +91,8 @@ impl<S: Service> Worker<S> {
         }));
         match (taken, contained) {
             (Ok(size), _) => size,
-            // Calls of the service are caught on their own: this is a defect of ours, and nobody
-            // knows what it left behind.
+            // Panics of the service are caught separately: this is a bug in the server, and its
+            // state may be inconsistent.
             (Err(panic), None) => resume_unwind(panic),
             (Err(panic), Some(stage)) => {
                 self.io.note_panic(stage, peer, &Caught::new(&*panic));
@@ -124,7 +125,7 @@ impl<S: Service> Worker<S> {
                 self.io.refuse_long(key, Some(length), size_max);
                 return bytes.len();
             }
-            // What is here as a whole is called with at once, without a copy.
+            // A body that has arrived completely is passed at once, without a copy.
             Framing::Length(length) if length <= rest.len() as u64 => length as usize,
             Framing::Length(_) | Framing::Chunked => {
                 return self.begin_body(key, head, route, bytes, size_max);
@@ -140,7 +141,7 @@ impl<S: Service> Worker<S> {
         head.bytes.len() + body_size
     }
 
-    /// Begins to receive a body that is chunked, or not here as a whole, or streamed.
+    /// Begins to receive a body that is chunked, incomplete, or streamed.
     fn begin_body(
         &mut self,
         key: Key,
@@ -166,7 +167,7 @@ impl<S: Service> Worker<S> {
         }
         let mut body = self.io.pool.take();
         if let Framing::Length(length) = head.framing {
-            // What is only promised reserves little.
+            // Only little is reserved before the bytes arrive.
             body.reserve(BODY_SIZE.min(length as usize));
         }
         receiving.target = Target::Call {
@@ -186,7 +187,7 @@ impl<S: Service> Worker<S> {
         };
         match taken {
             Ok(Some(size)) => {
-                // It is here as a whole: a chunked body in one piece.
+                // It has arrived completely: a chunked body in one piece.
                 let request = Request::new(head, body, route, &origin);
                 self.call(key, &request, head, false);
                 self.io.pool.give(mem::take(body));
@@ -214,8 +215,8 @@ impl<S: Service> Worker<S> {
         bytes.len()
     }
 
-    /// Goes on with a body. Says how many bytes it took; `None` when it took all and there is no
-    /// more to do.
+    /// Continues to receive a body. Returns how many bytes it consumed; `None` if it consumed all
+    /// and there is no more to do.
     fn go_on(&mut self, key: Key, mut receiving: Box<Receiving>, bytes: &[u8]) -> Option<usize> {
         match receiving.take(&mut self.io, bytes) {
             Err(refusal) => {
@@ -271,8 +272,8 @@ impl<S: Service> Worker<S> {
         self.io.headers = space;
     }
 
-    /// Calls the service. The connection closes after the reply if the client wants that, or if
-    /// `closes` says so and the call does not receive the body.
+    /// Calls the service. The connection closes after the reply if the client requests that, or if
+    /// `closes` is set and the call does not receive the body.
     fn call(&mut self, key: Key, request: &Request<'_>, head: &Head<'_>, closes: bool) {
         let framing = ResponseFraming {
             is_head: head.method == Method::Head,
@@ -300,7 +301,7 @@ impl<S: Service> Worker<S> {
 }
 
 impl Io {
-    /// A call panicked: what it began and did not answer is answered with 500.
+    /// Handles a panic of a call: requests that it began and did not answer get 500.
     fn fail_since(&mut self, key: Key, sequence: u64) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;

@@ -10,19 +10,19 @@ use crate::status::{PLAIN_PROBLEM, refusal_problem, too_long_problem};
 use crate::{Io, Reply, Ticket};
 
 impl Io {
-    /// Answers with an error behind what is to be answered before, and reads no more.
+    /// Answers with an error after the pending replies, and reads no more.
     pub(crate) fn refuse(&mut self, key: Key, refusal: Refusal) {
         self.refuse_as(key, refusal.0, refusal_problem(refusal));
     }
 
-    /// Answers a request whose body is longer than it may be; a chunked one does not say how long.
+    /// Refuses a request whose body is too long; the size of a chunked one is unknown.
     pub(crate) fn refuse_long(&mut self, key: Key, size: Option<u64>, size_max: u64) {
         let is_usual = size_max == self.options.body_size_max as u64;
         let problem = too_long_problem(size, size_max, is_usual);
         self.refuse_as(key, 413, &problem);
     }
 
-    /// Answers a request that came in plain where TLS is spoken.
+    /// Refuses a plaintext request on a TLS port.
     pub(crate) fn refuse_plain(&mut self, key: Key) {
         self.refuse_as(key, 400, PLAIN_PROBLEM);
     }
@@ -66,14 +66,14 @@ impl Io {
         if let Some(reply) = self.reply(ticket) {
             reply.close().refuse_request(refusal);
         } else if let Some(stream) = self.stream(ticket) {
-            // The reply has begun, so only its end can say that something went wrong.
+            // The reply has begun, so only aborting it can signal the error.
             stream.abort();
         }
     }
 
-    /// Refuses a request whose body does not come fast enough. Another thread that reads that of a
-    /// live route is told why, and answers: how long such a body may pause is a matter of the
-    /// service, and so are the words for it.
+    /// Refuses a request whose body does not come fast enough. If another thread reads the body of
+    /// a live route, it gets the reason and answers itself: how long such a body may pause is a
+    /// setting of the service, and so is the message.
     pub(crate) fn refuse_slow_body(&mut self, key: Key, receiving: Receiving) {
         let is_idle = receiving.idle_deadline(&self.options) <= self.clock.tick();
         let (feed, ticket) = match receiving {

@@ -1,4 +1,4 @@
-//! The loop on the thread of the test, which can count what it allocates.
+//! Runs the loop on the thread of the test, so that its allocations can be counted.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,10 +9,10 @@ use crate::mailbox::Mailbox;
 use crate::peer::Peer;
 use crate::{Options, Router, Ticket};
 
-/// Longer than anything takes here.
+/// Longer than any step takes.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// A thread's loop on the thread of the test, which can count what it allocates.
+/// An I/O thread's loop that runs on the thread of the test.
 fn worker() -> (Worker<Router<Vec<Ticket>>>, Batch) {
     let mailboxes = Arc::new([Arc::new(Mailbox::new().unwrap())]);
     // A turn without an event waits for the first of them.
@@ -139,7 +139,7 @@ fn nothing_that_came_before_an_edge_is_forgotten() {
     let bytes = "GET /hello HTTP/1.1\r\nHost: h\r\n\r\n".repeat(COUNT);
     let (mut sent, mut received) = (0, Vec::new());
     let mut buffer = [0; 4096];
-    // More than is read at once comes with an edge, and the end with the last of it.
+    // More than one read arrives with one edge, and the end with the last bytes.
     while worker.io.connections.len() > 0 {
         if sent < bytes.len() {
             sent += client.write(&bytes.as_bytes()[sent..]).unwrap_or(0);
@@ -147,7 +147,7 @@ fn nothing_that_came_before_an_edge_is_forgotten() {
                 client.shutdown(std::net::Shutdown::Write).unwrap();
             }
         }
-        // Nothing is due but the end of patience: a turn without an event would wait for that.
+        // Nothing is due before `PATIENCE`: a turn without an event would wait that long.
         let begun = std::time::Instant::now();
         worker.turn(&mut batch).unwrap();
         assert!(begun.elapsed() < PATIENCE / 2, "an edge was lost");
@@ -182,7 +182,7 @@ fn a_connection_that_asked_for_much_at_once_is_small_again() {
     assert!(each < 3 << 10, "{each} bytes each");
 }
 
-/// The parser owns nothing but its connection's bytes: what it breaks is one connection.
+/// The parser only has the bytes of its connection: its panic affects only that connection.
 #[test]
 fn a_panic_of_the_parser_costs_one_connection() {
     let (mut worker, mut batch) = worker();

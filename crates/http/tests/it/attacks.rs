@@ -1,4 +1,4 @@
-//! What clients do to bind the server, or to get at replies that are not theirs.
+//! Attempts of clients to exhaust the server, or to get replies of other clients.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -48,9 +48,9 @@ fn the_time_in_which_a_client_waits_for_us_is_not_idle() {
     let released = Instant::now();
     assert_eq!(other.get("/release").text(), "released");
     assert_eq!(client.receive().text(), "parked");
-    // Only what comes after the reply is idle.
+    // The idle time begins after the reply.
     assert!(client.is_closed());
-    // The server reads its clock once a turn of its loop, which may have begun before.
+    // The server reads its clock once per iteration of its loop, which may have begun before.
     let idle_time = released.elapsed();
     assert!(idle_time >= hasty().idle_timeout * 9 / 10, "{idle_time:?}");
 }
@@ -154,7 +154,7 @@ fn a_body_without_a_length_that_is_cut_does_not_look_whole() {
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
 }
 
-/// Whoever waits, for whatever reason, costs no turns of the loop.
+/// Waiting connections of any kind cause no iterations of the loop.
 #[test]
 fn nothing_that_waits_keeps_the_processor_busy() {
     let (server, remote) = begin(Options {
@@ -167,7 +167,7 @@ fn nothing_that_waits_keeps_the_processor_busy() {
         client.stream().set_nonblocking(true).unwrap();
         let mut sent = 0;
         let begun = Instant::now();
-        // As much as is taken: what is not read stays in the sockets.
+        // As much as is accepted: unread bytes stay in the sockets.
         while sent < bytes.len() && begun.elapsed() < Duration::from_millis(300) {
             match (&mut client.stream()).write(&bytes[sent..]) {
                 Ok(size) => sent += size,
@@ -181,7 +181,7 @@ fn nothing_that_waits_keeps_the_processor_busy() {
         if ends {
             client.stream().shutdown(Shutdown::Write).unwrap();
         }
-        // What was taken is dealt with after a while, a long one on a busy machine.
+        // The accepted bytes are processed after a while, which is long on a busy machine.
         wait_until(what, || {
             let before = server.counters().batches;
             // sleep: the time over which the batches are counted
@@ -240,12 +240,12 @@ fn a_body_that_its_handler_no_longer_reads_is_not_received_for_ever() {
         assert_eq!(client.receive().status, 200);
         let piece = [b'x'; 100_000];
         let begun = Instant::now();
-        // What the server throws away while it waits for us to see its reply is not received.
+        // Bytes that the server discards while it lingers do not count as received.
         while client.try_send(piece) {
             assert!(begun.elapsed() < TIMEOUT, "{head}");
         }
     }
-    // A short one is: the connection is worth it.
+    // A short body is read to keep the connection.
     let mut client = Client::connect(&server);
     client.send("POST /half-read HTTP/1.1\r\nHost: h\r\nContent-Length: 60000\r\n\r\n");
     remote.recv().unwrap().respond(Response::new(200));
@@ -259,7 +259,7 @@ fn an_io_thread_that_works_for_the_others_does_its_own_work_too() {
     let options = Options {
         threads: 2,
         serial_place: Some(SerialPlace::IoThreads),
-        // More than the stage can do at once, and little enough for the end of the test.
+        // More than the stage can process at once, but few enough to end the test.
         pipeline_count_max: 8,
         drain_timeout: Duration::ZERO,
         ..Options::default()
@@ -267,7 +267,7 @@ fn an_io_thread_that_works_for_the_others_does_its_own_work_too() {
     let server = Server::builder(options)
         .listen(Listen::tcp(([127, 0, 0, 1], 0).into()))
         .serial(|_: &SerialRequest<'_>, reply: SerialReply<'_>| {
-            // Work: who sleeps gives a busy machine the time to do other things.
+            // Computes instead of sleeping, which would yield the processor to others.
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_micros(100) {
                 std::hint::spin_loop();
@@ -282,7 +282,7 @@ fn an_io_thread_that_works_for_the_others_does_its_own_work_too() {
             router
         })
         .unwrap();
-    // Clients of both threads that always wait for something of the stage.
+    // Clients of both threads that always have requests at the stage.
     let mut streams = Vec::new();
     let mut threads = Vec::new();
     for _ in 0..16 {

@@ -1,4 +1,4 @@
-//! A service whose handlers make mistakes, and keep clients waiting.
+//! A service whose handlers make errors, and delay clients.
 
 use std::io::Write;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -21,7 +21,7 @@ pub(crate) struct State {
     endless: Vec<Ticket>,
     /// Bodies that nobody reads.
     _readers: Vec<BodyReader>,
-    /// Where requests go that the test answers itself.
+    /// The channel for requests that the test answers itself.
     remote: Option<Sender<Deferred>>,
 }
 

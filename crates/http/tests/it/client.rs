@@ -1,4 +1,4 @@
-//! A client that says exactly what it is told to, and reads replies strictly.
+//! A client that sends given bytes unchanged, and parses replies strictly.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lookaside_http::{Address, Server};
 
-/// Nothing here takes that long on the busiest machine; it ends a test that would hang.
+/// Longer than any step takes on a busy machine; it ends a test that would hang.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) struct Client {
@@ -14,7 +14,7 @@ pub(crate) struct Client {
     buffer: Vec<u8>,
 }
 
-/// A reply, its framing taken off.
+/// A reply with its decoded body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Received {
     pub(crate) status: u16,
@@ -61,7 +61,7 @@ impl Client {
         self.stream.write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Sends what the server may not want to read to the end.
+    /// Sends bytes that the server may not read completely.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).is_ok()
     }
@@ -84,7 +84,7 @@ impl Client {
         self.try_receive(true).expect("a reply comes")
     }
 
-    /// The next reply; `None` when the connection ends before it begins.
+    /// Reads the next reply; `None` if the connection ends before it begins.
     pub(crate) fn try_receive(&mut self, is_head: bool) -> Option<Received> {
         let end = loop {
             if let Some(at) = find(&self.buffer, b"\r\n\r\n") {
@@ -132,12 +132,12 @@ impl Client {
         Some(reply)
     }
 
-    /// Whether the server closes the connection, having sent nothing else.
+    /// Whether the server closes the connection without sending more.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.buffer.is_empty() && !self.fill() && self.buffer.is_empty()
     }
 
-    /// Reads something and forgets it; `false` at the end.
+    /// Reads and discards bytes; `false` at the end.
     pub(crate) fn try_receive_some(&mut self) -> bool {
         let is_more = self.fill();
         self.buffer.clear();
@@ -175,7 +175,7 @@ impl Client {
         self.buffer.drain(..size).collect()
     }
 
-    /// Reads something; `false` at the end.
+    /// Reads bytes; `false` at the end.
     fn fill(&mut self) -> bool {
         let mut bytes = [0; 16 << 10];
         match self.stream.read(&mut bytes) {

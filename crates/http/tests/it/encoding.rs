@@ -1,4 +1,4 @@
-//! Bodies that are compressed for who wants it.
+//! Bodies that are compressed on request.
 
 use std::io::Read as _;
 use std::process::Command;
@@ -90,7 +90,7 @@ fn each_client_gets_what_it_likes() {
         assert_eq!(reply.header("content-type"), Some("application/json"));
         assert!(decode(&reply) == body(size), "{lines}");
         assert!(expected.is_none() || size < 100 || reply.body.len() < size / 4);
-        // A HEAD is told of the same reply.
+        // A HEAD gets the same headers.
         client.send(format!(
             "HEAD /json/{size} HTTP/1.1\r\nHost: h\r\n{lines}\r\n"
         ));

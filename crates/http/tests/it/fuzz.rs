@@ -1,9 +1,9 @@
-//! The fuzz targets' bodies on stable: over a corpus, and over mutations of that.
+//! Runs the bodies of the fuzz targets on stable: on a corpus and its mutations.
 
 use lookaside_http::{TlsFuzz, fuzz_requests};
 use lookaside_testing::{mutations_never_panic, never_panics};
 
-/// What means something.
+/// Tokens of the grammar.
 const WORDS: [&[u8]; 10] = [
     b"\r\n",
     b"\n",
@@ -43,11 +43,12 @@ fn mutations_of_requests_never_panic_nor_depend_on_the_cut() {
     never_panics(&corpus, &WORDS, 91_12, fuzz_requests);
 }
 
-/// What of [`TlsFuzz::run`] begins where: before the first flight of the client, between that and the
-/// second, behind the handshake with something said, and behind it with the beginning of a message.
+/// The first bytes for [`TlsFuzz::run`] that select the beginning: before the client's first
+/// flight, between that and the second, after the handshake with some text sent, and after it with
+/// the beginning of a message.
 const STAGES: [&[u8]; 4] = [&[0], &[0, 1, 8], &[2, 7, 20], &[2, 11, 22, 2, 24, 0]];
 
-/// More than the client's side of a handshake has bytes in one flight.
+/// More bytes than the client sends in one flight of a handshake.
 const FLIGHT_SIZE_MAX: usize = 220;
 
 fn tls() -> (tempfile::TempDir, TlsFuzz) {
@@ -125,7 +126,8 @@ fn tls_records_of_any_type_may_come_at_any_time() {
     let (_folder, fuzz) = tls();
     for stage in stages() {
         for kind in 0..=u8::MAX {
-            // In plain, sealed, and within a message; what lies on the way comes before or not.
+            // Plaintext, encrypted, and within a message; bytes in transit are delivered first or
+            // not.
             for record in [
                 [4, kind, 1, 0],
                 [4, kind, 2, 1],
@@ -166,6 +168,6 @@ fn mutations_of_tls_sessions_never_panic() {
         b"\x04\xde\x00",
     ];
     let fuzz = std::panic::AssertUnwindSafe(fuzz);
-    // Most of them are handshakes, a millisecond each; the fuzz target is for more.
+    // Most of them are handshakes, a millisecond each; the fuzz target runs more.
     mutations_never_panic(10_000, &corpus, &words, 12_01, |data| fuzz.run(data));
 }

@@ -1,4 +1,4 @@
-//! Replies that come later, and in another order.
+//! Deferred replies, and replies out of order.
 
 use std::io::Read as _;
 
@@ -19,7 +19,7 @@ fn replies_keep_the_order_of_the_requests_whatever_is_ready_first() {
         let mut tags = Vec::new();
         for number in 0..60 {
             let index = random.usize(..clients.len());
-            // A tag says whose request it is, so that a reply to another one would be seen.
+            // A tag identifies the request, so that a reply to another one would be noticed.
             let tag = format!("c{index}-{number}");
             let target = match random.u8(..5) {
                 0 | 1 => {
@@ -37,7 +37,7 @@ fn replies_keep_the_order_of_the_requests_whatever_is_ready_first() {
             clients[index].send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
             expected[index].push(body);
         }
-        // Whoever wakes a tag has to come behind its request.
+        // A tag must be woken after its request has arrived.
         let mut parked = tags.len();
         while parked > 0 {
             random.shuffle(&mut tags);
@@ -102,7 +102,7 @@ fn issue_12_few_requests_that_are_put_off_are_begun_before_those_before_them_are
     for _ in 0..count {
         assert_eq!(client.receive().text(), "a");
     }
-    // Those that are answered at once are begun as before.
+    // Requests that are answered at once are still begun.
     client.send("GET /echo/b HTTP/1.1\r\nHost: h\r\n\r\n".repeat(count));
     for _ in 0..count {
         assert_eq!(client.receive().text(), "b");
@@ -125,7 +125,7 @@ fn issue_12_a_client_that_reads_no_deferred_answers_holds_few_and_is_left() {
         unsent_max = unsent_max.max(monitor.unsent_size());
         server.counters().write_timeouts == 1
     });
-    // The system takes less than one of them.
+    // The socket buffers hold less than one of them.
     assert_eq!(server.counters().requests, 4);
     let size = SIZE as u64;
     assert!(
@@ -146,12 +146,12 @@ fn a_ticket_names_nobody_once_its_client_has_gone() {
         client.send(
             "GET /park/gone HTTP/1.1\r\nHost: h\r\n\r\nGET /echo/x HTTP/1.1\r\nHost: h\r\n\r\n",
         );
-        // The server has seen it when the request behind it is counted.
+        // The server has processed it when the request after it is counted.
         while server.counters().requests < 2 + round * 5 {
             std::thread::yield_now();
         }
         drop(client);
-        // Those that come after it get its place, and must not get its reply.
+        // Later connections get its slot, and must not get its reply.
         let mut next = Client::connect(&server);
         assert_eq!(next.get("/hello").text(), "hello");
         assert!(["0", "1"].contains(&next.get("/wake/gone").text()));
@@ -170,7 +170,7 @@ fn a_request_may_answer_those_before_it_on_its_own_connection() {
     for expected in ["a", "b", "a", "2", "c"] {
         assert_eq!(client.receive().text(), expected);
     }
-    // The first one's body is begun and broken off by the one behind it.
+    // The body of the first one is begun, and cut off by the next one.
     client.send(get("/stream/100000000") + &get("/break-off"));
     while client.try_receive_some() {}
     let mut next = Client::connect(&server);
@@ -219,14 +219,14 @@ fn trailers_stand_behind_the_last_chunk() {
         answer.ends_with("4\r\nbody\r\n0\r\nX-Count: 4\r\nX-Note: a\r\n\r\n"),
         "{answer}"
     );
-    // Without chunks there is no place for them.
+    // Only chunked bodies have trailers.
     let answer = of("/trailers/a", "1.0");
     assert!(answer.ends_with("\r\n\r\nbody"), "{answer}");
-    // A line feed would begin another header: the body is cut instead.
+    // A line feed would begin another header: the body is cut off instead.
     let answer = of("/trailers/a_X-More:%201", "1.1");
     assert!(!answer.contains("X-More"), "{answer}");
     assert!(!answer.ends_with("\r\n0\r\n\r\n"), "{answer}");
-    // The connection goes on behind them.
+    // The connection continues after them.
     let mut client = Client::connect(&server);
     client
         .send("GET /trailers/a HTTP/1.1\r\nHost: h\r\n\r\nGET /echo/x HTTP/1.1\r\nHost: h\r\n\r\n");

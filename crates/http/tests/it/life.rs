@@ -85,7 +85,7 @@ fn thousands_of_short_connections_leak_no_descriptor() {
         let counters = server.counters();
         counters.accepted >= 5_000 && counters.open() == 0
     });
-    // Other tests run in the same process, and have descriptors of their own.
+    // Other tests run in the same process, and use descriptors, too.
     wait_until("their descriptors are closed", || {
         descriptor_count() < before + 500
     });
@@ -158,7 +158,7 @@ fn unix_sockets_serve_and_their_files_come_and_go() {
         };
         Server::start(options, vec![Listen::unix(&path).mode(0o600)], router)
     };
-    // What a server that was killed leaves behind.
+    // The socket file of a killed server.
     drop(UnixListener::bind(&path).unwrap());
     let server = begin().unwrap();
     assert_eq!(server.addresses(), [Address::Unix(path.clone())]);
@@ -249,8 +249,8 @@ enum Fault {
     Woken,
 }
 
-/// A panic that belongs to no request may leave others waiting: the server ends with an error, and
-/// whoever watches it starts it anew.
+/// A panic that belongs to no request may leave requests unanswered: the server ends with an error,
+/// so that a supervisor restarts it.
 #[test]
 fn issue_12_a_panic_that_belongs_to_no_request_ends_the_server() {
     for fault in [Fault::BatchEnd, Fault::Timer, Fault::Woken] {
@@ -269,7 +269,7 @@ fn issue_12_a_panic_that_belongs_to_no_request_ends_the_server() {
         let mut client = Client::connect(&server);
         client.send("GET /fault HTTP/1.1\r\nHost: h\r\n\r\n");
         failures.recv_timeout(Duration::from_secs(60)).unwrap();
-        // A reply may have gone out before.
+        // A reply may have been sent before.
         while client.try_receive_some() {}
         // The other threads end without being asked to.
         let error = server.join().unwrap_err();
@@ -297,7 +297,7 @@ fn faulty(fault: Fault) -> Router<bool> {
     router
 }
 
-/// What a hook does for one request can be contained to it.
+/// A panic of a hook can be contained to one request.
 #[test]
 fn a_hook_can_contain_the_panics_of_a_request() {
     let listen = Listen::tcp(([127, 0, 0, 1], 0).into());
@@ -327,7 +327,7 @@ fn a_hook_can_contain_the_panics_of_a_request() {
     server.join().unwrap();
 }
 
-/// Whatever its service does, a server can be left in time.
+/// A server can be stopped in time, whatever its service does.
 #[test]
 fn issue_12_joining_a_server_has_a_bound() {
     let (sender, receiver) = channel::<()>();
@@ -361,7 +361,7 @@ fn issue_12_joining_a_server_has_a_bound() {
     // The thread ends when it can.
     assert_eq!(client.receive().status, 200);
     assert!(client.is_closed());
-    // One that ends in time is joined as ever.
+    // A server that ends in time is joined as usual.
     let server = start(single());
     server.stop();
     server.join_within(Duration::from_secs(60)).unwrap();

@@ -17,10 +17,10 @@ mod static_files;
 mod streams;
 mod tls;
 
-/// Says that something was not tested. In CI it has to be.
+/// Reports a skipped test. In CI that is a failure.
 fn skip(what: &str) {
     assert!(std::env::var_os("CI").is_none(), "CI must have {what}");
     use std::io::Write as _;
-    // Standard error is not captured, so it is seen.
+    // Standard error is not captured, so it is visible.
     let _ = writeln!(std::io::stderr(), "SKIP {what} is not here");
 }

@@ -1,5 +1,5 @@
-//! How much memory clients cost, measured on a server in a process of its own: this one has clients,
-//! and other tests.
+//! The memory that clients cost, measured on a server in a separate process, since this one
+//! contains clients and other tests.
 
 use std::env;
 use std::fs;
@@ -13,18 +13,18 @@ use lookaside_http::{
     BodySink, Io, Listen, Method, Options, Reply, Response, Route, Router, Server,
 };
 
-/// What a connection may cost that waits for its next request.
+/// The memory limit of an idle connection.
 const IDLE_SIZE_MAX: usize = 4 * 1024;
 
-/// What eight uploads at once may cost together, however large they are.
+/// The memory limit of eight concurrent uploads, however large they are.
 const UPLOADS_SIZE_MAX: usize = 16 * 1024 * 1024;
 
 const UPLOAD_SIZE: usize = 20_000_000;
 
-/// Tells a process of this program that it is the server.
+/// Marks a process of this program as the server.
 const VARIABLE: &str = "LOOKASIDE_HTTP_MEMORY_SERVER";
 
-/// The name of the test that is the server there, and nothing here.
+/// The name of the test that runs the server in that process, and does nothing in this one.
 const NAME: &str = "memory::a_server_of_its_own";
 
 struct Process {
@@ -100,7 +100,7 @@ impl BodySink for Count {
     }
 }
 
-/// Serves until its parent has gone.
+/// Serves until its parent has ended.
 #[test]
 fn a_server_of_its_own() {
     if env::var_os(VARIABLE).is_none() {
@@ -125,7 +125,7 @@ fn a_server_of_its_own() {
                     let mut piece = vec![0; 256 * 1024];
                     while let Ok(size @ 1..) = body.read(&mut piece) {
                         count += size;
-                        // sleep: slower than what sends
+                        // Slower than the sender.
                         thread::sleep(Duration::from_millis(2));
                     }
                     let text = count.to_string();
@@ -147,7 +147,7 @@ fn ten_thousand_connections_wait_in_little_memory() {
     let mut first: Vec<_> = (0..100).map(|_| process.connect()).collect();
     first.iter_mut().for_each(|stream| process.hello(stream));
     let before = process.size();
-    // Each has been answered once, so that it has had all that a connection has.
+    // Each has been answered once, so that it has allocated all that a connection needs.
     let mut streams = Vec::with_capacity(COUNT);
     for _ in 0..COUNT {
         let mut stream = process.connect();

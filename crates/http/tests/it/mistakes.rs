@@ -1,4 +1,4 @@
-//! What handlers do wrong: it never reaches another request, nor another client.
+//! Errors of handlers: they never affect another request or another client.
 
 use std::io::Read;
 use std::net::Shutdown;
@@ -39,7 +39,7 @@ fn a_handler_may_answer_what_came_before_on_its_own_connection() {
         &["/park", "/park", "/nest", "/hello"],
         &["first", "second", "third", "hello"],
     );
-    // Behind a reply that closes the connection there is none.
+    // There is no reply after one that closes the connection.
     let mut client = check_texts(
         &server,
         &["/park", "/park", "/nest-close", "/hello"],
@@ -98,7 +98,7 @@ fn headers_that_change_what_follows_never_go_out() {
         let mut client = check_texts(&server, &["/hello", target], &["hello"]);
         let reply = client.receive();
         assert_eq!((reply.status, reply.header("y")), (500, None), "{target}");
-        // One that was made elsewhere is a 500 before it comes here.
+        // A [`Response`] has become a 500 before it arrives here.
         let is_made_here = target != "/prepared-framing";
         assert!(!is_made_here || client.is_closed(), "{target}");
     }
@@ -129,7 +129,7 @@ fn who_overwrites_replies_ends_the_connection() {
         [get("/hello"), get("/hello"), get("/overwrite/0")],
         [get("/hello"), get("/hello"), get("/overwrite/10000")],
         [get("/hello"), get("/quiet"), get("/stream-overwrites")],
-        // A part of what is lost was sent.
+        // A part of the lost output was sent.
         [
             get("/large").repeat(20),
             get("/large").repeat(20),

@@ -1,5 +1,5 @@
-//! What smuggles, loiters or overflows: a status, a closed connection, and a server that stays
-//! well.
+//! Smuggling, slow clients and oversized input: a status, a closed connection, and a server that
+//! keeps working.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,7 @@ use lookaside_testing::wait_until;
 use crate::client::{Client, TIMEOUT};
 use crate::service::{hasty, single, start};
 
-/// Sends bytes behind a request that is in order, and expects a status and the end behind its
-/// reply.
+/// Sends bytes after a valid request, and expects a status and the end after its reply.
 fn check(server: &lookaside_http::Server, bytes: impl AsRef<[u8]>, status: u16) {
     let bytes = bytes.as_ref();
     let shown = bytes[..bytes.len().min(200)].escape_ascii();
@@ -27,7 +26,7 @@ fn check(server: &lookaside_http::Server, bytes: impl AsRef<[u8]>, status: u16) 
         (status, Some("close")),
         "{shown}"
     );
-    // One language of errors, with the way out (RFC 9457).
+    // One format of errors, with a hint (RFC 9457).
     assert_eq!(
         reply.header("content-type"),
         Some("application/problem+json"),
@@ -67,7 +66,7 @@ fn what_is_no_request_is_refused_and_nothing_behind_it_is_read() {
         (head("Content-Length: 5 \u{b}\r\n"), 400),
         (head("Content-Length : 5\r\n"), 400),
         (head("Content-Length: 99999999999999999999999\r\n"), 400),
-        // Chunks that are none.
+        // Malformed chunks.
         (head("Transfer-Encoding: chunked\r\n") + "x\r\n", 400),
         (head("Transfer-Encoding: chunked\r\n") + "1\nx\n0\n\n", 400),
         (
@@ -90,7 +89,7 @@ fn what_is_no_request_is_refused_and_nothing_behind_it_is_read() {
         ),
         (head("Transfer-Encoding: gzip, chunked\r\n"), 501),
         (head("Transfer-Encoding: chunked, identity\r\n"), 400),
-        // Lines that end or begin otherwise.
+        // Wrong line endings and beginnings.
         ("GET / HTTP/1.1\nHost: h\n\n".into(), 400),
         (head("A: b\r\n c\r\n"), 400),
         (head("A: b\rC: d\r\n"), 400),
@@ -108,7 +107,7 @@ fn what_is_no_request_is_refused_and_nothing_behind_it_is_read() {
         ("GET /\r\n\r\n".into(), 400),
         ("\u{16}\u{3}\u{1}\u{2}\0\u{1}\0".into(), 400),
         ("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n".into(), 501),
-        // Too much of something.
+        // Exceeded limits.
         (head("Content-Length: 1048577\r\n"), 413),
         (
             head("Content-Length: 1048577\r\nExpect: 100-continue\r\n"),
@@ -209,11 +208,11 @@ fn clients_that_loiter_are_told_and_sent_away() {
         (client, "", is_told)
     })
     .into();
-    // One that has asked before, and then waits too long.
+    // A client that has sent a request before, and then waits too long.
     let mut idle = Client::connect(&server);
     assert_eq!(idle.get("/hello").status, 200);
     waiting.push((idle, "idle", false));
-    // One that waits for us may wait as long as it takes.
+    // A client that waits for the server is not limited.
     let mut parked = Client::connect(&server);
     parked.send("GET /park/a HTTP/1.1\r\nHost: h\r\n\r\n");
     for (index, (client, _, is_told)) in waiting.iter_mut().enumerate() {
@@ -226,7 +225,7 @@ fn clients_that_loiter_are_told_and_sent_away() {
                 "{index}"
             );
         } else if index == 6 {
-            // Its reply has begun, so that only the end can tell.
+            // Its reply has begun, so only its end can signal the error.
             while client.try_receive(false).is_some() {}
             continue;
         }
@@ -261,7 +260,7 @@ fn a_client_that_drips_gets_no_more_time_for_it() {
     }
 }
 
-/// The limit of a body that comes too slowly is not that of a client that does not read.
+/// The limit for a slow body differs from that for a client that does not read.
 #[test]
 fn a_slow_body_behind_a_reply_that_is_not_read_is_answered() {
     let server = start(Options {
@@ -269,7 +268,7 @@ fn a_slow_body_behind_a_reply_that_is_not_read_is_answered() {
         ..hasty()
     });
     let mut client = Client::connect(&server);
-    // More than sockets keep.
+    // More than socket buffers hold.
     let (count, size) = (16, 2_000_000);
     for _ in 0..count {
         client.send(format!("GET /file/0/{size} HTTP/1.1\r\nHost: h\r\n\r\n"));

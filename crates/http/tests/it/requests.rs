@@ -1,4 +1,4 @@
-//! Requests that are in order, however they come.
+//! Valid requests, however they are split.
 
 use crate::client::Client;
 use crate::service::{single, start};
@@ -114,8 +114,7 @@ fn bodies_come_as_a_whole_however_they_are_framed_and_cut() {
         for at in 0..bytes.len() {
             let mut client = Client::connect(&server);
             client.send(&bytes[..at]);
-            // The two pieces come apart more often than not; all that counts is that it never
-            // matters.
+            // The two pieces usually arrive separately; the result must be the same either way.
             std::thread::yield_now();
             client.send(&bytes[at..]);
             assert_eq!(client.receive().text(), "hello world", "cut at {at}");
@@ -139,7 +138,7 @@ fn a_client_that_asks_first_is_told_to_go_on() {
     assert_eq!(client.receive().status, 100);
     client.send("abc");
     assert_eq!(client.receive().text(), "abc");
-    // Whose body is here already needs no leave.
+    // A request whose body has arrived needs no `100 Continue`.
     client.send(format!("{head}Content-Length: 3\r\n\r\nabc"));
     assert_eq!(client.receive().text(), "abc");
     client.send(format!("{head}Content-Length: 9000000\r\n\r\n"));

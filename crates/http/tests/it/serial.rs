@@ -1,4 +1,4 @@
-//! Requests that travel through the serial stage, mixed with others.
+//! Requests of the serial stage, mixed with others.
 
 use lookaside_http::{
     Listen, Method, Options, Router, SerialPlace, SerialReply, SerialRequest, SerialStage, Server,
@@ -12,7 +12,7 @@ const NEXT: u32 = 0;
 const ECHO: u32 = 1;
 const FAIL: u32 = 2;
 
-/// Numbers that have no gaps and no locks.
+/// A stage that assigns gapless numbers without a lock.
 #[derive(Default)]
 struct Numbers {
     last: u64,

@@ -1,4 +1,4 @@
-//! What the server of the tests does.
+//! The service of the tests.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use lookaside_http::{
     Router, Server, Ticket,
 };
 
-/// The state of a thread: requests that wait to be told to go on.
+/// The state of a thread: requests that wait to be woken.
 #[derive(Default)]
 pub(crate) struct State {
     parked: Vec<(String, Ticket)>,
@@ -23,8 +23,8 @@ pub(crate) fn start(options: Options) -> Server {
     Server::start(options, vec![listen], router).unwrap()
 }
 
-/// Deadlines that tests can wait for, and that a client on a busy machine does not miss when it sends
-/// at once.
+/// Timeouts that tests can wait for, and that a client on a busy machine does not miss when it
+/// sends at once.
 pub(crate) fn hasty() -> Options {
     Options {
         header_timeout: Duration::from_millis(1_500),
@@ -185,7 +185,7 @@ fn streams(router: &mut Router<State>) {
         .on_writable(|state, io, ticket| state.stream(io, ticket));
 }
 
-/// A large file that is there while the tests run.
+/// A large file that exists while the tests run.
 pub(crate) fn file() -> std::path::PathBuf {
     std::env::current_exe().unwrap()
 }
@@ -213,7 +213,7 @@ impl BodySink for Panics {
     fn end(self: Box<Self>, _reply: Reply<'_>) {}
 }
 
-/// Sends a body back in capital letters, as it comes.
+/// Sends a body back in capital letters, as it arrives.
 fn shout(mut reader: BodyReader, deferred: Deferred) {
     let mut writer = deferred.stream(Response::new(200).content_type("text/plain"));
     let mut bytes = [0; 4096];

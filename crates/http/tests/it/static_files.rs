@@ -1,4 +1,4 @@
-//! A folder of files, as clients see it.
+//! A folder of files, tested by clients.
 
 use std::fs;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use lookaside_http::{Listen, Options, Router, Server, StaticFiles, StaticOptions
 use crate::client::{Client, Received};
 use crate::service::single;
 
-/// Larger than what is read into a buffer, than a turn of a file, and than a socket's buffers.
+/// Larger than what is read into a buffer, than a file's share of an iteration, and than a socket's
+/// buffers.
 const LARGE_SIZE: usize = 5_000_000;
 
 fn large() -> Vec<u8> {
@@ -95,7 +96,7 @@ fn files_are_sent_whole() {
     assert_eq!(get(&mut client, "plain.txt", "").header("vary"), None);
     let reply = get(&mut client, "large.bin", "");
     assert!(reply.body == large());
-    // Others are answered behind it, in order.
+    // Further requests are answered after it, in order.
     let all = ["large.bin", "app.js", "large.bin", "plain.txt"];
     for name in all {
         client.send(format!("GET /static/{name} HTTP/1.1\r\nHost: h\r\n\r\n"));
@@ -213,7 +214,7 @@ fn parts() {
     assert_eq!((reply.status, reply.text()), (200, "0123456789"));
 }
 
-/// As sent: no client library puts these right on the way.
+/// Sent unchanged, since client libraries would normalize these.
 #[test]
 fn nothing_outside_is_shown() {
     let site = Site::new();
@@ -237,7 +238,7 @@ fn nothing_outside_is_shown() {
     }
 }
 
-/// The file gets shorter while it is sent: the client sees that the body is not whole.
+/// The file gets shorter while it is sent: the client notices that the body is incomplete.
 #[test]
 fn a_file_that_shrinks_breaks_its_reply() {
     let site = Site::new();
@@ -247,14 +248,14 @@ fn a_file_that_shrinks_breaks_its_reply() {
     std::io::Read::read_exact(&mut client.stream(), &mut first).unwrap();
     site.write("large.bin", b"short");
     let mut rest = Vec::new();
-    // The system may tell of the end by a reset.
+    // The end may appear as a reset.
     let _ = std::io::Read::read_to_end(&mut client.stream(), &mut rest);
     assert!(rest.len() < LARGE_SIZE, "{}", rest.len());
-    // Nobody else notices.
+    // Other clients are not affected.
     assert_eq!(get(&mut site.client(), "plain.txt", "").status, 200);
 }
 
-/// A client that reads slowly holds neither the thread nor the file's bytes in memory.
+/// A client that reads slowly neither blocks the thread nor keeps the file's bytes in memory.
 #[test]
 fn a_slow_client_holds_nobody_up() {
     let site = Site::new();
@@ -271,13 +272,13 @@ fn a_slow_client_holds_nobody_up() {
     }
 }
 
-/// A file that was cut since the server looked at it last is sent as it is now.
+/// A file that was truncated since the server's last check is sent in its current state.
 #[test]
 fn issue_12_a_file_that_was_cut_is_no_500() {
     let site = Site::with(
         single(),
         StaticOptions {
-            // It does not look again by itself.
+            // It does not check again by itself.
             check_interval: Duration::from_secs(3600),
             ..StaticOptions::default()
         },
@@ -292,7 +293,7 @@ fn issue_12_a_file_that_was_cut_is_no_500() {
         let part = get(&mut client, name, "Range: bytes=1-\r\n");
         assert_eq!((part.status, part.text()), (206, "12"), "{name}");
     }
-    // One that is gone is served as it was, until the server looks again.
+    // A deleted file is served until the server checks again.
     assert_eq!(get(&mut client, "app.js", "").text(), "original");
     site.write("app.js", b"");
     let empty = get(&mut client, "app.js", "");

@@ -39,7 +39,7 @@ fn uploads_are_counted_however_they_are_cut() {
     assert_eq!(client.receive().status, 100);
     client.send("ab");
     assert_eq!(client.receive().text(), "2");
-    // Behind a request that waits, the leave waits too.
+    // After a deferred request, the `100 Continue` waits, too.
     client.send(format!(
         "GET /park/a HTTP/1.1\r\nHost: h\r\n\r\n\
          POST /upload {POST}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"
@@ -83,7 +83,7 @@ fn bodies_that_are_too_long_or_malformed_are_refused_in_their_middle() {
         );
         assert!(client.is_closed(), "{request}");
     }
-    // The largest that is allowed is allowed.
+    // A body of exactly the limit is accepted.
     let mut client = Client::connect(&server);
     client.send(format!(
         "POST /limited {POST}Content-Length: 10\r\n\r\n0123456789"
@@ -158,7 +158,7 @@ fn bodies_go_through_other_threads_both_ways() {
         thread.join().unwrap();
     }
     assert_eq!(client.get("/hello").text(), "hello");
-    // A malformed body reaches a thread as an error, and the client as a cut.
+    // A malformed body reaches a thread as an error, and the client as an aborted connection.
     client.send(format!(
         "POST /shout {POST}Transfer-Encoding: chunked\r\n\r\n2\r\nabc"
     ));
@@ -225,7 +225,7 @@ fn live(options: Options, mut goes_on: impl FnMut(Instant) -> bool) -> bool {
     true
 }
 
-/// A stream that is sent as things happen may be slower than other bodies, and last.
+/// A live stream may be slower than other bodies, and last longer.
 #[test]
 fn issue_12_a_live_stream_lasts() {
     let options = Options {
@@ -239,7 +239,7 @@ fn issue_12_a_live_stream_lasts() {
 
 #[test]
 fn a_live_stream_has_limits_of_its_own() {
-    // One that pauses.
+    // A stream that pauses.
     let server = start(Options {
         stream_idle_timeout: Duration::from_millis(100),
         ..single()
@@ -250,7 +250,7 @@ fn a_live_stream_has_limits_of_its_own() {
     ));
     while client.try_receive_some() {}
     wait_until("it is counted", || server.counters().refused == 1);
-    // One that drips, where a rate is asked for.
+    // A stream below a required rate.
     let options = Options {
         stream_idle_timeout: Duration::from_millis(100),
         stream_rate_min: 1 << 20,

@@ -1,4 +1,4 @@
-//! TLS on real sockets, with clients that are not ours.
+//! TLS on real sockets, with third-party clients.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -106,7 +106,7 @@ impl Secure {
     }
 }
 
-/// What comes until the server says that nothing more will; an end without that is an error.
+/// Reads until `close_notify`; an end without it is an error.
 fn read_all(stream: &mut Stream) -> Vec<u8> {
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
@@ -135,7 +135,7 @@ fn requests_and_replies() {
         let received = read_all(&mut stream);
         assert_eq!(body(&received).len(), size);
     }
-    // From a file, which TLS has to see.
+    // From a file, which has to be encrypted.
     let mut stream = secure.connect();
     write!(stream, "GET /static/large.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
     write!(stream, "GET /hello HTTP/1.1\r\n{close}").unwrap();
@@ -154,7 +154,7 @@ fn requests_and_replies() {
     assert!(body(&read_all(&mut stream)) == &large()[..500_000]);
 }
 
-/// Each byte of the client's side in a packet of its own.
+/// Each byte of the client in a separate packet.
 #[test]
 fn bytes_one_by_one() {
     let secure = Secure::new(single());
@@ -215,7 +215,7 @@ fn what_is_no_tls_is_told_so() {
         let end = socket.read_to_end(&mut received);
         (received, end)
     };
-    // Whole requests, the begin of one, and more than one read takes.
+    // Whole requests, the beginning of one, and more than one read takes.
     let long = [b"POST / HTTP/1.1\r\n".to_vec(), vec![b'x'; 300_000]].concat();
     for request in [
         &b"GET /hello HTTP/1.1\r\nHost: h\r\n\r\n"[..],
@@ -237,7 +237,7 @@ fn what_is_no_tls_is_told_so() {
         let (received, _) = talk(bytes);
         assert_eq!(received.first(), Some(&21), "{received:x?}");
     }
-    // The server is well.
+    // The server still works.
     let mut stream = secure.connect();
     write!(
         stream,
@@ -287,10 +287,10 @@ fn certificates_are_replaced_while_it_runs() {
     let request = "GET /hello HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     write!(stream, "{request}").unwrap();
     assert!(read_all(&mut stream).ends_with(b"hello"));
-    // Connections that are there stay.
+    // Existing connections are kept.
     write!(old, "{request}").unwrap();
     assert!(read_all(&mut old).ends_with(b"hello"));
-    // Who trusts the old one only, and has no ticket, does not know the server any more.
+    // A client that only trusts the old certificate, and has no session ticket, refuses the server.
     let mut config = ClientConfig::clone(&secure.config);
     config.resumption = Resumption::disabled();
     let mut stranger = secure.connect_as(&Arc::new(config));
@@ -337,7 +337,7 @@ fn curl_and_openssl_understand_it() {
 }
 
 /// Issue 12: one byte of a handshake message, then a record of an unknown type. While the message
-/// waits for its rest, nothing may be asked of rustls with an empty buffer.
+/// waits for its rest, rustls must not be called with an empty buffer.
 #[test]
 fn issue_12_a_handshake_that_breaks_off_in_the_middle_of_a_message() {
     let secure = Secure::new(Options {
@@ -347,7 +347,7 @@ fn issue_12_a_handshake_that_breaks_off_in_the_middle_of_a_message() {
     let bytes = [
         0x16, 0x03, 0x01, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03, 0xde,
     ];
-    // More than there are threads, whichever get them; in one piece, and in two.
+    // More connections than threads, so that all threads are affected; in one piece, and in two.
     for round in 0..16 {
         let mut socket = TcpStream::connect(address(&secure.server)).unwrap();
         socket.set_nodelay(true).unwrap();
