@@ -1,25 +1,25 @@
-//! What can go wrong with load.
+//! Errors of load generation.
 
 use std::error::Error as StdError;
 use std::fmt;
 
-/// Whose fault an [`Error`] is.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// An address, a request or an option cannot be used as it was given.
+    /// An address, a request or an option is invalid.
     Usage,
     /// The server cannot be reached.
     Connection,
-    /// This process may not have as many descriptors as are needed.
+    /// The descriptor limit of this process is too low.
     Limit,
     /// The operating system refused something else.
     Environment,
 }
 
-/// Why a load cannot be made.
+/// An error of load generation.
 ///
-/// Shown, it is one line; [`Error::hint`] has the way out, and the cause is its source.
+/// `Display` is one line; [`Error::hint`] has a hint, and the cause is its source.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -43,7 +43,7 @@ impl Error {
         Self::new(ErrorKind::Usage, message)
     }
 
-    /// A failed call of the operating system, after what it was for.
+    /// A failed system call, with its purpose.
     pub(crate) fn environment(
         doing: &str,
         source: impl Into<Box<dyn StdError + Send + Sync>>,
@@ -61,12 +61,12 @@ impl Error {
         self
     }
 
-    /// Whose fault it is.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// What to do about it, if that is known.
+    /// A hint, if there is one.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }

@@ -48,7 +48,7 @@ impl Spread {
     }
 }
 
-/// What one case cost.
+/// The costs of one case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     /// What was measured, with its version.
@@ -63,9 +63,9 @@ pub struct Measured {
     pub cpu_ns_per_op: Spread,
     /// Wall time an operation.
     pub wall_ns_per_op: Spread,
-    /// Over the answers of one pass; equal hashes mean equal answers.
+    /// The hash over the answers of one pass; equal hashes mean equal answers.
     pub hash: String,
-    /// What else the case has to say, as `name=value` pairs.
+    /// Further information about the case, as `name=value` pairs.
     pub notes: Vec<(&'static str, String)>,
 }
 
@@ -75,12 +75,12 @@ pub fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What `--seconds` is brought into, be it negative or no number at all.
+/// The bounds that `--seconds` is clamped to, also if it is negative or not a number.
 const ROUND_LENGTH_MIN: Duration = Duration::from_millis(1);
 const ROUND_LENGTH_MAX: Duration = Duration::from_secs(3600);
 
-/// Runs `block`, which says how many operations it did, until each round is full: operations in
-/// all, CPU time and wall time of one.
+/// Runs `block`, which returns how many operations it did, until each round is full. Returns the
+/// number of operations, and the CPU and wall time of one.
 ///
 /// ```
 /// use lookaside_load::measure::{Rounds, measure};
@@ -101,7 +101,7 @@ pub fn measure<E>(
         .unwrap_or_default()
         .clamp(ROUND_LENGTH_MIN, ROUND_LENGTH_MAX);
     let (mut ops_total, mut cpu, mut wall) = (0, Vec::new(), Vec::new());
-    // The first round warms caches and is thrown away.
+    // The first round warms caches and is discarded.
     for round in 0..=rounds.rounds.max(1) {
         let (started, cpu_before, mut ops) = (Instant::now(), cpu_time(), 0);
         while ops == 0 || started.elapsed() < round_length {
@@ -122,7 +122,7 @@ pub fn measure<E>(
 pub struct AnswerHash(u64);
 
 impl AnswerHash {
-    /// Over nothing yet.
+    /// Creates an empty hash.
     #[expect(
         clippy::new_without_default,
         reason = "an empty hash is a place to begin, not a value to fall back on"
@@ -138,7 +138,7 @@ impl AnswerHash {
         }
     }
 
-    /// As sixteen hexadecimal digits.
+    /// The hash as sixteen hexadecimal digits.
     pub fn text(self) -> String {
         format!("{:016x}", self.0)
     }

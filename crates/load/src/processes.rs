@@ -1,24 +1,25 @@
-//! What processes use: CPU time, memory and switches of a process and all that descend from it, as
-//! the kernel counts them in /proc.
+//! Resource usage of processes: CPU time, memory and context switches of a process and its
+//! descendants, from /proc.
 
 use std::fs;
 use std::time::Duration;
 
 use rustix::param::clock_ticks_per_second;
 
-/// A process and its descendants, such as PostgreSQL and the processes of its connections.
+/// The usage of a process and its descendants, such as PostgreSQL and its backends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// Of those that live, and of those that ended and were waited for.
+    /// Of running processes, and of those that ended and were waited for.
     pub cpu: Duration,
     /// The largest resident sizes, added up: pages that processes share count in each.
     pub resident_max: u64,
-    /// Voluntary and involuntary, of the threads that live.
+    /// Voluntary and involuntary, of running threads.
     pub switches: u64,
 }
 
 impl Usage {
-    /// What a process with its descendants used until now, or `None` without such a process.
+    /// Reads the usage of a process and its descendants so far; `None` if the process does not
+    /// exist.
     pub fn of(pid: u32) -> Option<Self> {
         let processes: Vec<Process> = fs::read_dir("/proc")
             .ok()?
@@ -47,9 +48,9 @@ struct Process {
 impl Process {
     fn read(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name before it may hold blanks and parentheses.
+        // The name before it may contain blanks and parentheses.
         let (_, figures) = stat.rsplit_once(')')?;
-        // proc(5) counts from 1, and the first figure behind the name is the third.
+        // proc(5) counts from 1, and the first field after the name is the third.
         let figures: Vec<&str> = figures.split_ascii_whitespace().collect();
         let figure = |number: usize| figures.get(number - 3)?.parse::<u64>().ok();
         let ticks = figure(14)? + figure(15)? + figure(16)? + figure(17)?;
@@ -61,8 +62,8 @@ impl Process {
     }
 }
 
-/// The largest resident size in bytes, and the switches of all threads. A process that ended
-/// meanwhile has none.
+/// The largest resident size in bytes, and the switches of all threads. Zero for a process that has
+/// ended meanwhile.
 fn status(pid: u32) -> (u64, u64) {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let resident_max = figure(&status, "VmHWM:").unwrap_or(0) << 10;
@@ -84,8 +85,7 @@ fn figure(text: &str, name: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// CPU time that all processors spent on anything since the machine started, and that a hypervisor
-/// kept from them.
+/// The CPU time that all processors have spent since boot, including stolen time.
 pub fn machine_cpu() -> Option<Duration> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
@@ -117,7 +117,7 @@ mod tests {
         let own = std::process::id();
         let before = (Usage::of(own).unwrap(), machine_cpu().unwrap());
         let started = Instant::now();
-        // The kernel counts in hundredths of a second, of which a busy machine gives us few.
+        // The kernel counts in hundredths of a second, and a busy machine gives us little CPU time.
         let after = loop {
             std::hint::black_box(fs::read("/proc/self/stat").unwrap());
             let after = (Usage::of(own).unwrap(), machine_cpu().unwrap());
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn children_count_while_they_live_and_afterwards() {
-        // A shell with a child of its own.
+        // A shell with a child process.
         let mut shell = Command::new("sh")
             .args(["-c", "sh -c 'read line; exit' & wait; read line"])
             .stdin(Stdio::piped())

@@ -1,4 +1,4 @@
-//! A link with a delay: a relay to a server that holds all bytes for a while each way.
+//! A link with a delay: a relay to a server that delays all bytes in each direction.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -6,14 +6,13 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How much is read at once. It is passed on when its time has come, however much there is.
+/// The size of one read. What was read is passed on when its time has come, however little it is.
 const READ_SIZE: usize = 64 * 1024;
 
-/// How many reads are on their way at most, so that memory has an end: a link is full then, and the
-/// sender waits.
+/// The limit of reads in transit, which bounds the memory: when the link is full, the sender waits.
 const READ_COUNT_MAX: usize = 1024;
 
-/// A relay; it ends with the program.
+/// A relay, which runs until the program ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Relay {
     /// Where it listens, on 127.0.0.1.
@@ -21,11 +20,12 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Listens on a free port of 127.0.0.1 and passes on to `target`. Each way takes `delay`.
+    /// Listens on a free port of 127.0.0.1 and forwards to `target`, with `delay` in each
+    /// direction.
     ///
     /// # Errors
     ///
-    /// When no port or no thread can be had.
+    /// When no port or thread is available.
     pub fn start(target: SocketAddr, delay: Duration) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
@@ -33,7 +33,7 @@ impl Relay {
             .name("load-relay".into())
             .spawn(move || {
                 for client in listener.incoming().flatten() {
-                    // A client whose server cannot be reached finds the end of the stream.
+                    // If the server cannot be reached, the client gets the end of the stream.
                     let _ = join(client, target, delay);
                 }
             })?;
@@ -41,7 +41,7 @@ impl Relay {
     }
 }
 
-/// Passes on between two sockets until both are at their end.
+/// Forwards between two sockets until both have ended.
 fn join(client: TcpStream, target: SocketAddr, delay: Duration) -> io::Result<()> {
     let server = TcpStream::connect(target)?;
     for socket in [&client, &server] {
@@ -51,7 +51,8 @@ fn join(client: TcpStream, target: SocketAddr, delay: Duration) -> io::Result<()
     pass(server, client, delay)
 }
 
-/// One way: a thread that reads and notes the time, and one that writes when the time has come.
+/// Forwards in one direction: one thread reads and records the time, another writes when the delay
+/// has passed.
 fn pass(mut from: TcpStream, mut to: TcpStream, delay: Duration) -> io::Result<()> {
     let (sender, receiver) = mpsc::sync_channel::<(Instant, Vec<u8>)>(READ_COUNT_MAX);
     let builder = || thread::Builder::new().name("load-relay".into());
@@ -71,7 +72,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, delay: Duration) -> io::Result<(
                 break;
             }
         }
-        // The other side may be gone already.
+        // The other side may have closed already.
         let _ = to.shutdown(Shutdown::Write);
     })?;
     Ok(())

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write as _};
 
 use crate::measure::{Measured, Spread};
 
-/// Prints one measured case to standard output; a reader that has gone is not a failure.
+/// Prints one measured case to standard output; a closed pipe is not a failure.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ fn table(measured: &Measured) -> String {
     text
 }
 
-/// The median, and the smallest and the largest round, in a unit that a person can read.
+/// The median, and the smallest and the largest round, in a readable unit.
 fn spread(spread: Spread) -> String {
     let (unit, size) = match spread.median {
         ..1e4 => ("ns", 1.0),

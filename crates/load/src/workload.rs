@@ -1,4 +1,4 @@
-//! What the benchmarks work on: tables, keys and log lines, the same on every machine for one seed.
+//! The data of benchmarks: tables, keys and log lines, the same on every machine for one seed.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -21,7 +21,8 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; the bias of the multiplication is below 2^-32 for the bounds here.
+    /// Returns a number below `bound`; the bias of the multiplication is below 2^-32 for the bounds
+    /// here.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
@@ -30,7 +31,7 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Any address.
+    /// Returns a random address.
     pub fn address(&mut self) -> Ipv4Addr {
         Ipv4Addr::from((self.next() >> 32) as u32)
     }
@@ -59,7 +60,7 @@ pub struct KeyArguments {
 }
 
 impl KeyArguments {
-    /// `count` keys of the table, the same at each call.
+    /// Draws `count` keys of the table, the same on each call.
     pub fn draw(self, count: usize) -> Vec<i64> {
         self.keys.keys(self.rows, count, &mut Random::new(7))
     }

@@ -1,4 +1,4 @@
-//! One connection: the requests on it, what the kernel did not take yet, and what came in part.
+//! One connection: its requests in flight, unsent bytes, and partial input.
 
 use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -6,45 +6,45 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use super::plan::Plan;
 use super::response::Reader;
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
     pub(super) template: usize,
-    /// When it was to be sent; latencies begin here.
+    /// When it was due; its latency begins here.
     pub(super) due_ns: u64,
-    /// When it was given to the connection; its time to be answered begins here.
+    /// When it was passed to the connection; its timeout begins here.
     pub(super) sent_ns: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// Nothing while it waits to be opened again.
+    /// `None` while it waits to be reopened.
     pub(super) socket: Option<OwnedFd>,
-    /// Not to be opened before.
+    /// The earliest time to reopen it.
     pub(super) retry_ns: u64,
-    /// The request that it sends, until it is opened again.
+    /// The template that it sends, until it is reopened.
     pub(super) template: usize,
     pub(super) in_flight: VecDeque<InFlight>,
     /// Requests since it was opened.
     pub(super) sent_count: u64,
     pub(super) answered: u64,
     pub(super) reader: Reader,
-    /// What came of an answer's line and cannot be read before the rest has come.
+    /// A partial line of an answer, which cannot be parsed before the rest has arrived.
     pub(super) pending: Vec<u8>,
     pub(super) unsent: Unsent,
-    /// Whether epoll reports when it can be written to.
+    /// Whether epoll is watching for writability.
     pub(super) awaits_writable: bool,
-    /// Whether it is in the queue of those that may send, at a fixed rate.
+    /// Whether it is in the queue of free connections, at a fixed rate.
     pub(super) is_queued: bool,
 }
 
-/// Requests that the kernel did not take in full.
+/// Requests that the kernel has not accepted completely.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
-    /// So many copies of a template that is always the same, or the bytes themselves.
+    /// The template and the number of copies if it is constant; otherwise the bytes themselves.
     copies: Option<(usize, usize)>,
     bytes: Vec<u8>,
-    /// What it took of them.
+    /// The number of bytes that were sent.
     sent: usize,
 }
 
@@ -105,7 +105,7 @@ impl Connection {
         self.socket.as_ref().map(OwnedFd::as_fd)
     }
 
-    /// How many requests may be put on it now.
+    /// How many requests may be sent on it now.
     pub(super) fn room(&self, plan: &Plan) -> usize {
         if self.socket.is_none() || !self.unsent.is_empty() {
             return 0;
@@ -117,7 +117,7 @@ impl Connection {
         }
     }
 
-    /// Forgets everything about the connection that was, and closes it.
+    /// Closes the connection, and resets its state.
     pub(super) fn reset(&mut self) {
         self.socket = None;
         self.in_flight.clear();

@@ -1,4 +1,4 @@
-//! What a run counts: answers, their times, and what went wrong.
+//! The figures of a run: answers, latencies and faults.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 /// A latency past this counts as this much.
 const LATENCY_NS_MAX: u64 = 3600 * 1_000_000_000;
-/// Digits of a latency that are kept: one in a thousand is far below the noise.
+/// Significant digits of latencies: one in a thousand is far below the noise.
 const LATENCY_DIGITS: u8 = 3;
 
 /// A status has three digits, of which the first is not a zero.
@@ -31,7 +31,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// As reports call it.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Connect => "not connected",
@@ -44,12 +44,12 @@ impl Fault {
     }
 }
 
-/// How often requests failed in one way.
+/// The requests that failed in one way.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// Requests.
     pub count: u64,
-    /// What happened the first time.
+    /// The description of the first failure.
     pub first: String,
 }
 
@@ -67,24 +67,24 @@ impl Answers {
     }
 }
 
-/// What a run counted.
+/// The figures of a run.
 #[derive(Clone, Debug)]
 pub struct Figures {
     /// Answers that came within the run, by template.
     pub answers: Vec<Answers>,
-    /// Those, by status, of which the first is 100.
+    /// Those by status, from 100 on.
     statuses: Vec<u64>,
     /// Bytes that came within the run, heads included.
     pub bytes: u64,
     /// In nanoseconds: of answers within the run, or, at a fixed rate, to requests due within it.
     latencies: Histogram<u64>,
-    /// At any time, the warm-up included.
+    /// At any time, including the warm-up.
     pub faults: BTreeMap<Fault, Faults>,
     /// Connections that were opened, at any time.
     pub connections: u64,
     /// Requests without an answer at the end.
     pub unanswered: u64,
-    /// At a fixed rate, the most requests that were due and found no free connection.
+    /// At a fixed rate, the largest number of due requests without a free connection.
     pub late_max: u64,
 }
 
@@ -142,7 +142,7 @@ impl Figures {
             .expect("both have the same bounds");
         self.connections += other.connections;
         self.unanswered += other.unanswered;
-        // The threads have schedules of their own, which are late at the same time or not.
+        // The threads have separate schedules, which may or may not be late at the same time.
         self.late_max += other.late_max;
     }
 
@@ -162,7 +162,7 @@ impl Figures {
         self.faults.values().map(|faults| faults.count).sum()
     }
 
-    /// The latency in nanoseconds that so many percent of the requests did not exceed; 0 without any.
+    /// A percentile of the latencies in nanoseconds; 0 without any.
     pub fn latency_ns(&self, percentile: f64) -> u64 {
         self.latencies.value_at_percentile(percentile)
     }

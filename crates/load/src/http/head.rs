@@ -1,15 +1,16 @@
-//! Lines, heads and trailers of answers, as RFC 9112 writes them and no other way.
+//! Lines, heads and trailers of answers, parsed strictly by RFC 9112.
 
 use memchr::{memchr, memchr2};
 
-/// A head, a chunk's line or a trailer that is longer is not an answer of a server under measurement.
+/// The size limit of a head, a chunk's line or a trailer, far above that of any server under
+/// measurement.
 pub(super) const HEAD_SIZE_MAX: usize = 64 << 10;
 
 /// How an answer breaks the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) &'static str);
 
-/// What a head says.
+/// A parsed head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,
@@ -18,7 +19,7 @@ pub(super) struct Head {
     pub(super) closes: bool,
 }
 
-/// A line without its end, and its size with it.
+/// A line without its terminator, and its size including it.
 pub(super) fn line(input: &[u8]) -> Result<Option<(&[u8], usize)>, Malformed> {
     let Some(end) = memchr(b'\n', input) else {
         if input.len() > HEAD_SIZE_MAX {
@@ -35,7 +36,7 @@ pub(super) fn line(input: &[u8]) -> Result<Option<(&[u8], usize)>, Malformed> {
     Ok(Some((line, end + 1)))
 }
 
-/// A head and its size, if all of it is there.
+/// A head and its size, if it is complete.
 pub(super) fn head(input: &[u8]) -> Result<Option<(Head, usize)>, Malformed> {
     let Some((status_line, mut at)) = line(input)? else {
         return Ok(None);
@@ -116,7 +117,7 @@ fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let colon = memchr(b':', line).ok_or(Malformed("a field without a colon"))?;
     let (name, value) = (&line[..colon], &line[colon + 1..]);
     let is_token = |&byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    // A line that continues the one before begins with a blank, which no name does.
+    // A line that continues the one before begins with a blank, which is not allowed in a name.
     if name.is_empty() || !name.iter().all(is_token) {
         return Err(Malformed("a field without a valid name"));
     }
@@ -148,7 +149,7 @@ pub(super) fn chunk_size(line: &[u8]) -> Result<u64, Malformed> {
     number.ok_or(Malformed("the size of a chunk that is not a number"))
 }
 
-/// The size of the fields behind the last chunk, with their empty line, if all of them are there.
+/// The size of the fields after the last chunk, including the empty line, if they are complete.
 pub(super) fn trailer(input: &[u8]) -> Result<Option<usize>, Malformed> {
     let mut at = 0;
     loop {

@@ -1,9 +1,9 @@
-//! A load generator for servers of HTTP/1.1, over TCP and Unix sockets.
+//! A load generator for HTTP/1.1 servers, over TCP and Unix sockets.
 //!
-//! Each thread has its connections and an epoll instance. Answers are read strictly, as RFC 9112
-//! writes them. At a fixed rate, requests are due at times that no answer moves, and a latency begins
-//! when its request was due: a server that stalls is charged with every request that fell due
-//! meanwhile.
+//! Each thread has its connections and an epoll instance. Answers are parsed strictly by RFC 9112.
+//! At a fixed rate, requests are due at times that do not depend on answers, and a latency begins
+//! when its request was due: so if a server stalls, the wait of every request that became due
+//! meanwhile is counted.
 //!
 //! ```
 //! use std::io::{BufRead as _, BufReader, Write as _};
@@ -69,20 +69,20 @@ pub use self::watch::{Used, Watched};
 use self::worker::Worker;
 use crate::{Error, ErrorKind, Result};
 
-/// Descriptors beside those of connections, with room to spare.
+/// Descriptors in addition to those of connections, with a margin.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Runs a plan to its end, or until `stop` is set: what was answered, and what was used.
+/// Runs a plan to its end, or until `stop` is set: returns the figures and the resources used.
 ///
 /// `progress` is called on this thread some twenty times a second, with the time since the start,
-/// warm-up included, and the answers until then. The process's limit of open descriptors is raised
-/// where the connections need more.
+/// including the warm-up, and the answers so far. The process's limit of open descriptors is raised
+/// if the connections need more.
 ///
 /// # Errors
 ///
-/// When a first connection to the server fails, the connections need more descriptors than the
-/// process may have, or the operating system refuses threads or epoll instances. Whatever fails after
-/// that is counted in [`Figures::faults`].
+/// When the first connection to the server fails, the descriptor limit cannot be raised far enough,
+/// or threads or epoll instances cannot be created. Later failures are counted in
+/// [`Figures::faults`].
 pub fn run(
     plan: &Plan,
     watched: Watched,
@@ -106,7 +106,7 @@ pub fn run(
         let used = watch(&clock, watched, &live, stop, progress);
         let mut figures = Figures::new(plan.templates.len());
         for thread in threads {
-            // A panic there is a mistake of ours and goes on here.
+            // A panic there is a bug, and is resumed here.
             let counted = thread
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -116,11 +116,11 @@ pub fn run(
     })
 }
 
-/// Lets the process have as many connections as it is allowed to send_requests for.
+/// Raises the descriptor limit for this number of connections, as far as it is allowed.
 fn raise_descriptor_limit(connection_count: usize) -> Result<()> {
     let needed = connection_count as u64 + OTHER_DESCRIPTORS;
     let limit = getrlimit(Resource::Nofile);
-    // Without a limit, none is too small.
+    // No limit means unlimited.
     let (current, maximum) = (
         limit.current.unwrap_or(u64::MAX),
         limit.maximum.unwrap_or(u64::MAX),

@@ -1,4 +1,4 @@
-//! What a run does, decided before it begins, and its clock.
+//! The plan of a run, and its clock.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,37 +11,37 @@ use crate::{Error, Result};
 /// A request still unanswered this long after the end of a run at a fixed rate counts as unanswered.
 pub(super) const DRAIN_NS_MAX: u64 = 1_000_000_000;
 
-/// How requests are sent, and which answers are right.
+/// How requests are sent, and which answers are correct.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Connections at once, at least 1; 64 by default, which keeps a server of some cores busy.
     pub connection_count: usize,
-    /// Requests on a connection at once, at least 1, which is the default: most clients do not
+    /// Requests in flight per connection, at least 1, which is the default: most clients do not
     /// pipeline.
     pub depth: usize,
-    /// Close a connection after so many answers, at least 1, and open another; by default they stay.
+    /// Close a connection after this many answers, at least 1, and open another; by default,
+    /// connections are kept.
     pub requests_per_connection: Option<u64>,
-    /// Threads that send, at least 1; 1 by default, which outruns most servers. More than there are
-    /// connections are not started.
+    /// Threads that send, at least 1; 1 by default, which is faster than most servers. At most one
+    /// per connection is started.
     pub thread_count: usize,
-    /// Whether each request takes the next template, not each connection, as by default: requests
-    /// that never change are sent without being built anew only where a connection keeps its own.
+    /// Whether each request takes the next template, not each connection, as by default: constant
+    /// requests are sent without being rebuilt only if a connection keeps its template.
     pub rotates: bool,
     /// Requests a second of all threads, at least 1. By default the next request of a connection is
     /// sent once one is answered.
     pub rate: Option<u64>,
-    /// Time before that which is measured; 1 s by default, in which connections are opened.
+    /// The time before the measurement; 1 s by default, in which connections are opened.
     pub warm_up: Duration,
-    /// Time that is measured; 10 s by default, in which a percentile of 99.9 settles.
+    /// The measured time; 10 s by default, long enough for a stable 99.9th percentile.
     pub duration: Duration,
-    /// A request without an answer for so long is given up; 10 s by default, past which a client
-    /// would have gone.
+    /// The timeout of a request; 10 s by default, after which a real client would have given up.
     pub timeout: Duration,
-    /// Statuses that are not faults; 200 to 299 by default.
+    /// The statuses that are not faults; 200 to 299 by default.
     pub statuses: Vec<RangeInclusive<u16>>,
-    /// The body that each answer has to have; any by default.
+    /// The required body of each answer; any by default.
     pub expected_body: Option<Vec<u8>>,
-    /// What the random numbers of templates begin with; 7 by default, as for the keys of other
+    /// The seed of the random numbers of templates; 7 by default, as for the keys of other
     /// benchmarks.
     pub seed: u64,
 }
@@ -65,7 +65,7 @@ impl Default for Options {
     }
 }
 
-/// Which requests are sent where, and how.
+/// The target, the requests and the options of a run.
 #[derive(Debug)]
 pub struct Plan {
     pub(super) target: Target,
@@ -74,11 +74,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan that can be run.
+    /// Creates a plan.
     ///
     /// # Errors
     ///
-    /// Without a template, or when a number of the options is 0 that must be at least 1.
+    /// If there is no template, or an option is 0 that must be at least 1.
     pub fn new(target: Target, templates: Vec<Template>, mut options: Options) -> Result<Self> {
         if templates.is_empty() {
             return Err(Error::usage("there is no request to send"));
@@ -108,7 +108,7 @@ impl Plan {
         })
     }
 
-    /// Where the requests go.
+    /// The target of the requests.
     pub fn target(&self) -> &Target {
         &self.target
     }
@@ -118,7 +118,7 @@ impl Plan {
         &self.templates
     }
 
-    /// How they are sent.
+    /// The options.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -133,7 +133,7 @@ impl Plan {
 #[derive(Debug)]
 pub(super) struct Clock {
     begin: Instant,
-    /// What is before this warms up.
+    /// The end of the warm-up.
     pub(super) from_ns: u64,
     end_ns: AtomicU64,
 }
@@ -158,7 +158,7 @@ impl Clock {
         self.end_ns.load(Ordering::Relaxed)
     }
 
-    /// Ends the run now, where it was to last longer.
+    /// Ends the run now, if it would last longer.
     pub(super) fn stop(&self) {
         self.end_ns.fetch_min(self.now_ns(), Ordering::Relaxed);
     }
@@ -168,7 +168,7 @@ impl Clock {
     }
 }
 
-/// A time of 584 years is as good as forever.
+/// Saturates at 584 years.
 pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,5 @@
-//! What came back, read as strictly as RFC 9112 writes it: an answer that a careful client would
-//! refuse is a failure here, not a fast answer.
+//! Parses answers strictly by RFC 9112: an answer that a careful client would refuse counts as a
+//! failure.
 
 use super::head::{Head, Malformed, chunk_size, head, line, trailer};
 
@@ -7,27 +7,28 @@ use super::head::{Head, Malformed, chunk_size, head, line, trailer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Response {
     pub(super) status: u16,
-    /// Whether the server takes no other request on the connection.
+    /// Whether the server accepts no other request on the connection.
     pub(super) closes: bool,
-    /// Whether the body is the one that was expected, where one was.
+    /// Whether the body matches the expected one, if any.
     pub(super) is_expected: bool,
 }
 
-/// A request, as far as its answer depends on it.
+/// The properties of a request that its answer depends on.
 pub(super) struct SentRequest<'a> {
     /// Whether it was a HEAD.
     pub(super) is_head: bool,
-    /// The body that has to come.
+    /// The expected body.
     pub(super) body: Option<&'a [u8]>,
-    /// The head of an earlier answer to the same question.
+    /// The head of an earlier answer to the same template.
     pub(super) known: &'a mut KnownHead,
 }
 
-/// The last head that was read in full. Servers repeat theirs for a second, until the date changes,
-/// and equal bytes mean the same: comparing costs a tenth of reading.
+/// The last head that was parsed. Servers repeat their head until the date changes, and equal bytes
+/// mean the same: comparing costs a tenth of parsing.
 #[derive(Debug, Default)]
 pub(super) struct KnownHead {
-    /// Up to its empty line, so that what begins with it begins with a whole head.
+    /// Including its empty line, so that input that begins with these bytes begins with a complete
+    /// head.
     bytes: Vec<u8>,
     head: Head,
 }
@@ -42,15 +43,15 @@ pub(super) struct Reader {
     differs: bool,
 }
 
-/// What comes next.
+/// The next part of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     #[default]
     Head,
-    /// So many bytes of the body.
+    /// This many remaining bytes of the body.
     Sized(u64),
     ChunkSize,
-    /// So many bytes of the chunk, and its line end.
+    /// This many remaining bytes of the chunk, and its line end.
     Chunk(u64),
     ChunkEnd,
     Trailer,
@@ -59,8 +60,8 @@ enum Part {
 }
 
 impl Reader {
-    /// Reads on, up to the end of an answer: how many bytes it took, and the answer if it is whole.
-    /// What it did not take has to be shown again, with more behind it.
+    /// Parses up to the end of an answer. Returns how many bytes it consumed, and the answer if it
+    /// is complete. The rest has to be passed again, together with more input.
     pub(super) fn read(
         &mut self,
         input: &[u8],
@@ -128,7 +129,7 @@ impl Reader {
         }
     }
 
-    /// The connection ended: the answer, if this is how it ends.
+    /// Handles the end of the connection; returns the answer if it ends that way.
     pub(super) fn end(&mut self, asked: &mut SentRequest<'_>) -> Option<Response> {
         (self.part == Part::UntilClose).then(|| self.finish(asked))
     }
@@ -138,7 +139,7 @@ impl Reader {
         self.part != Part::Head
     }
 
-    /// The size of the head, if all of it is there.
+    /// The size of the head, if it is complete.
     fn head(
         &mut self,
         input: &[u8],
@@ -161,7 +162,7 @@ impl Reader {
                     "101 to a request that asked for no other protocol",
                 ));
             }
-            // The answer proper is still to come.
+            // The final answer follows.
             100..200 => return Ok(Some(size)),
             _ => {}
         }
@@ -177,7 +178,7 @@ impl Reader {
         Ok(Some(size))
     }
 
-    /// Takes at most `left` bytes of the body.
+    /// Consumes at most `left` bytes of the body.
     fn body(&mut self, input: &[u8], left: u64, asked: &SentRequest<'_>) -> usize {
         let taken = input.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         if let Some(expected) = asked.body {
@@ -259,7 +260,7 @@ mod tests {
     }
 
     fn check(text: &str, body: &str, expected: &[Said]) {
-        // Split at every place, by all steps, and as one.
+        // Split into pieces of every size, up to the whole.
         for step in 1..=text.len() {
             let body = Some(body.as_bytes());
             assert_eq!(

@@ -1,5 +1,5 @@
-//! When requests are due at a fixed rate: times that no answer moves, so that a server that stalls
-//! is charged with the wait of every request that fell due meanwhile.
+//! When requests are due at a fixed rate: the times do not depend on answers, so if a server
+//! stalls, the wait of every request that became due meanwhile is counted.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -14,10 +14,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) struct Schedule {
     rate: u64,
-    /// The request that is due next, counted over all threads, of which each takes its turns.
+    /// The request that is due next, counted over all threads, which take turns.
     next: u64,
     step: u64,
-    /// epoll counts in milliseconds; this is exact to microseconds.
+    /// More precise than the timeout of epoll, which is in milliseconds.
     timer: OwnedFd,
 }
 
@@ -42,7 +42,7 @@ impl Schedule {
         u64::try_from(due).unwrap_or(u64::MAX)
     }
 
-    /// Takes the next request: when it was due.
+    /// Takes the next request, and returns when it was due.
     pub(super) fn take(&mut self) -> u64 {
         let due_ns = self.due_ns();
         self.next += self.step;

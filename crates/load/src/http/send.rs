@@ -1,5 +1,5 @@
-//! How a thread sends: what connections have room for, or what is due, and what the kernel did not
-//! take at once.
+//! Sending: as many requests as connections have room for, or those that are due, and bytes that
+//! the kernel did not accept at once.
 
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -10,7 +10,7 @@ use super::figures::Fault;
 use super::worker::{Worker, connect_error};
 
 impl Worker<'_> {
-    /// Fills a connection up, or has it wait for what comes due.
+    /// Fills a connection up, or queues it for due requests at a fixed rate.
     pub(super) fn send_more(&mut self, index: usize, now_ns: u64) {
         if self.schedule.is_none() {
             let count = self.connections[index].room(self.plan);
@@ -26,7 +26,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends what is due by now, as far as connections are free.
+    /// Sends the due requests, as far as connections are free.
     pub(super) fn send_due(&mut self) {
         if self.schedule.is_none() {
             return;
@@ -42,7 +42,7 @@ impl Worker<'_> {
             };
             let connection = &mut self.connections[index];
             connection.is_queued = false;
-            // It may have been lost since it was free.
+            // The connection may have been lost meanwhile.
             if connection.room(self.plan) == 0 {
                 continue;
             }
@@ -93,7 +93,7 @@ impl Worker<'_> {
         let socket = connection.socket().expect("a connection with room is open");
         let sent = match send(socket, bytes, SendFlags::NOSIGNAL) {
             Ok(sent) => sent,
-            // While it is being opened as well.
+            // Also while it is being opened.
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(error) => return self.lost(index, now_ns, error),
         };
@@ -107,7 +107,7 @@ impl Worker<'_> {
         self.await_writable(index, true);
     }
 
-    /// Sends what the kernel did not take before.
+    /// Sends bytes that the kernel did not accept before.
     pub(super) fn flush(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let Some(socket) = connection.socket.as_ref() else {

@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::{Error, ErrorKind, Result};
 
-/// A server that has not accepted a connection by then cannot be reached.
+/// The timeout of the first connection.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server's address, resolved.
@@ -20,9 +20,9 @@ pub struct Target {
     address: Address,
     /// As the user gave it.
     name: String,
-    /// What requests say in `Host`.
+    /// The value of `Host`.
     host: String,
-    /// What follows the address in a URL, if anything does.
+    /// The path of a URL, if any.
     path: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    /// Reads `http://HOST[:PORT][/PATH]`, `HOST:PORT[/PATH]` or `unix:PATH`. A host's name is
+    /// Reads `http://HOST[:PORT][/PATH]`, `HOST:PORT[/PATH]` or `unix:PATH`. A host name is
     /// resolved now, to its first address.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Target {
         })
     }
 
-    /// What requests say in `Host`.
+    /// The value of `Host`.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -98,7 +98,7 @@ impl Target {
         self.path.as_deref()
     }
 
-    /// Connects once, waiting, so that a server that does not run is found before the run.
+    /// Connects once, blocking, so that a missing server is detected before the run.
     pub(super) fn probe(&self) -> Result<()> {
         let done = match &self.address {
             Address::Tcp(address) => TcpStream::connect_timeout(address, PROBE_TIMEOUT).map(|_| ()),
@@ -120,7 +120,7 @@ impl Target {
         })
     }
 
-    /// A socket that is connected, or will be once it is writable.
+    /// Returns a socket that is connected, or will be once it is writable.
     pub(super) fn connect(&self) -> rustix::io::Result<OwnedFd> {
         let family = match &self.address {
             Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,

@@ -1,29 +1,29 @@
-//! Requests as bytes, with places that are filled each time.
+//! Request templates: bytes with placeholders.
 
 use crate::workload::Random;
 use crate::{Error, Result};
 
-/// Copies of a request that is always the same stand one behind another, so that a pipeline of them
-/// is one write without copying; past this size they do not.
+/// The limit for consecutive copies of a constant request, which allow to send a pipeline of them
+/// in one write without copying.
 const COPIES_SIZE_MAX: usize = 64 << 10;
 
-/// One request, with places to fill: `{RAND:1:050}` is a number from 1 to 50 with leading zeros up to
-/// the width of the last, `{SEQ:7}` counts from 7 up with each request of the template, `{LENGTH}` is
-/// the size of the body in bytes. Other braces are text.
+/// A request with placeholders: `{RAND:1:050}` is a number from 1 to 50 with leading zeros up to
+/// the width of the last, `{SEQ:7}` counts from 7 up with each request of the template, `{LENGTH}`
+/// is the size of the body in bytes. Other braces are text.
 #[derive(Debug)]
 pub struct Template {
-    /// Its request line, or what the user calls it.
+    /// Its request line, or the user's name for it.
     pub(super) name: String,
-    /// Whether the answer to it has no body whatever its head says.
+    /// Whether its answer never has a body, since it is a HEAD.
     pub(super) is_head: bool,
     form: Form,
 }
 
 #[derive(Debug)]
 enum Form {
-    /// Always the same, as many times one behind another as fit.
+    /// A constant request, in as many consecutive copies as fit.
     Fixed { copies: Vec<u8>, size: usize },
-    /// What stands before the empty line, that included, and what stands behind it.
+    /// The part up to and including the empty line, and the part after it.
     Filled { head: Vec<Piece>, body: Vec<Piece> },
 }
 
@@ -45,12 +45,12 @@ enum Piece {
 }
 
 impl Template {
-    /// A request of one method. `Host` and, with a body, `Content-Length` come before `headers`,
-    /// which are `NAME: VALUE` each.
+    /// Creates a request. `Host` and, with a body, `Content-Length` come before `headers`, which
+    /// are `NAME: VALUE` each.
     ///
     /// # Errors
     ///
-    /// When the path or a header cannot be one, or a place to fill is malformed.
+    /// If the path, a header or a placeholder is malformed.
     pub fn new(
         method: &str,
         path: &str,
@@ -80,17 +80,17 @@ impl Template {
         Self::parse(&format!("{method} {path}"), text.as_bytes())
     }
 
-    /// A request as it goes over the wire, called `name` in reports.
+    /// Parses a raw request, called `name` in reports.
     ///
     /// # Errors
     ///
-    /// When it is not a request of HTTP/1.1 or 1.0, its `Content-Length` is not the size of its body,
-    /// or a place to fill is malformed.
+    /// When it is not a request of HTTP/1.1 or 1.0, its `Content-Length` is not the size of its
+    /// body, or a placeholder is malformed.
     pub fn parse(name: &str, raw: &[u8]) -> Result<Self> {
         Self::read(name, raw).map_err(Error::usage)
     }
 
-    /// What it is called in reports.
+    /// Its name in reports.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -127,7 +127,7 @@ impl Template {
             fill(head, turn, 0, random, out);
             return fill(body, turn, 0, random, out);
         }
-        // The size of the body is known once it is there, and it stands behind the head.
+        // The size of the body is only known after it has been built, and it follows the head.
         let begin = out.len();
         fill(body, turn, 0, random, out);
         let size = out.len() - begin;
@@ -135,7 +135,7 @@ impl Template {
         out[begin..].rotate_left(size);
     }
 
-    /// `count` of the request one behind another, if it is always the same and they fit.
+    /// `count` consecutive copies of the request, if it is constant and they fit.
     pub(super) fn copies(&self, count: usize) -> Option<&[u8]> {
         match &self.form {
             Form::Fixed { copies, size } => copies.get(..size * count),
@@ -143,7 +143,7 @@ impl Template {
         }
     }
 
-    /// A body of another size than the head says would be taken for the next request.
+    /// Checks the content length: extra bytes would be taken for the next request.
     fn check_length(&self) -> std::result::Result<(), String> {
         let mut request = Vec::new();
         self.fill(0, &mut Random::new(0), &mut request);
@@ -168,7 +168,7 @@ impl Template {
         }
     }
 
-    /// Makes copies of what is always the same.
+    /// Makes copies of a constant request.
     fn settle(&mut self) {
         let Form::Filled { head, body } = &self.form else {
             return;
@@ -237,7 +237,7 @@ fn pieces(mut text: &[u8]) -> std::result::Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-/// What stands between the braces.
+/// Parses the text between the braces.
 fn place(text: &str) -> std::result::Result<Piece, String> {
     let mut words = text.split(':');
     let words = (words.next(), words.next(), words.next(), words.next());

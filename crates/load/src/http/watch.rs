@@ -1,5 +1,5 @@
-//! The calling thread's part of a run: it begins and ends the measured time, reads what processes
-//! used, and reports progress.
+//! The calling thread's part of a run: it begins and ends the measured time, reads the resource
+//! usage of processes, and reports progress.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -9,10 +9,10 @@ use super::plan::Clock;
 use crate::measure::cpu_time;
 use crate::processes::{Usage, machine_cpu};
 
-/// How soon a run ends that is to stop, and how often its progress is reported.
+/// The interval of checking for a stop and of reporting progress.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Processes whose use is counted beside that of this one, by their ids.
+/// The processes whose usage is measured in addition to this one, by their ids.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watched {
     /// The server, with its descendants.
@@ -21,7 +21,7 @@ pub struct Watched {
     pub database: Option<u32>,
 }
 
-/// What was used within the measured time.
+/// The resources used within the measured time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Used {
     /// The measured time.
@@ -32,11 +32,11 @@ pub struct Used {
     pub server: Option<Usage>,
     /// By the database, likewise.
     pub database: Option<Usage>,
-    /// CPU time of everything else on the machine, where the kernel counts it.
+    /// CPU time of everything else on the machine, if the kernel reports it.
     pub foreign: Option<Duration>,
 }
 
-/// What all of them had used at one time.
+/// The usage of all of them at one time.
 struct Reading {
     at_ns: u64,
     client: Duration,
@@ -57,8 +57,8 @@ impl Reading {
     }
 }
 
-/// Waits for the end of the run, or ends it once `stop` is set, and says what was used. `progress` is
-/// called with the time since the start and the answers until then.
+/// Waits for the end of the run, or ends it once `stop` is set, and returns the usage. `progress`
+/// is called with the time since the start and the answers so far.
 pub(super) fn watch(
     clock: &Clock,
     watched: Watched,
@@ -69,7 +69,8 @@ pub(super) fn watch(
     let mut wait_until = |until_ns: u64| {
         loop {
             let now_ns = clock.now_ns();
-            // Relaxed: a signal handler or another thread sets it and publishes nothing with it.
+            // Relaxed: a signal handler or another thread sets it, and it synchronizes nothing
+            // else.
             if now_ns >= until_ns || stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -85,7 +86,7 @@ pub(super) fn watch(
 }
 
 fn answers(live: &[AtomicU64]) -> u64 {
-    // Relaxed: only to be shown.
+    // Relaxed: only for display.
     live.iter().map(|count| count.load(Ordering::Relaxed)).sum()
 }
 

@@ -1,4 +1,4 @@
-//! One thread of the generator: its connections, one epoll, and what it has to send when.
+//! One thread of the generator: its connections, its epoll instance and its schedule.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,15 +17,15 @@ use super::response::{KnownHead, Response, SentRequest};
 use super::schedule::Schedule;
 use crate::workload::Random;
 
-/// Events that are taken at once; more connections are served in turns.
+/// The number of events per call of epoll.
 const EVENT_COUNT_MAX: usize = 256;
-/// Bytes that are read at once, behind what is left of the line before.
+/// The bytes of one read, in addition to a partial line.
 const READ_SIZE_MAX: usize = 256 << 10;
-/// How often connections are looked at that nothing happens on.
+/// The interval of checking idle connections.
 const CHECK_NS: u64 = 50_000_000;
-/// A connection that was refused, or ended without an answer, is opened again after so long.
+/// A connection that was refused, or ended without an answer, is reopened after this delay.
 const RETRY_NS: u64 = 20_000_000;
-/// What the timer is known by among the connections, which are known by their indexes.
+/// The epoll data of the timer; that of connections are their indexes.
 const TIMER: u64 = u64::MAX;
 
 pub(super) struct Worker<'a> {
@@ -37,13 +37,13 @@ pub(super) struct Worker<'a> {
     pub(super) connections: Vec<Connection>,
     /// At a fixed rate.
     pub(super) schedule: Option<Schedule>,
-    /// Those that may be given a request at a fixed rate, the longest waiting first.
+    /// The connections that may send at a fixed rate, the longest waiting first.
     pub(super) free: VecDeque<usize>,
     known_heads: Vec<KnownHead>,
-    /// What number the next request of a template has: all threads count through one row of them.
+    /// The number of the next request of each template; the threads share one sequence.
     pub(super) turns: Vec<u64>,
     pub(super) turn_step: u64,
-    /// The template of the next request, when each request takes another.
+    /// The template of the next request, if each request takes another.
     pub(super) next_template: usize,
     pub(super) random: Random,
     input: Vec<u8>,
@@ -107,7 +107,7 @@ impl<'a> Worker<'a> {
         loop {
             self.send_due();
             let wait_ns = self.wait_ns()?;
-            // Whole milliseconds are what it takes; what is due sooner is the timer's.
+            // The timeout is in whole milliseconds; earlier events are left to the timer.
             let timeout = Timespec {
                 tv_sec: 0,
                 tv_nsec: wait_ns.cast_signed(),
@@ -128,7 +128,7 @@ impl<'a> Worker<'a> {
                 self.checked_ns = now_ns;
                 self.check_connections(now_ns);
             }
-            // Relaxed: a figure to look at, with which nothing else is published.
+            // Relaxed: a figure for display, which synchronizes nothing else.
             self.live.store(self.answer_count, Ordering::Relaxed);
             if self.is_over(now_ns) {
                 return Ok(self.finish(now_ns));
@@ -136,7 +136,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// How long nothing has to be done.
+    /// The time until something has to be done.
     fn wait_ns(&mut self) -> rustix::io::Result<u64> {
         let Some(schedule) = &mut self.schedule else {
             return Ok(CHECK_NS);
@@ -156,8 +156,7 @@ impl<'a> Worker<'a> {
         Ok(CHECK_NS)
     }
 
-    /// At a fixed rate the answers that are still out are waited for, since those that come late
-    /// are the ones to know about.
+    /// At a fixed rate, outstanding answers are waited for, since the late ones matter most.
     fn is_over(&self, now_ns: u64) -> bool {
         let end_ns = self.clock.end_ns();
         if now_ns < end_ns {
@@ -184,7 +183,7 @@ impl<'a> Worker<'a> {
             while schedule.due_ns() < end_ns {
                 waiting.push(schedule.take());
             }
-            // They took at least as long as they have been waiting.
+            // Their latency is at least the time that they have been waiting.
             for due_ns in waiting.iter().filter(|&&due_ns| self.clock.counts(due_ns)) {
                 self.figures.latency(now_ns - due_ns);
             }
@@ -193,7 +192,7 @@ impl<'a> Worker<'a> {
         self.figures
     }
 
-    /// Opens connections whose time it is, and gives up answers that take too long.
+    /// Reopens connections that are due, and gives up answers that take too long.
     fn check_connections(&mut self, now_ns: u64) {
         let timeout_ns = nanoseconds(self.plan.options.timeout);
         for index in 0..self.connections.len() {
@@ -236,7 +235,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Closes a connection that has had its time, and opens it for the next template.
+    /// Closes a connection, and reopens it for the next template.
     fn reopen(&mut self, index: usize, now_ns: u64) {
         let connection = &mut self.connections[index];
         connection.template = (connection.template + 1) % self.plan.templates.len();
@@ -244,7 +243,7 @@ impl<'a> Worker<'a> {
         self.open(index, now_ns);
     }
 
-    /// Gives up what is under way on a connection.
+    /// Gives up the requests in flight on a connection.
     pub(super) fn fail(
         &mut self,
         index: usize,
@@ -264,7 +263,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Something happened on a connection.
+    /// Handles an event of a connection.
     fn serve(&mut self, index: usize) {
         if self.connections[index].awaits_writable {
             self.flush(index);
@@ -288,7 +287,7 @@ impl<'a> Worker<'a> {
                         self.figures.bytes += size as u64;
                     }
                     let is_open = self.take(index, kept + size, now_ns);
-                    // What is left is reported again; reading on costs as much as that.
+                    // The rest is reported again, which costs no more than another read.
                     if !is_open || size < room_size {
                         return;
                     }
@@ -299,8 +298,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reads the answers in the first `size` bytes of the input. Says whether the connection is the
-    /// one that it was.
+    /// Reads the answers in the first `size` bytes of the input. Returns whether the connection is
+    /// still the same.
     fn take(&mut self, index: usize, size: usize, now_ns: u64) -> bool {
         let mut at = 0;
         while at < size {
@@ -372,7 +371,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The server said that it closes the connection behind the answer.
+    /// Handles an answer after which the server closes the connection.
     fn closed(&mut self, index: usize, now_ns: u64) {
         let count = self.connections[index].in_flight.len() as u64;
         self.figures.fault(Fault::Lost, count, || {
@@ -381,7 +380,7 @@ impl<'a> Worker<'a> {
         self.reopen(index, now_ns);
     }
 
-    /// The connection broke.
+    /// Handles a lost connection.
     pub(super) fn lost(&mut self, index: usize, now_ns: u64, error: Errno) {
         let request = self.connections[index].in_flight.front();
         let name = request.map(|request| &self.plan.templates[request.template].name);
@@ -394,7 +393,7 @@ impl<'a> Worker<'a> {
         });
     }
 
-    /// The server closed the connection.
+    /// Handles the end of a connection.
     fn ended(&mut self, index: usize, now_ns: u64) {
         let connection = &mut self.connections[index];
         let Some(&request) = connection.in_flight.front() else {
