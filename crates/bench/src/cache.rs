@@ -1,4 +1,4 @@
-//! What does a question cost whose answer is mostly kept, by how many ask at once?
+//! What does a query cost that is usually cached, depending on concurrency?
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 use super::Result;
 use super::target::{Caches, FACADE_SQL, Target, TargetArguments, int_params};
 
-/// Keys drawn ahead for `warm`; their order repeats after that many.
+/// The number of keys drawn in advance for `warm`; then their order repeats.
 const KEY_COUNT: usize = 1 << 20;
-/// Questions of one task between two looks at the clock in `warm`.
+/// The number of queries of one task between two clock readings in `warm`.
 const SHARE: usize = 4096;
 
 /// Lookups of a provider through the caches, many tasks at once
@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &CacheArguments) -> Result<()> {
     let target = Target::open(&arguments.target, arguments.rows)?;
     for &shape in chosen(&arguments.shape) {
         for &kept in chosen(&arguments.policy) {
-            // With nothing kept there is nothing warm; a session that waits is not for tasks.
+            // Without a cache there is no warm case, and a blocking session is not for tasks.
             let is_one = match shape {
                 Shape::Cold => kept != Kept::Session,
                 Shape::Warm => kept != Kept::Bypass,
@@ -191,7 +191,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Deals the keys to the tasks, which start together and ask one after the other, each timed.
+    /// Distributes the keys to the tasks, which start together; each query is timed.
     async fn deal(
         &self,
         knowledge: &Knowledge,
@@ -256,7 +256,7 @@ impl Bench<'_> {
             .collect();
         let mut hash = AnswerHash::new();
         for (index, asker) in askers.iter_mut().enumerate() {
-            // Every key once, of which the first asker brings what the others find.
+            // Queries every key once; the first query fills the cache for the others.
             let answers = runtime.block_on(async {
                 let mut answers = Vec::new();
                 for id in 1..=self.arguments.rows.cast_signed() {
@@ -290,7 +290,7 @@ impl Bench<'_> {
     }
 }
 
-/// What a round of `cold` brought.
+/// The result of a round of `cold`.
 struct Dealt {
     hash: AnswerHash,
     wall: Duration,
@@ -298,7 +298,7 @@ struct Dealt {
     latencies: Vec<Duration>,
 }
 
-/// Each asks for a share of its own, at once.
+/// Each task queries its own share, concurrently.
 async fn ask_all(askers: Vec<Asker>, keys: &Arc<[Value]>, turn: usize) -> Result<Vec<Asker>> {
     let mut running = JoinSet::new();
     let count = askers.len();
@@ -319,7 +319,7 @@ async fn ask_all(askers: Vec<Asker>, keys: &Arc<[Value]>, turn: usize) -> Result
     Ok(askers)
 }
 
-/// One task's way to ask.
+/// How one task queries.
 enum Asker {
     Shared(Knowledge, Statement, Kept, CallCache),
     Own(Box<lookaside_knowledge::Session>, Statement),

@@ -1,4 +1,4 @@
-//! Why a command ends without having measured, and how that is shown.
+//! Why a command failed, and how that is shown.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -9,13 +9,13 @@ use lookaside_load::ErrorKind;
 /// The exit code of a failed run.
 const FAILED: u8 = 1;
 
-/// The exit code of a command line that cannot be used; clap's own number.
+/// The exit code of a command line that is invalid; clap's own number.
 const USAGE: u8 = 2;
 
-/// How a command ends.
+/// The result of a command.
 pub(crate) type Outcome = Result<ExitCode, Failure>;
 
-/// An error on its way to the user: a line, its causes, and the way out.
+/// An error to be shown to the user: a line, its causes, and a hint.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -35,7 +35,7 @@ impl Failure {
         }
     }
 
-    /// A command line that cannot be used.
+    /// An invalid command line.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self {
             code: USAGE,
@@ -43,12 +43,12 @@ impl Failure {
         }
     }
 
-    /// Adds an error and everything that caused it.
+    /// Adds an error and its sources.
     pub(crate) fn because(mut self, error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {
             let text = error.to_string();
-            // Some libraries print their source as part of their own line; once is enough.
+            // Some libraries include their source in their own message; it is not shown twice.
             if !self.causes.last().is_some_and(|last| last.contains(&text)) {
                 self.causes.push(text);
             }
@@ -57,13 +57,13 @@ impl Failure {
         self
     }
 
-    /// Adds the way out.
+    /// Adds a hint.
     pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// How the process ends because of it.
+    /// The exit code that it leads to.
     pub(crate) fn exit_code(&self) -> ExitCode {
         self.code.into()
     }

@@ -1,6 +1,6 @@
-//! The program `lookaside-bench`: measures for developers, which the product does not carry.
+//! The program `lookaside-bench`: benchmarks for developers, which are not part of the product.
 //!
-//! A module uses those below it in this table and none above.
+//! A module uses those below it in this table, never those above.
 //!
 //! | module | what it is |
 //! | --- | --- |
@@ -9,11 +9,11 @@
 //! | [`provider`], [`cache`], [`oml_provider`] | lookups that a database server answers |
 //! | [`metadata`] | definitions of columns in MySQL's protocol |
 //! | [`pipeline`] | the ring between threads |
-//! | [`target`] | the database server that a benchmark asks |
+//! | [`target`] | the database server that a benchmark queries |
 //! | [`progress`] | progress bars and spinners on a terminal |
-//! | [`failure`] | how a command ends, and why |
+//! | [`failure`] | errors of commands and exit codes |
 //!
-//! What `lookaside` measures as well, or may need for checks, is in the library `lookaside-load`.
+//! Code that `lookaside bench` uses as well is in the library `lookaside-load`.
 #![forbid(unsafe_code)]
 
 mod cache;
@@ -36,7 +36,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use self::failure::{Failure, Outcome};
 
-/// As in the product, so that figures of the two can be compared.
+/// The same allocator as the product, so that figures can be compared.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -78,7 +78,7 @@ enum Program {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Warnings of the crates that are measured, such as of a provider that does not answer.
+    // Shows warnings of the measured crates, such as of a provider that does not respond.
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_max_level(LevelFilter::WARN)
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     match run(&arguments.program) {
         Ok(code) => code,
         Err(failure) => {
-            // Without standard error the exit code has to do.
+            // A failure to write to standard error is ignored.
             let _ = failure.write(&mut io::stderr().lock());
             failure.exit_code()
         }
@@ -107,8 +107,8 @@ fn run(program: &Program) -> Outcome {
         .map_err(|error| Failure::new("the benchmark failed").because(error.as_ref()))
 }
 
-/// A benchmark prepares data and runs code of several libraries; all of it can fail, and each error
-/// is only reported.
+/// A benchmark prepares data and runs code of several crates. Any of it may fail, and errors are
+/// only reported.
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 #[cfg(test)]

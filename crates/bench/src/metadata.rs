@@ -1,4 +1,4 @@
-//! What do the definitions of a result's columns cost, and what is saved when they need not be read
+//! What do the definitions of a result's columns cost, and what is saved if they need not be parsed
 //! or sent?
 
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs as _};
@@ -18,9 +18,9 @@ use super::Result;
 
 /// Rows of each table.
 const ROW_COUNT: u64 = 10_000;
-/// Rows of one `insert`: of 150 columns, half a megabyte, which every server takes.
+/// Rows of one `insert`: of 150 columns, half a megabyte, which every server accepts.
 const INSERT_ROW_COUNT: u64 = 500;
-/// Answers that the hash is over.
+/// The number of answers that are hashed.
 const HASHED: usize = 100;
 
 /// Wide and long results of MySQL or MariaDB, by what is done with the columns' definitions
@@ -63,7 +63,7 @@ enum Mode {
     Pinned,
 }
 
-/// How long pinned columns are believed.
+/// How long pinned columns are trusted.
 const PINNED_CHECK_AFTER: Duration = Duration::from_secs(60);
 
 pub(super) fn run(arguments: &MetadataArguments) -> Result<()> {
@@ -98,7 +98,7 @@ impl MetadataArguments {
     }
 }
 
-/// The same server through a link that takes its time.
+/// The same server through a link with a delay.
 fn relayed(mut config: MysqlConfig, round_trip: Duration) -> Result<MysqlConfig> {
     let host = config.hosts.first_mut().ok_or("a URL names a server")?;
     let HostAddress::Tcp { name, address } = &mut host.address else {
@@ -153,7 +153,7 @@ impl<'a> Bench<'a> {
         format!("lookaside_bench_wide_{}", self.arguments.columns)
     }
 
-    /// Makes the table where it is not there or not whole.
+    /// Creates the table if it is missing or incomplete.
     fn fill(&mut self) -> Result<()> {
         let (table, column_count) = (self.table(), u64::from(self.arguments.columns));
         let columns: String = (1..column_count)
@@ -191,7 +191,7 @@ impl<'a> Bench<'a> {
         let mut ask = |count: usize| -> Result<Vec<Answer>> {
             let mut keys = ParamBatch::new(1);
             for _ in 0..count {
-                // 17 has no factor in common with the rows, so that each comes once.
+                // 17 is coprime to the number of rows, so each row comes once.
                 id = (id + 17) % ROW_COUNT;
                 let key = match self.arguments.rows {
                     1 => id + 1,

@@ -1,4 +1,4 @@
-//! What does a model cost whose lookups go to a database server?
+//! What does a model cost with lookups of a database server?
 
 use std::thread;
 
@@ -14,7 +14,7 @@ use super::Result;
 use super::target::{Caches, TABLE, Target, TargetArguments};
 
 const KEY_COUNT: usize = 1 << 20;
-/// Records of one thread between two looks at the clock, at least.
+/// The minimum number of records of one thread between two clock readings.
 const SHARE: usize = 1 << 16;
 
 /// A model over batches of records, its lookups answered by a server or a cache before it
@@ -85,7 +85,7 @@ pub(super) fn run(arguments: &OmlProviderArguments) -> Result<()> {
             workers.push(Worker::new(&knowledge, &model, arguments.batch, first)?);
         }
         if case == Case::Cached {
-            // Every key once, by each worker, as each session has a cache of its own.
+            // Each worker queries every key once, since each session has its own cache.
             let every: Vec<i64> = (1..=arguments.keys.rows.cast_signed()).collect();
             for worker in &mut workers {
                 worker.transform(&every, every.len(), None)?;
@@ -142,7 +142,7 @@ struct Worker {
     batch_len: usize,
     id: Name,
     target: Name,
-    /// Where it is among the keys.
+    /// Its position among the keys.
     next: usize,
 }
 

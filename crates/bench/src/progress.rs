@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lookaside_embedded::Progress;
 
-/// How often a sign of life changes while nothing is counted.
+/// The interval of a spinner.
 const TICK: Duration = Duration::from_millis(120);
 
 /// A bar while the server's programs are fetched.
@@ -22,7 +22,7 @@ impl Progress for DownloadBar {
     fn download(&self, what: &str, bytes_done: u64, bytes_total: Option<u64>) {
         if self.0.is_hidden() {
             if bytes_done == 0 {
-                // Without standard error the download goes on unseen.
+                // A failure to write to standard error is ignored.
                 let _ = writeln!(io::stderr(), "fetching {what}");
             }
             return;
@@ -40,10 +40,10 @@ impl Progress for DownloadBar {
     }
 }
 
-/// A sign of life with a message.
+/// A spinner with a message.
 pub(crate) fn spinner() -> ProgressBar {
     let bar = bar("{spinner} {msg}");
-    // What is not drawn needs no thread for it.
+    // A hidden spinner needs no thread.
     if !bar.is_hidden() {
         bar.enable_steady_tick(TICK);
     }

@@ -1,4 +1,4 @@
-//! What does a question cost that goes to the server every time?
+//! What does a query cost that is sent to the server every time?
 
 use std::sync::Arc;
 
@@ -19,11 +19,12 @@ use super::target::{
     Caches, FACADE_SQL, TABLE, Target, TargetArguments, current_thread, int_params,
 };
 
-/// Keys drawn ahead, so that drawing is not measured; their order repeats after that many.
+/// The number of keys drawn in advance, so that drawing them is not measured; then their order
+/// repeats.
 const KEY_COUNT: usize = 100_000;
-/// Answers that the hash is over.
+/// The number of answers that are hashed.
 const HASHED: usize = 1000;
-/// Questions between two looks at the clock.
+/// The number of queries between two clock readings.
 const BLOCK: usize = 2000;
 
 /// Lookups that the server answers every time, by the way they take
@@ -120,14 +121,14 @@ pub(super) fn run(arguments: &ProviderArguments) -> Result<()> {
     Ok(())
 }
 
-/// What all cases share.
+/// The state that all cases share.
 struct Bench<'a> {
     arguments: &'a ProviderArguments,
     target: Target,
     keys: Vec<Value>,
 }
 
-/// What a case brought.
+/// The result of a case.
 struct Figures {
     /// Over the first answers.
     hash: AnswerHash,
@@ -245,7 +246,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Where the tasks run.
+    /// The runtime of the tasks.
     fn runtime(&self) -> Result<Runtime> {
         match self.arguments.workers {
             0 => current_thread(),
@@ -268,7 +269,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Keys that come again only after all others came.
+    /// Keys that repeat only after all others.
     fn distinct_keys(&self) -> Vec<Value> {
         // A prime that divides no likely number of rows.
         let key = |index: usize| index as u64 * 1_000_003 % self.arguments.keys.rows + 1;
@@ -277,7 +278,7 @@ impl Bench<'_> {
             .collect()
     }
 
-    /// Asks block by block, the keys one after the other, over and over.
+    /// Queries block by block, with the keys in sequence, repeatedly.
     fn figures(
         &self,
         note: String,
@@ -326,7 +327,7 @@ fn batch_of(keys: &[Value]) -> ParamBatch {
     batch
 }
 
-/// A way that many tasks can go at once.
+/// A way to query that many tasks can share.
 trait Ask: Clone + Send + 'static {
     fn ask(&self, key: Value) -> impl Future<Output = Result<Text>> + Send;
 }
@@ -336,7 +337,7 @@ struct ByClient(Client, Arc<str>);
 
 impl Ask for ByClient {
     async fn ask(&self, key: Value) -> Result<Text> {
-        // It only reads, so tasks that wait at once may share a Sync.
+        // It is read-only, so concurrent tasks may share a Sync.
         let request = Request::new(Arc::clone(&self.1), &[key]).syncs(Syncs::Shared);
         let mut answers = self.0.request(request).await?;
         Ok(text(&answers.pop().ok_or("a query has an answer")??))
@@ -364,7 +365,8 @@ impl Ask for ByFacade {
     }
 }
 
-/// Asks for all keys: `task_count` tasks, each of which waits for its answer before it asks again.
+/// Queries all keys by `task_count` tasks, each of which waits for its answer before the next
+/// query.
 fn tasks(
     runtime: &Runtime,
     task_count: usize,

@@ -1,4 +1,4 @@
-//! The database server that a benchmark asks: at a URL, or an embedded PostgreSQL.
+//! The database server that a benchmark queries: at a URL, or an embedded PostgreSQL.
 
 use std::fs;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::progress::DownloadBar;
 /// The table of all benchmarks.
 pub(super) const TABLE: &str = "lookaside_bench_kv";
 
-/// One row by its key, as the facade takes it.
+/// One row by its key, in the form of the facade.
 pub(super) const FACADE_SQL: &str = "select value from lookaside_bench_kv where id = :id";
 
 /// Rows of one `insert`.
 const INSERT_ROW_COUNT: u64 = 5000;
 
-/// Where the questions go.
+/// Options for the server that is queried.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TargetArguments {
     /// The server to ask, as postgres://… or mysql://… [default: an embedded PostgreSQL, over TCP]
@@ -38,18 +38,19 @@ pub(crate) struct TargetArguments {
 /// A server with the table.
 pub(super) struct Target {
     pub(super) config: Config,
-    /// With the password.
+    /// The URL, including the password.
     url: String,
-    /// What answers, for the report.
+    /// The name of the server, for the report.
     pub(super) server: String,
-    /// Whether the table stays.
+    /// Whether the table is kept.
     keeps: bool,
-    /// Ends with the benchmark.
+    /// Stopped when the benchmark ends.
     embedded: Option<Postgres>,
 }
 
 impl Target {
-    /// Reaches the server and fills the table with the rows 1 to `row_count`, if it has not as many.
+    /// Connects to the server, and fills the table with the rows 1 to `row_count`, unless it has
+    /// that many.
     pub(super) fn open(arguments: &TargetArguments, row_count: u64) -> Result<Self> {
         let (url, embedded) = match &arguments.url {
             Some(url) => (url.clone(), None),
@@ -114,7 +115,7 @@ impl Target {
 
     /// The engine with this server as its only provider.
     pub(super) fn knowledge(&self, pool_size: u16, caches: Caches) -> Result<Knowledge> {
-        // Read once: nothing here reloads.
+        // Read once: there are no reloads here.
         let folder = tempfile::tempdir()?;
         let kind = if self.is_postgres() {
             "postgres"
@@ -133,7 +134,7 @@ impl Target {
 }
 
 impl Drop for Target {
-    /// Where the server is gone by now, or refuses, the table stays, and the next run uses it.
+    /// If the server is gone by now, or refuses, the table is kept, and the next run uses it.
     fn drop(&mut self) {
         if self.keeps || self.embedded.is_some() {
             return;
@@ -151,7 +152,7 @@ impl Drop for Target {
     }
 }
 
-/// Whether an engine keeps answers.
+/// Whether an engine caches answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caches {
     Off,

@@ -146,7 +146,8 @@ pub(crate) fn run(arguments: &HttpArguments) -> Outcome {
     judge(&plan, &figures)
 }
 
-/// Draws how far a run is, and the rate of the last second: one over a shorter time cannot be read.
+/// Draws the progress of a run, and the rate over the last second: over a shorter time it would
+/// change too fast to be read.
 fn draw<'a>(bar: &'a ProgressBar, plan: &Plan) -> impl FnMut(Duration, u64) + use<'a> {
     let length = plan.options().warm_up + plan.options().duration;
     bar.set_length(length.as_millis() as u64);
@@ -162,7 +163,7 @@ fn draw<'a>(bar: &'a ProgressBar, plan: &Plan) -> impl FnMut(Duration, u64) + us
     }
 }
 
-/// A server that answers wrongly was not measured.
+/// Fails if the server sent wrong answers, since that invalidates the measurement.
 fn judge(plan: &Plan, figures: &Figures) -> Outcome {
     if let Some((fault, faults)) = figures.faults.iter().max_by_key(|(_, faults)| faults.count) {
         let count = figures.fault_count();

@@ -9,7 +9,7 @@ use lookaside_load::http::{Answers, Figures, Plan, Used};
 use lookaside_load::processes::Usage;
 use serde_json::{Map, Value, json};
 
-/// Which latencies are reported.
+/// The reported percentiles.
 const PERCENTILES: [(&str, f64); 5] = [
     ("p50", 50.0),
     ("p90", 90.0),
@@ -25,7 +25,7 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Prints it; a reader that has gone is not a failure.
+    /// Prints it; a closed pipe is not a failure.
     pub(super) fn print(&self, is_json: bool) -> io::Result<()> {
         let mut text = if is_json {
             self.json().to_string()
@@ -58,7 +58,7 @@ impl Report<'_> {
         self.figures.answer_count() as f64 / self.used.wall.as_secs_f64().max(1e-9)
     }
 
-    /// Microseconds of CPU time an answer.
+    /// CPU time per answer in microseconds.
     fn share(&self, cpu: Duration) -> Option<f64> {
         let count = self.figures.answer_count();
         (count > 0).then(|| cpu.as_nanos() as f64 / 1e3 / count as f64)
@@ -266,7 +266,7 @@ fn optional(figure: Option<f64>) -> Value {
     figure.map_or(Value::Null, rounded)
 }
 
-/// Three decimals.
+/// Rounds to three decimals.
 fn rounded(figure: f64) -> Value {
     ((figure * 1e3).round() / 1e3).into()
 }

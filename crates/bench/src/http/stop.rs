@@ -1,4 +1,4 @@
-//! The signals that end a run before its time.
+//! The signals that end a run early.
 
 use std::io;
 use std::process::ExitCode;
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// A flag that the first SIGINT or SIGTERM sets, so that what was measured is reported. The second
-/// ends the process.
+/// A flag that the first SIGINT or SIGTERM sets, so that the measurement so far is reported. The
+/// second ends the process.
 pub(super) struct Stop {
     flag: Arc<AtomicBool>,
     /// The last signal; 0 before any.
@@ -24,7 +24,8 @@ impl Stop {
             signal: Arc::default(),
         };
         for signal in [SIGINT, SIGTERM] {
-            // Handlers run in this order: the first finds the flag unset at the first signal.
+            // Handlers run in order of registration, so this one sees the flag unset at the first
+            // signal.
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop.flag))?;
             flag::register_usize(signal, Arc::clone(&stop.signal), signal as usize)?;
             flag::register(signal, Arc::clone(&stop.flag))?;
@@ -36,9 +37,9 @@ impl Stop {
         &self.flag
     }
 
-    /// The exit code of a process that a signal asked to end, if one did: as shells count it.
+    /// The exit code after a signal, if there was one, as shells count it.
     pub(super) fn exit_code(&self) -> Option<ExitCode> {
-        // Relaxed: nothing else is published with it.
+        // Relaxed: it synchronizes nothing else.
         match self.signal.load(Ordering::Relaxed) {
             0 => None,
             signal => u8::try_from(128 + signal).ok().map(ExitCode::from),

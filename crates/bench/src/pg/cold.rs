@@ -1,4 +1,4 @@
-//! How long until a process that begins with nothing has its first query answered?
+//! How long does a fresh process take until its first query is answered?
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -71,11 +71,11 @@ struct FirstAnswer {
     version: String,
 }
 
-/// How long a fresh process stays after its answer: what the library prepares for the next one (a
-/// spare copy of the template) is done by then.
+/// How long a fresh process stays after its answer, so that the library can finish its preparation
+/// for the next one (a spare copy of the template).
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// A server that was asked to end takes no longer.
+/// The longest time that a server takes to end.
 const END_PATIENCE: Duration = Duration::from_secs(20);
 
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
@@ -105,9 +105,9 @@ pub(super) fn run_fresh(arguments: &FreshArguments) -> Result<()> {
 pub(super) fn run(arguments: &ColdArguments) -> Result<()> {
     let mut report = Report::new("cold", arguments.json);
     let requirement = arguments.pg_version.unwrap_or(VersionRequirement::ANY);
-    // Whatever must be fetched is fetched before the clock begins.
+    // Downloads happen before the clock starts.
     let binaries = Binaries::find(requirement, &DownloadBar::new())?;
-    // A place of our own, so that no server of other programs is found.
+    // A separate folder, so that no server of other programs is found.
     let place = TempDir::with_prefix_in("lookaside-bench-", place(arguments))?;
     let fresh = Fresh {
         binaries,
@@ -135,7 +135,7 @@ pub(super) fn run(arguments: &ColdArguments) -> Result<()> {
     report.finish()
 }
 
-/// Memory where it is to be had, as the library chooses.
+/// A folder in memory if available, as the library chooses.
 fn place(arguments: &ColdArguments) -> PathBuf {
     let memory = Path::new("/dev/shm");
     match &arguments.place {
@@ -207,7 +207,7 @@ impl Cases<'_> {
         Ok(())
     }
 
-    /// Why the file cache stays as it is, if it does.
+    /// Why the file cache is kept, if it is.
     fn file_cache_kept(&self) -> Option<String> {
         if self.keep_file_cache {
             return Some("--keep-file-cache".to_owned());
@@ -244,7 +244,7 @@ struct Fresh {
     requirement: Option<VersionRequirement>,
 }
 
-/// A fresh process that has its answer, and waits.
+/// A fresh process that has its answer and waits.
 struct Started {
     child: std::process::Child,
     answered_after: Duration,
@@ -265,7 +265,7 @@ impl Fresh {
         }
         if let Some(cache) = cache {
             command.env("LOOKASIDE_CACHE", cache);
-            // With an empty cache, programs from an earlier download would be fetched again.
+            // Otherwise, an empty cache would cause another download.
             command.env("LOOKASIDE_PG_BIN", self.binaries.folder());
         }
         let started = Instant::now();
@@ -304,7 +304,7 @@ impl Started {
         Ok(first)
     }
 
-    /// Lets the process end, whose server others share.
+    /// Lets a process end whose server is shared with others.
     fn leave(mut self) -> Result<FirstAnswer> {
         thread::sleep(SETTLE);
         drop(self.child.stdin.take());
@@ -317,7 +317,7 @@ impl Started {
 }
 
 fn drop_caches() -> io::Result<()> {
-    // Only what was written can be dropped.
+    // Only written pages can be dropped.
     rustix::fs::sync();
     fs::write(DROP_CACHES, "3")
 }

@@ -1,7 +1,7 @@
-//! Why does a case of the `speed` suite take its time? The suite's indexed updates and its copy of a
-//! table run as they are, and in variants that leave one thing out: an index, the WAL, dead rows, the
-//! number of statements. Each runs on fresh tables, plain in each round, which is timed, and once under
-//! `EXPLAIN (ANALYZE, BUFFERS, WAL)`, which counts.
+//! Why does a case of the `speed` suite take as long as it does? The suite's indexed updates and
+//! its copy of a table run as they are, and in variants that omit one thing: an index, the WAL,
+//! dead rows, the number of statements. Each runs on fresh tables, plain in each round, which is
+//! timed, and once under `EXPLAIN (ANALYZE, BUFFERS, WAL)`, which counts.
 
 mod plan;
 mod variants;
@@ -41,14 +41,14 @@ pub(super) struct DiagnoseArguments {
 /// A script of single updates has some 60 bytes a row and is sent as one message.
 const ROW_COUNT_MAX: u64 = 1_000_000;
 
-/// What decides how long writes take, where the server knows it.
+/// The settings that determine how long writes take, if the server has them.
 const SETTINGS: &str = "select name, current_setting(name) from pg_settings where name in (
     'autovacuum', 'checkpoint_completion_target', 'checkpoint_timeout', 'data_checksums',
     'effective_cache_size', 'fsync', 'full_page_writes', 'jit', 'maintenance_work_mem', 'max_wal_size',
     'min_wal_size', 'random_page_cost', 'server_version', 'shared_buffers', 'synchronous_commit',
     'track_io_timing', 'wal_buffers', 'wal_compression', 'wal_level', 'work_mem') order by name";
 
-/// What a variant cost, and what explains it.
+/// The costs of a variant, and their explanation.
 #[derive(Debug, Serialize)]
 struct Finding<'a> {
     engine: &'a str,
@@ -63,7 +63,7 @@ struct Finding<'a> {
     /// Of the explained run, all statements together.
     #[serde(flatten)]
     counted: Counted,
-    /// What the numbers say.
+    /// The interpretation of the numbers.
     sentence: String,
     settings: &'a Map<String, Value>,
 }
@@ -178,7 +178,7 @@ fn count(connection: &mut Connection, variant: &Variant) -> Result<Counted> {
     Ok(counted)
 }
 
-/// Makes the tables, a message a step: `vacuum` runs outside of transactions.
+/// Creates the tables, one message per step, since `vacuum` runs outside of transactions.
 fn prepare(connection: &mut Connection, variant: &Variant) -> Result<()> {
     for sql in &variant.setup {
         run_script(connection, sql)?;

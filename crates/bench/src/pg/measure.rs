@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_load::measure::{Spread, cpu_time};
 
-/// What the rounds of one case took, in nanoseconds an operation.
+/// The times of the rounds of one case, in nanoseconds per operation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Samples {
     wall: Vec<f64>,
@@ -12,14 +12,14 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Adds a round of so many operations.
+    /// Adds a round of `ops` operations.
     pub(super) fn push(&mut self, wall: Duration, cpu: Duration, ops: u64) {
         assert!(ops > 0, "a round does something");
         self.wall.push(wall.as_nanos() as f64 / ops as f64);
         self.cpu.push(cpu.as_nanos() as f64 / ops as f64);
     }
 
-    /// Measures a round of so many operations.
+    /// Measures a round of `ops` operations.
     pub(super) fn time<T, E>(
         &mut self,
         ops: u64,
@@ -44,7 +44,7 @@ impl Samples {
     }
 }
 
-/// Single operations, of which the slow ones matter.
+/// Latencies of single operations, of which the slow ones matter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latencies(Vec<u64>);
 
@@ -57,7 +57,7 @@ impl Latencies {
         Ok(done)
     }
 
-    /// So many in a thousand operations were as quick as this, in nanoseconds.
+    /// A quantile in nanoseconds, given in thousandths.
     pub(super) fn quantile(&mut self, thousandths: usize) -> f64 {
         assert!(!self.0.is_empty(), "an operation was measured");
         self.0.sort_unstable();

@@ -1,4 +1,4 @@
-//! `lookaside-bench pg`: what the embedded server, or any other, costs on this machine.
+//! `lookaside-bench pg`: benchmarks of the embedded PostgreSQL, or any other.
 
 mod cold;
 mod diagnose;

@@ -11,14 +11,14 @@ use super::Result;
 use super::measure::Samples;
 use crate::progress::spinner;
 
-/// What one case cost.
+/// The costs of one case.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Case {
     /// The server, and where it is.
     engine: String,
     bench: &'static str,
     case: String,
-    /// What stood already when the clock began.
+    /// What existed already when the clock started.
     from: String,
     /// Operations of one round.
     ops: u64,
@@ -32,7 +32,7 @@ pub(super) struct Case {
     notes: Vec<(&'static str, f64)>,
 }
 
-/// What cannot be measured here, and why.
+/// A case that cannot be measured here, and why.
 #[derive(Clone, Debug, Serialize)]
 struct Skipped<'a> {
     bench: &'static str,
@@ -40,11 +40,11 @@ struct Skipped<'a> {
     skipped: &'a str,
 }
 
-/// Takes the cases of one benchmark and shows them.
+/// Collects the cases of one benchmark and shows them.
 pub(super) struct Report {
     bench: &'static str,
     json: bool,
-    /// A table is shown when it is complete; until then this says what is measured.
+    /// A table is shown when it is complete; until then this shows what is being measured.
     spinner: ProgressBar,
     engine: String,
     from: String,
@@ -65,18 +65,18 @@ impl Report {
         }
     }
 
-    /// Says what the cases from here on run on and begin with.
+    /// Sets the engine and the initial state of the following cases.
     pub(super) fn begin(&mut self, engine: &str, from: &str) {
         engine.clone_into(&mut self.engine);
         from.clone_into(&mut self.from);
     }
 
-    /// Says what is being measured.
+    /// Shows what is being measured.
     pub(super) fn measuring(&self, case: &str) {
         self.spinner.set_message(format!("{} {case}", self.bench));
     }
 
-    /// Adds a case whose rounds had so many operations each.
+    /// Adds a case whose rounds had `ops` operations each.
     pub(super) fn add(
         &mut self,
         case: impl Into<String>,
@@ -121,7 +121,7 @@ impl Report {
         Ok(())
     }
 
-    /// Shows what was not shown yet.
+    /// Shows the collected table.
     pub(super) fn finish(self) -> Result<()> {
         self.spinner.finish_and_clear();
         let same = |a: &Case, b: &Case| a.engine == b.engine && a.from == b.from;
@@ -175,7 +175,7 @@ fn table(cases: &[Case]) -> Table {
     table
 }
 
-/// Nanoseconds in a unit that a person can read.
+/// Nanoseconds in a readable unit.
 pub(super) fn time_text(ns: f64) -> String {
     match ns {
         ..1e3 => format!("{ns:.0} ns"),
@@ -185,7 +185,7 @@ pub(super) fn time_text(ns: f64) -> String {
     }
 }
 
-/// Prints lines; a reader that has gone is not a failure.
+/// Prints lines; a closed pipe is not a failure.
 pub(super) fn print(text: &str) -> Result<()> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),

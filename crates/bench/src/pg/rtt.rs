@@ -25,10 +25,10 @@ pub(super) struct RttArguments {
     ops: u64,
 }
 
-/// Rows of the table that is asked by key.
+/// Rows of the table that is queried by key.
 const ROW_COUNT: u64 = 10_000;
 
-/// One round trip, and the number that it draws.
+/// A kind of round trip.
 struct Trip {
     case: &'static str,
     sql: String,
@@ -36,7 +36,7 @@ struct Trip {
 }
 
 enum Way {
-    /// As a statement of its own, parsed each time.
+    /// A simple query, parsed each time.
     Simple,
     /// Prepared once, with a number below the bound as its parameter.
     Prepared { bound: u64 },
@@ -64,14 +64,14 @@ pub(super) fn run(arguments: &RttArguments) -> Result<()> {
         report.measuring(trip.case);
         measure(&mut connection, &trip, arguments, &mut report)?;
     }
-    // A server of one connection has room for the next.
+    // Frees the connection, for servers that allow only one.
     Served::disconnect(connection)?;
     connections(&served, arguments, &mut report, &engine, &durability)?;
     report.finish()
 }
 
-/// The first three are what an application does all day; the others are of the kinds that PGlite
-/// publishes figures of (pglite.dev/benchmarks).
+/// The first three are typical of applications; the others are of the kinds for which PGlite
+/// publishes figures (pglite.dev/benchmarks).
 fn trips() -> Vec<Trip> {
     let simple = |case, sql: String| Trip {
         case,
@@ -141,7 +141,7 @@ fn trips() -> Vec<Trip> {
     ]
 }
 
-/// Whichever row comes first, so that each statement finds one.
+/// Selects any row, so that each statement finds one.
 const WHERE_ONE: &str = "where id in (select id from t2 limit 1)";
 
 fn measure(
@@ -188,7 +188,7 @@ fn simple(connection: &mut Connection, sql: Arc<str>) -> lookaside_client::Resul
     rows.next().transpose()
 }
 
-/// A connection from its beginning to its end, with one query.
+/// Measures a whole connection with one query.
 fn connections(
     served: &Served,
     arguments: &RttArguments,
@@ -197,7 +197,7 @@ fn connections(
     durability: &str,
 ) -> Result<()> {
     const CASE: &str = "connect, select a constant, disconnect";
-    // A tenth of the others, since each of them lets the server start a process.
+    // A tenth of the others, since the server starts a process for each.
     let ops = arguments.ops.div_ceil(10);
     report.begin(
         engine,

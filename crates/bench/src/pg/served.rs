@@ -1,4 +1,4 @@
-//! The server that a benchmark asks: ours, or the one at a URL.
+//! The server that a benchmark queries: an embedded one, or the one of a URL.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::Result;
 use super::target::Target;
 use crate::progress::DownloadBar;
 
-/// Everything that a benchmark makes is in here, and goes with it.
+/// The schema for everything that a benchmark creates; it is dropped afterwards.
 const SCHEMA: &str = "lookaside_bench";
 
 /// A setting of the server and its value.
@@ -30,7 +30,7 @@ fn read_setting(text: &str) -> std::result::Result<Setting, String> {
     }
 }
 
-/// Which server, how often, and how it is shown.
+/// The server, the rounds and the output format.
 #[derive(Debug, Args)]
 pub(super) struct ServedArguments {
     /// Measure the server at this URL instead of an embedded one; makes and drops the schema
@@ -63,12 +63,12 @@ pub(super) struct ServedArguments {
     pub(super) json: bool,
 }
 
-/// A server that is up, and how to reach it.
+/// A running server, and how to reach it.
 pub(super) struct Served {
     pub(super) target: Target,
     /// Whether it is an embedded one.
     is_ours: bool,
-    /// Ends with the benchmark.
+    /// Stopped when the benchmark ends.
     _server: Option<Postgres>,
 }
 
@@ -104,7 +104,7 @@ impl Served {
         })
     }
 
-    /// A connection with an empty schema of ours in front.
+    /// Connects, with an empty schema of ours first in the search path.
     pub(super) fn connect(&self) -> Result<Connection> {
         let mut connection = open(&self.target)?;
         let setup = format!("create schema {SCHEMA}; set search_path = {SCHEMA}");
@@ -114,14 +114,14 @@ impl Served {
         Ok(connection)
     }
 
-    /// Ends a connection of [`Self::connect`] and takes away what it made.
+    /// Ends a connection of [`Self::connect`] and drops what it created.
     pub(super) fn disconnect(mut connection: Connection) -> Result<()> {
         let script = format!("set client_min_messages = warning; drop schema {SCHEMA} cascade");
         run_script(&mut connection, &script)?;
         Ok(())
     }
 
-    /// What the figures are of.
+    /// The server that the figures refer to.
     pub(super) fn engine(&self, connection: &Connection) -> String {
         let version = connection.server_version();
         if self.is_ours {
@@ -131,7 +131,7 @@ impl Served {
         }
     }
 
-    /// What the server's answers wait for, as it says itself.
+    /// The durability settings that the server reports.
     pub(super) fn durability(&self, connection: &mut Connection) -> Result<String> {
         let sql = "select string_agg(name || '=' || setting, ' ' order by name) from pg_settings \
                    where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'wal_level')";
@@ -140,17 +140,17 @@ impl Served {
     }
 }
 
-/// A server that we started.
+/// The target of an embedded server.
 pub(super) fn ours(server: &Postgres) -> Result<Target> {
     Target::parse(&server.url(), &Environment::empty())
 }
 
-/// A connection of our own driver, which all benchmarks ask with.
+/// Connects with our own driver, which all benchmarks use.
 pub(super) fn open(target: &Target) -> Result<Connection> {
     target.connect(Options::default())
 }
 
-/// Runs statements as the simple query protocol takes them: one message, one round trip.
+/// Runs statements by the simple query protocol: one message, one round trip.
 pub(super) fn run_script(
     connection: &mut Connection,
     sql: &str,

@@ -1,6 +1,6 @@
-//! What does SQL itself cost? The tests are of the same kinds as those that PGlite publishes figures
-//! of (pglite.dev/benchmarks), which come from SQLite's speed test (sqlite.org/speed.html): the same
-//! tables, counts and order, with data of our own seed.
+//! What does SQL itself cost? The tests are of the same kinds as those for which PGlite publishes
+//! figures (pglite.dev/benchmarks), which come from SQLite's speed test (sqlite.org/speed.html):
+//! the same tables, counts and order, with data of our own seed.
 
 use std::fmt::Write as _;
 
@@ -27,11 +27,11 @@ struct Test {
     script: Script,
 }
 
-/// How the statements travel.
+/// How the statements are sent.
 enum Script {
     /// All in one message, as PGlite's suite sends them.
     Whole(String),
-    /// Each in a message of its own, so that each is committed and answered.
+    /// Each in a separate message, so that each is committed and answered.
     Single(Vec<String>),
 }
 
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &SpeedArguments) -> Result<()> {
     let mut samples = vec![Samples::default(); tests.len()];
     let mut hashes = Vec::new();
     for round in 0..=arguments.served.rounds {
-        // Each round meets an empty schema; the first warms the server and is thrown away.
+        // Each round meets an empty schema; the first one warms up the server and is discarded.
         let mut connection = served.connect()?;
         if round == 0 {
             let durability = served.durability(&mut connection)?;
@@ -79,7 +79,7 @@ fn run_test(connection: &mut Connection, script: &Script) -> Result<AnswerHash> 
 }
 
 pub(super) const ROW_COUNT: u64 = 25_000;
-/// Random numbers of the tables are below it.
+/// The upper bound of the tables' random numbers.
 pub(super) const NUMBER_BOUND: u64 = 100_000;
 
 fn suite() -> Vec<Test> {
@@ -239,7 +239,7 @@ fn updates(update: impl Fn(u64, &mut Random) -> String) -> String {
     in_transaction(sql)
 }
 
-/// A number below a million in English words, as the texts of SQLite's speed test are made.
+/// A number below a million in English words, like the texts of SQLite's speed test.
 pub(super) fn words(number: u64) -> String {
     const ONES: [&str; 20] = [
         "zero",

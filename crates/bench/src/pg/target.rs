@@ -12,12 +12,12 @@ use crate::Result;
 /// A server on this machine answers within milliseconds, a remote one within a second or two.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server and a database of it. Shown, it is where the server listens; never a password.
+/// A server and a database of it. `Display` shows the address, never a password.
 #[derive(Clone)]
 pub(super) struct Target(PostgresConfig);
 
 impl Target {
-    /// The server of a URL. What it leaves out comes from the environment, as with psql.
+    /// Parses a URL. Missing parts come from the environment, as with psql.
     pub(super) fn parse(url: &str, environment: &Environment) -> Result<Self> {
         let Config::Postgres(mut config) = Config::parse(url, environment)? else {
             return Err("not the URL of a PostgreSQL server; it begins with postgres://".into());
@@ -26,7 +26,7 @@ impl Target {
         Ok(Self(config))
     }
 
-    /// A connection to it.
+    /// Connects to it.
     pub(super) fn connect(&self, options: Options) -> Result<Connection> {
         Connection::connect_with(&self.0, options)
             .map_err(|error| format!("cannot connect to {self}: {error}").into())

@@ -1,4 +1,4 @@
-//! What does it save to send prepared updates ahead instead of one after the other?
+//! What does pipelining of prepared updates save, compared to one after the other?
 
 use std::collections::HashSet;
 

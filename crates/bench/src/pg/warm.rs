@@ -1,4 +1,4 @@
-//! How long does a process that has a server already wait for the next database?
+//! How long does a process with a running server wait for the next database?
 
 use std::sync::Arc;
 use std::thread;
@@ -34,10 +34,10 @@ pub(super) struct WarmArguments {
     json: bool,
 }
 
-/// Between two hand-outs from the pool: a database is made ahead in a tenth of it.
+/// The pause between two hand-outs from the pool; preparing a database takes a tenth of it.
 const REFILL: Duration = Duration::from_millis(200);
 
-/// Tests that run at once, and what each of them connects.
+/// The number of concurrent tests, and the connections of each.
 const TEST_COUNT: usize = 16;
 const CONNECTION_COUNT: usize = 4;
 
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &WarmArguments) -> Result<()> {
     let from = "a warm process; programs, template and a spare copy of it in the file cache";
     report.begin(&engine, from);
     hand_outs(&mut report, "own cluster", rounds, || {
-        // The next spare copy is laid while the last server serves.
+        // The next spare copy is prepared while the last server runs.
         thread::sleep(REFILL);
         timed(|| Ok(builder(arguments).fresh_cluster().start()?))
     })?;
@@ -105,7 +105,7 @@ fn timed(hand_out: impl FnOnce() -> Result<Postgres>) -> Result<HandOut> {
     })
 }
 
-/// Two cases: until the database is in hand, and until its first query is answered.
+/// Two cases: until the database is available, and until its first query is answered.
 fn hand_outs(
     report: &mut Report,
     case: &str,
@@ -211,7 +211,7 @@ fn parallel(arguments: &WarmArguments, report: &mut Report) -> Result<()> {
     report.add(case, 1, &samples, None, Vec::new())
 }
 
-/// What a test of an application does at the least.
+/// The minimal test of an application.
 fn test(arguments: &WarmArguments) -> Result<()> {
     let database = builder(arguments).start()?;
     let target = ours(&database)?;

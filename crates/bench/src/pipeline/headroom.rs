@@ -8,24 +8,25 @@ use super::line::{Line, Work};
 use super::{BLOCK, Bench};
 use crate::Result;
 
-/// A throughput of so much of the unloaded one counts as the same.
+/// A throughput of at least this share of the unloaded one counts as equal.
 const SAME: f64 = 0.97;
 
-/// Each halves what is not known yet.
+/// The number of steps of the bisection.
 const STEP_COUNT: usize = 8;
 
-/// The stage cannot work longer than the time between two items, but for noise.
+/// The upper bound of the work, as a share of the time between two items: apart from noise, a stage
+/// cannot work longer.
 const WORK_SHARE_MAX: f64 = 1.25;
 
-/// Windows are short, so that more of them are free of what else the machine does.
+/// Windows are short, so that more of them are undisturbed by other processes.
 const WINDOWS_A_ROUND: f64 = 4.0;
 
 /// Items a window, wall and CPU time an item.
 type Window = (u64, f64, f64);
 
 impl Bench<'_> {
-    /// The most work in the first stage for which throughput is still what it is without any. What is
-    /// left of the time between two items then is the pipeline's own.
+    /// Measures the largest amount of work in the first stage that does not reduce the throughput.
+    /// The rest of the time between two items is the cost of the pipeline itself.
     pub(super) fn headroom(&self) -> Result<Measured> {
         let mut warm = self.warm(BLOCK)?;
         let step_ns = Work::step_ns();
@@ -36,7 +37,7 @@ impl Bench<'_> {
         let mut best = None;
         for step in 0..=STEP_COUNT {
             let work = if step == 0 { 0.0 } else { (low + high) / 2.0 };
-            // Both in turn, as a machine is not the same from one second to the next.
+            // Alternates both, since the speed of a machine varies over time.
             let (mut ops, mut cpu) = (0, Vec::new());
             let (mut unloaded, mut loaded) = (Vec::new(), Vec::new());
             for _ in 0..self.arguments.rounds.rounds.max(1) {

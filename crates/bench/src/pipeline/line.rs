@@ -11,7 +11,7 @@ use lookaside_pipeline::{LastBatch, Pipeline, Producer, StageOptions, StageSnaps
 
 use crate::Result;
 
-/// Arithmetic that takes a known time: multiplications that wait for each other.
+/// Arithmetic that takes a known time: dependent multiplications.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Work {
     step_count: u32,
@@ -24,7 +24,7 @@ impl Work {
         }
     }
 
-    /// What one step takes. Nanoseconds and not steps are what two machines have in common.
+    /// The time of one step: nanoseconds, unlike steps, are comparable between machines.
     pub(super) fn step_ns() -> f64 {
         const STEP_COUNT: u32 = 100_000;
         let sample = |_| {
@@ -35,7 +35,7 @@ impl Work {
             .burn();
             started.elapsed().as_nanos() as f64 / f64::from(STEP_COUNT)
         };
-        // The least of many: the rest is work of other processes.
+        // The minimum of many samples: the others include disturbances.
         (0..50).map(sample).fold(f64::INFINITY, f64::min)
     }
 
@@ -56,10 +56,11 @@ pub(super) struct Shape {
     pub(super) wait: Wait,
 }
 
-/// What the producer sets for the stages.
+/// Parameters that the producer sets for the stages.
 #[derive(Default)]
 struct Orders {
-    /// The item after which the last stage says what it has seen. Written before any item is pushed.
+    /// The item after which the last stage reports what it has seen. Written before any item is
+    /// pushed.
     last: AtomicU64,
     /// Steps that the first stage, which may be the last one too, does for an item.
     step_count: AtomicU32,

@@ -1,5 +1,5 @@
-//! What does it cost to hand an item from thread to thread in a ring, how much of a serial stage's time
-//! is left for its own work, and what does a pipeline cost that has nothing to do?
+//! What does it cost to pass an item from thread to thread in a ring, how much of a serial stage's
+//! time is left for its own work, and what does an idle pipeline cost?
 
 mod headroom;
 mod line;
@@ -82,16 +82,16 @@ impl WaitArgument {
         }
     }
 
-    /// Whether a thread that waits so keeps others from a core that they share.
+    /// Whether this wait occupies a core.
     fn wants_own_core(self) -> bool {
         self != Self::StageEmpty
     }
 }
 
-/// Items between two looks at the clock.
+/// The number of items between two clock readings.
 const BLOCK: u64 = 20_000;
 
-/// What the length of all rounds together is brought into for an idle pipeline.
+/// The bounds that the total time is clamped to for an idle pipeline.
 const IDLE_LENGTH_MIN: Duration = Duration::from_millis(1);
 const IDLE_LENGTH_MAX: Duration = Duration::from_secs(3600);
 
@@ -118,7 +118,7 @@ impl Plan {
     }
 }
 
-/// All that was asked for, in turn.
+/// Runs the selected cases in turn.
 fn plans(arguments: &PipelineArguments) -> Vec<Plan> {
     let cases = arguments
         .case
@@ -180,7 +180,7 @@ struct Bench<'a> {
     plan: Plan,
 }
 
-/// A line of stages that has taken its first items, and the hash of what came of them.
+/// A warmed-up line of stages, and the hash of its first results.
 struct Warm {
     line: Line,
     hash: AnswerHash,
@@ -215,7 +215,7 @@ impl Bench<'_> {
         } = self.arguments.rounds;
         let length = Duration::try_from_secs_f64(seconds * rounds as f64).unwrap_or_default();
         let length = length.clamp(IDLE_LENGTH_MIN, IDLE_LENGTH_MAX);
-        // Until threads sleep that still look whether there is more.
+        // Waits until threads that still poll for items have gone to sleep.
         thread::sleep(length / 10);
         let (started, before) = (Instant::now(), cpu_time());
         thread::sleep(length);
@@ -248,7 +248,7 @@ impl Bench<'_> {
     }
 }
 
-/// As the command line has it.
+/// Its name on the command line.
 fn name(value: impl ValueEnum) -> String {
     let value = value.to_possible_value();
     value.map_or(String::new(), |value| value.get_name().to_owned())

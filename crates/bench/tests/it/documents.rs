@@ -1,4 +1,4 @@
-//! The commands in the documents exist.
+//! Checks that the commands in the documents exist.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::program::{Said, bench};
 
-/// How documents and the help call the program; an alias of cargo.
+/// The name of the program in documents and help texts; an alias of cargo.
 const ALIAS: &str = "cargo bench-lookaside ";
 
 fn help(command: &[&str]) -> Option<String> {
@@ -15,7 +15,7 @@ fn help(command: &[&str]) -> Option<String> {
     (said.code == 0).then_some(said.out)
 }
 
-/// What is wrong with the words after the alias: a command or a flag that the program does not have.
+/// The error in the words after the alias: an unknown command or flag.
 fn mistake(words: &[&str]) -> Option<String> {
     let is_name = |word: &&&str| word.starts_with(|first: char| first.is_ascii_lowercase());
     let depth = match words.first() {
@@ -51,7 +51,7 @@ fn commands_in_the_documents_exist() {
     let names = String::from_utf8(listed.stdout).expect("tracked names are text");
     let (mut found, mut command_count) = (Vec::new(), 0);
     for name in names.split_terminator('\0') {
-        // A file that is deleted but not yet committed so is not there, raw data need not be text.
+        // Skips files whose deletion is not committed yet, and raw data that is not text.
         let Ok(text) = fs::read_to_string(root.join(name)) else {
             continue;
         };
@@ -62,10 +62,10 @@ fn commands_in_the_documents_exist() {
         for (index, line) in text.lines().enumerate() {
             for (at, _) in line.match_indices(ALIAS) {
                 let command = &line[at + ALIAS.len()..];
-                // Up to the end of a code span, of an argument and of what a shell would run next.
+                // Up to the end of a code span, of an argument, or of a shell command.
                 let end = command.find(['`', '"', '|', ';', '#', '\\', '…']);
                 let command = &command[..end.unwrap_or(command.len())];
-                // In a help, two blanks divide a command from what it is for.
+                // In a help text, two blanks separate a command from its description.
                 let command = command.split("  ").next().unwrap_or_default();
                 let words: Vec<&str> = command.split_whitespace().collect();
                 if words.is_empty() {

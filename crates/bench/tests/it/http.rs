@@ -1,4 +1,4 @@
-//! The load generator against servers that do as a script says, well or badly.
+//! The load generator against scripted servers, correct and faulty ones.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -18,22 +18,22 @@ use tempfile::TempDir;
 use crate::program::{self, Said};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-/// Long enough that something was answered even where tests share the machine.
+/// Long enough that something is answered even if tests share the machine.
 const SHORT: [&str; 2] = ["--duration", "0.3"];
 
-/// In which a busy machine does as much as another one in a shorter time.
+/// A longer time for busy machines.
 const LONGER: [&str; 3] = ["1", "8", "60"];
 
 /// One connection of a server.
 struct Client {
     reader: BufReader<Box<dyn Read + Send>>,
     writer: Box<dyn Write + Send>,
-    /// Which connection of the server it is.
+    /// The index of the connection.
     number: usize,
 }
 
 impl Client {
-    /// The next request with its body, or nothing once there is none.
+    /// Reads the next request with its body; `None` at the end.
     fn request(&mut self) -> Option<String> {
         let mut request = String::new();
         let mut body_size = 0;
@@ -56,7 +56,7 @@ impl Client {
         Some(request)
     }
 
-    /// A client that has gone is not a failure of the server.
+    /// A disconnected client is not a failure of the server.
     fn answer(&mut self, text: &str) {
         let _ = self.writer.write_all(text.as_bytes());
     }
@@ -69,7 +69,7 @@ impl Client {
     }
 }
 
-/// Serves each connection of a TCP port on a thread of its own, as long as the test runs.
+/// Serves each connection of a TCP port on a separate thread, as long as the test runs.
 fn tcp(script: impl Fn(&mut Client) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -125,7 +125,7 @@ fn bench(target: &str, arguments: &[&str]) -> Said {
     command.args(arguments).output().unwrap().into()
 }
 
-/// As [`bench`], over longer and longer times until something was answered, or not at all.
+/// As [`bench`], with increasing times until something was answered.
 fn bench_until_answered(target: &str, arguments: &[&str]) -> Said {
     let mut said = bench(target, arguments);
     for duration in LONGER {
@@ -137,14 +137,14 @@ fn bench_until_answered(target: &str, arguments: &[&str]) -> Said {
     said
 }
 
-/// The line of a run in which all went well.
+/// The line of a successful run.
 #[track_caller]
 fn measured(target: &str, arguments: &[&str]) -> Value {
     let said = bench_until_answered(target, arguments).ended(0);
     serde_json::from_str(&said.out).expect("it is JSON")
 }
 
-/// As [`measured`], over longer and longer times until enough has happened.
+/// As [`measured`], with increasing times until enough has happened.
 #[track_caller]
 fn measured_until(target: &str, arguments: &[&str], is_enough: impl Fn(&Value) -> bool) -> Value {
     let mut line = measured(target, arguments);
@@ -158,12 +158,12 @@ fn measured_until(target: &str, arguments: &[&str], is_enough: impl Fn(&Value) -
     line
 }
 
-/// Whether more than so many were answered.
+/// Whether more than `count` requests were answered.
 fn more_than(count: u64) -> impl Fn(&Value) -> bool {
     move |line| line["ops"].as_u64() > Some(count)
 }
 
-/// A run that ends as a failure, which its message and its line tell.
+/// A failed run, with its message and its line.
 #[track_caller]
 fn failed(target: &str, arguments: &[&str], fault: &str, texts: &[&str]) {
     let said = bench_until_answered(target, &[&["--connections", "2"], arguments].concat());
@@ -258,7 +258,7 @@ fn connections_are_closed_and_take_the_next_template() {
     let seen = seen.lock().unwrap();
     let kinds: HashSet<&[String]> = seen
         .values()
-        // The last of a run is cut short.
+        // The last connection of a run is cut short.
         .filter(|lines| lines.len() == 3)
         .map(Vec::as_slice)
         .collect();
@@ -281,7 +281,7 @@ fn requests_rotate_and_numbers_are_given_out_once() {
     ];
     let shape = ["--connections", "4", "--threads", "2", "--depth", "3"];
     let arguments = [&templates[..], &shape].concat();
-    // Each run counts from one, so each has a server of its own.
+    // Each run counts from one, so each has its own server.
     let run = |duration: Option<&str>| {
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
         let target = tcp({
@@ -393,7 +393,7 @@ fn wrong_answers_fail_the_run() {
         "lost connections",
         &["closed within the answer"],
     );
-    // Whether it ends in order or is reset is the kernel's choice.
+    // Whether it ends regularly or by a reset depends on the kernel.
     failed(&cut(""), &get, "lost connections", &["lost connections"]);
     let target = cut(OK);
     failed(
@@ -454,10 +454,11 @@ fn stalling(stall: Duration) -> String {
     })
 }
 
-/// Whether a line is as a stall of that time makes it.
+/// Whether a line shows a stall of that time.
 type Shows = fn(&Value, f64) -> bool;
 
-/// At a fixed rate a third of the requests fall due in the stall, and wait for half of it on average.
+/// At a fixed rate a third of the requests become due during the stall, and wait for half of it on
+/// average.
 fn is_charged_to_all(line: &Value, stall_us: f64) -> bool {
     line["ops"].as_f64() > Some(0.9e-3 * stall_us)
         && line["p90_us"].as_f64() > Some(0.2 * stall_us)
@@ -465,7 +466,7 @@ fn is_charged_to_all(line: &Value, stall_us: f64) -> bool {
         && line["late_max"].as_f64() > Some(0.2e-3 * stall_us)
 }
 
-/// A client that waits for answers asks less meanwhile, and so sees it four times.
+/// A client that waits for answers sends less meanwhile, and so sees the stall only four times.
 fn is_charged_to_few(line: &Value, stall_us: f64) -> bool {
     line["max_us"].as_f64() > Some(0.8 * stall_us)
         && line["ops"].as_u64() > Some(1000)
@@ -480,7 +481,7 @@ fn a_stall_is_charged_to_every_request_that_fell_due_in_it() {
         (&[], is_charged_to_few),
     ];
     for (rate, shows) in shown {
-        // What a busy machine adds of its own is small beside a stall that is long enough.
+        // The delays of a busy machine are small compared to a stall that is long enough.
         let mut stall = Duration::from_millis(500);
         loop {
             let duration = (3 * stall).as_secs_f64().to_string();
@@ -498,7 +499,7 @@ fn a_stall_is_charged_to_every_request_that_fell_due_in_it() {
 #[test]
 fn answers_that_never_come_count_at_a_fixed_rate() {
     let target = tcp(|client| {
-        // The first of each connection is all that is answered.
+        // Only the first request of each connection is answered.
         client.request();
         client.answer(OK);
         while client.request().is_some() {}
@@ -548,7 +549,7 @@ fn a_run_that_is_interrupted_tells_what_it_has() {
         client.request();
         client.answer(OK);
         while client.request().is_some() {
-            // So the answer before has been counted.
+            // So the previous answer has been counted.
             let _ = answered.try_send(());
             client.answer(OK);
         }

@@ -1,4 +1,4 @@
-//! The program as developers run it.
+//! Tests of the program from the outside.
 
 mod documents;
 mod http;

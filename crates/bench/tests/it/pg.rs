@@ -4,7 +4,7 @@ use lookaside_embedded::Postgres;
 
 use crate::program::{Said, bench, json_lines};
 
-/// Runs a benchmark without what the developer's shell says about another server.
+/// Runs a benchmark without the developer's environment variables for other servers.
 fn run(arguments: &[&str]) -> Said {
     let mut command = bench();
     for (name, _) in std::env::vars_os() {
@@ -18,7 +18,7 @@ fn run(arguments: &[&str]) -> Said {
 
 /// Whether a benchmark left its schema.
 fn has_schema(server: &Postgres) -> bool {
-    // It fails where the schema is there.
+    // It fails if the schema exists.
     server.execute("create schema lookaside_bench").is_err()
 }
 
@@ -32,7 +32,7 @@ fn benchmarks_run_and_write_json() {
         (&["rtt", "--ops", "20"][..], 17),
         (&["prepared-updates", "--ops", "250"], 4),
         (&["warm"], 11),
-        // A test leaves the files of other programs in memory, so two of these are left out.
+        // A test must not drop the file cache of other programs, so two of these are skipped.
         (&["cold", "--keep-file-cache"], 6),
     ] {
         let cases = cases(arguments);
@@ -50,7 +50,7 @@ fn benchmarks_run_and_write_json() {
         }
     }
 
-    // Any other server will do, and is left as it was.
+    // Any other server works, and is left unchanged.
     let server = Postgres::temporary().unwrap();
     let url = server.url();
     let found = cases(&["prepared-updates", "--ops", "10", "--target", &url]);
@@ -91,7 +91,7 @@ fn a_diagnosis_explains_updates_and_copies() {
         assert!(!case["sentence"].as_str().unwrap().is_empty(), "{case}");
     }
 
-    // What the server must count whatever its speed.
+    // What the server must count regardless of its speed.
     for case in ["9:", "10:"] {
         let suite = of(case, "as in the suite");
         assert_eq!(suite["statements"], 200);
@@ -115,7 +115,7 @@ fn a_diagnosis_explains_updates_and_copies() {
     assert!(records("no index") < records("as in the suite"));
     assert_eq!(of("11:", "unlogged")["wal"]["bytes"], 0);
 
-    // As a table, of any server, which is left as it was.
+    // As a table, on any server, which is left unchanged.
     let server = Postgres::temporary().unwrap();
     let url = server.url();
     let said = run(&[&arguments[..], &["--target", &url]].concat()).ended(0);

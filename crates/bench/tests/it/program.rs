@@ -1,4 +1,4 @@
-//! Runs the program and says how it ended.
+//! Runs the program and returns its output.
 
 use std::process::{Command, Output, Stdio};
 
@@ -11,7 +11,7 @@ pub(crate) fn bench() -> Command {
     command
 }
 
-/// What a run of the program left.
+/// The output of a run of the program.
 pub(crate) struct Said {
     pub(crate) code: i32,
     pub(crate) out: String,
@@ -19,7 +19,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// The same, after making sure that the program ended as `code`.
+    /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn ended(self, code: i32) -> Self {
         let Self { out, err, .. } = &self;
@@ -27,7 +27,7 @@ impl Said {
         self
     }
 
-    /// Makes sure that standard error holds each text.
+    /// Asserts that standard error contains each text.
     #[track_caller]
     pub(crate) fn err_has(self, texts: &[&str]) -> Self {
         for text in texts {
@@ -36,7 +36,7 @@ impl Said {
         self
     }
 
-    /// Makes sure that standard output holds each text.
+    /// Asserts that standard output contains each text.
     #[track_caller]
     pub(crate) fn out_has(self, texts: &[&str]) -> Self {
         for text in texts {

@@ -1,4 +1,4 @@
-//! Benchmarks run, on next to nothing, and all ways bring the same answers.
+//! Runs benchmarks on minimal inputs; all variants return the same answers.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -45,7 +45,7 @@ fn every_way_to_a_provider_is_measured() {
     let provider = cases(&["provider", "--url", &url, "--rows", "2000", "--keep"]);
     assert!(is_left());
     assert_eq!(provider.len(), 9, "{provider:?}");
-    // A batch has keys of its own, none of them twice.
+    // A batch has different keys.
     assert_eq!(hashes(&provider[..8]).len(), 1, "{provider:?}");
 
     let options = ["--rows", "200", "--operations", "400", "--concurrency", "3"];
@@ -79,7 +79,7 @@ fn a_ring_is_measured() {
         "idle, stage-empty, 1 ms",
     ];
     assert_eq!(names, expected);
-    // All but the last handed on the same numbers.
+    // All but the last passed the same numbers.
     assert_eq!(hashes(&cases[..3]).len(), 1, "{cases:?}");
 }
 

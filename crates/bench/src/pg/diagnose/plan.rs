@@ -1,4 +1,4 @@
-//! Sums over plans as `EXPLAIN (ANALYZE, FORMAT JSON)` writes them, and what the sums say.
+//! Sums over plans of `EXPLAIN (ANALYZE, FORMAT JSON)`, and their interpretation.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::Result;
 use super::Spread;
 use crate::pg::report::time_text;
 
-/// What the statements of one run did together.
+/// The sums over the statements of one run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Counted {
     pub(super) planning_ms: f64,
@@ -17,7 +17,7 @@ pub(super) struct Counted {
     pub(super) buffers: Buffers,
     pub(super) wal: Wal,
     pub(super) updates: u64,
-    /// Updates that made no entries in indexes: the new row is on the page of the old one, and no
+    /// HOT updates, which made no index entries: the new row version is on the same page, and no
     /// indexed column has changed.
     pub(super) hot_updates: u64,
     /// Of the last statement, as the server wrote it.

@@ -122,7 +122,7 @@ fn updates(row_count: u64, column: Column) -> Vec<Variant> {
 }
 
 fn copies(row_count: u64) -> Vec<Variant> {
-    // As the cases before leave `t1` in the suite.
+    // The state of `t1` after the previous cases of the suite.
     let few = row_count.div_ceil(25);
     let tables = |kind: &str, rest: &[&str]| -> Vec<String> {
         [table(kind, "t1", "", few), table(kind, "t2", "", row_count)]
