@@ -1,4 +1,4 @@
-//! Where the servers' programs are, and how a new data folder is made.
+//! The programs of the servers, and the creation of data folders.
 
 use std::env;
 use std::fs;
@@ -7,19 +7,19 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Whose server.
+/// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Brand {
-    /// Debian's package `mariadb-server`. In CI it must be there.
+    /// Debian's package `mariadb-server`. In CI it must be installed.
     MariaDb,
-    /// A folder that `scripts/fetch-mysql` made, which cannot be had everywhere.
+    /// A folder that `scripts/fetch-mysql` made, which is not available everywhere.
     MySql,
 }
 
-/// Where `scripts/fetch-mysql` puts a server if it is not told otherwise.
+/// Where `scripts/fetch-mysql` puts a server by default.
 const MYSQL_FOLDER: &str = "/var/cache/lookaside/mysql";
 
-/// The folder with a MySQL: what `LOOKASIDE_MYSQL_SERVER` says, else the script's own place.
+/// The folder with a MySQL: `LOOKASIDE_MYSQL_SERVER`, or the script's default.
 pub fn mysql_folder() -> PathBuf {
     env::var_os("LOOKASIDE_MYSQL_SERVER").map_or_else(|| MYSQL_FOLDER.into(), PathBuf::from)
 }
@@ -31,7 +31,7 @@ pub(crate) enum Programs {
 }
 
 impl Programs {
-    /// What is installed, or what is missing.
+    /// Finds the programs; the error states what is missing.
     pub(crate) fn find(brand: Brand) -> Result<Self, String> {
         match brand {
             Brand::MariaDb => Ok(Self::MariaDb {
@@ -54,7 +54,7 @@ impl Programs {
         }
     }
 
-    /// The program that fills a new data folder, and its arguments.
+    /// The program that initializes a new data folder, and its arguments.
     pub(crate) fn install(&self, data: &Path) -> Vec<String> {
         let data = format!("--datadir={}", data.display());
         match self {
@@ -75,7 +75,7 @@ impl Programs {
             Self::MySql { folder } => {
                 let server = folder.join("usr/sbin/mysqld");
                 let mut command = vec![server.display().to_string()];
-                // Half of what it writes is the log of changes that it would need after a crash.
+                // Half of its output is the redo log for crash recovery.
                 command.extend(
                     [
                         "--no-defaults",
@@ -92,7 +92,7 @@ impl Programs {
         }
     }
 
-    /// The program of the server and its arguments, but for folders and port.
+    /// The program of the server and its arguments, except folders and port.
     pub(crate) fn server(&self) -> (PathBuf, Vec<String>) {
         let mut arguments = vec!["--no-defaults".to_owned()];
         arguments.extend(
@@ -105,7 +105,7 @@ impl Programs {
                 "--innodb-buffer-pool-size=64M",
                 "--max-allowed-packet=128M",
                 "--max-connections=500",
-                // As distributions have it.
+                // The default of distributions.
                 "--character-set-server=utf8mb4",
             ]
             .map(str::to_owned),
@@ -128,7 +128,7 @@ impl Programs {
     }
 }
 
-/// A server that was unpacked somewhere has to be told where.
+/// An unpacked server needs its base folder.
 fn mysql_folders(folder: &Path) -> [String; 3] {
     let folder = folder.display();
     [
@@ -138,7 +138,7 @@ fn mysql_folders(folder: &Path) -> [String; 3] {
     ]
 }
 
-/// Servers are often in a folder that only root has in its `PATH`.
+/// Servers are often in a folder that is only in root's `PATH`.
 fn find_program(name: &str) -> Result<PathBuf, String> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
@@ -150,14 +150,14 @@ fn find_program(name: &str) -> Result<PathBuf, String> {
         })
 }
 
-/// The servers refuse root, who therefore lends them the number of `nobody`.
+/// The servers refuse to run as root; in that case they run as `nobody`.
 pub(crate) fn ordinary_user() -> Option<(u32, u32)> {
     const NOBODY: u32 = 65_534;
     let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     is_root.then_some((NOBODY, NOBODY))
 }
 
-/// A command without our environment, in which a server could find other settings.
+/// A command with an empty environment, since variables could change a server's settings.
 pub(crate) fn as_ordinary_user(program: &Path) -> Command {
     let mut command = Command::new(program);
     if let Some((user, group)) = ordinary_user() {

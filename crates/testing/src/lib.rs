@@ -1,9 +1,10 @@
-//! What the tests of several crates need: MySQL and MariaDB servers, each with a folder, a socket and
-//! a port of its own, a PgBouncer, mutations of a corpus, and waiting for a condition. For PostgreSQL
-//! there is `lookaside-embedded`.
+//! Helpers for the tests of several crates: MySQL and MariaDB servers, each with its own folder,
+//! socket and port, a PgBouncer, and mutations of a corpus. For PostgreSQL there is
+//! `lookaside-embedded`.
 //!
-//! A server ends with whoever started it, however that ends: a shell holds it and waits for the end
-//! of a pipe from the test. So a server that all tests of a binary share needs nobody to stop it.
+//! A server ends with the process that started it, even if that is killed: its parent is a shell
+//! that waits for the end of a pipe from the test. So a server that all tests of a binary share
+//! need not be stopped.
 
 #![forbid(unsafe_code)]
 #![allow(

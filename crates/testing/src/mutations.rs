@@ -1,4 +1,4 @@
-//! Inputs that nearly are what a decoder expects: a fuzz target's body on stable.
+//! Mutated inputs for decoders: runs a fuzz target's body on stable.
 
 use std::env;
 use std::panic::{RefUnwindSafe, catch_unwind};
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-/// How many inputs are made beside the corpus.
+/// The number of inputs in addition to the corpus.
 const MUTATION_COUNT: usize = 100_000;
 
-/// How many seconds each fuzz target's body gets instead of a number of mutations.
+/// The variable with the number of seconds for each fuzz target, instead of a number of mutations.
 const SECONDS: &str = "LOOKASIDE_FUZZ_SECONDS";
 
-/// The numbers of the mutations to make: `count` of them, or as many as are done within the seconds that
-/// the variable `LOOKASIDE_FUZZ_SECONDS` names.
+/// The numbers of the mutations to make: `count` of them, or as many as fit into the seconds of the
+/// variable `LOOKASIDE_FUZZ_SECONDS`.
 ///
 /// # Panics
 ///
-/// If the variable holds something else than a whole number.
+/// If the variable is not a whole number.
 pub fn mutation_numbers(count: usize) -> impl Iterator<Item = usize> {
     let limit = env::var(SECONDS).ok().map(|text| {
         let seconds = text.parse();
@@ -36,12 +36,12 @@ fn numbers(count: usize, limit: Option<Duration>) -> impl Iterator<Item = usize>
     })
 }
 
-/// Calls `body` with each input of `corpus`, and with a hundred thousand mutations of them, into which
-/// it mixes `words`: what the format is afraid of. Another `seed` makes another hundred thousand.
+/// Calls `body` with each input of `corpus`, and with a hundred thousand mutations of them, which
+/// insert `words`, the critical tokens of the format. Another `seed` makes other mutations.
 ///
 /// # Panics
 ///
-/// When `body` does; the message has the seed, the mutation's number and the input.
+/// If `body` panics; the message has the seed, the mutation's number and the input.
 pub fn never_panics(
     corpus: &[Vec<u8>],
     words: &[&[u8]],
@@ -51,11 +51,11 @@ pub fn never_panics(
     mutations_never_panic(MUTATION_COUNT, corpus, words, seed, body);
 }
 
-/// As [`never_panics`], with so many mutations: for a body that takes as long as a handshake of TLS.
+/// As [`never_panics`], with `count` mutations: for a body that takes as long as a TLS handshake.
 ///
 /// # Panics
 ///
-/// When `body` does.
+/// If `body` panics.
 pub fn mutations_never_panic(
     count: usize,
     corpus: &[Vec<u8>],
@@ -90,7 +90,7 @@ fn mutate(input: &mut Vec<u8>, corpus: &[Vec<u8>], words: &[&[u8]], random: &mut
     match random.u8(..9) {
         0 => input[index] = random.u8(..),
         1 => input[index] ^= 1 << random.u8(..8),
-        // A word over what stands there, or between.
+        // A word that overwrites bytes, or is inserted.
         kind @ (2 | 3) => {
             let word = *random.choice(words).expect("words");
             let size = match kind {

@@ -1,4 +1,4 @@
-//! A PgBouncer before a PostgreSQL.
+//! A PgBouncer in front of a PostgreSQL.
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::install::as_ordinary_user;
 use crate::wait::wait_until;
 
-/// The port in the name of the socket; the folder is what tells poolers apart.
+/// The port in the name of the socket; poolers are distinguished by their folders.
 const PORT: u16 = 6432;
 
 /// A pooler with two sessions in each database, which takes another one with each transaction.
@@ -23,12 +23,12 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// A pooler before the server at `postgresql://USER:PASSWORD@HOST:PORT/…`, or nothing where there
-    /// is no PgBouncer: then it is said why, and in CI there has to be one.
+    /// Starts a pooler in front of the server at `postgresql://USER:PASSWORD@HOST:PORT/…`. `None`,
+    /// with a SKIP message, if PgBouncer is not installed; in CI that is a failure.
     ///
     /// # Panics
     ///
-    /// When the URL is not of that form, or the pooler does not start.
+    /// If the URL is not of that form, or the pooler does not start.
     pub fn start(url: &str) -> Option<Self> {
         let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].map(Path::new);
         let Some(program) = program.into_iter().find(|program| program.exists()) else {
@@ -59,7 +59,7 @@ impl Pooler {
         Some(pooler)
     }
 
-    /// Where a database is reached through the pooler, whoever asks.
+    /// The URL of a database through the pooler.
     pub fn url(&self, database: &str) -> String {
         let folder = self.folder.path().display();
         format!("postgres:///{database}?host={folder}&port={PORT}&user=postgres")

@@ -21,9 +21,9 @@ use crate::wait::wait_until;
 /// How long a start may take on a machine that is busy with other tests.
 const START_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Fills the data folder by a command with an argument a line, and starts the server; starts it
-/// again after a line `start`, kills it after a line `kill`, and ends with the pipe, or with whoever
-/// held its other end.
+/// Initializes the data folder by a command with one argument per line, and starts the server;
+/// restarts it after a line `start`, kills it after a line `kill`, and ends when the pipe is
+/// closed, also by the death of the process at its other end.
 const HOLDER: &str = r#"
 folder=$1
 install=$2
@@ -59,8 +59,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server that all tests of this process share, or nothing: then it is said why, and in CI
-    /// a MariaDB has to be there.
+    /// The server that all tests of this process share, or `None`, with a SKIP message, if it is
+    /// not installed; in CI a MariaDB is required.
     pub fn shared(brand: Brand) -> Option<&'static Self> {
         static MARIADB: OnceLock<Option<Server>> = OnceLock::new();
         static MYSQL: OnceLock<Option<Server>> = OnceLock::new();
@@ -71,23 +71,24 @@ impl Server {
         server.get_or_init(|| Self::start(brand, &[])).as_ref()
     }
 
-    /// A server of its own with further arguments, or nothing, as for [`shared`](Self::shared).
+    /// Starts a separate server with further arguments, or returns `None` as
+    /// [`shared`](Self::shared) does.
     ///
     /// # Panics
     ///
-    /// When the server is there and does not start; the message holds its log.
+    /// If the server is installed but does not start; the message contains its log.
     pub fn start(brand: Brand, arguments: &[&str]) -> Option<Self> {
         let programs = match Programs::find(brand) {
             Ok(programs) => programs,
             Err(missing) => {
                 let must_be_there = brand == Brand::MariaDb && env::var_os("CI").is_some();
                 assert!(!must_be_there, "CI must have a MariaDB: {missing}");
-                // Past the test harness, which shows nothing of a test that passes.
+                // Bypasses the test harness, which hides the output of passing tests.
                 let _ = writeln!(io::stderr(), "SKIP no {brand:?} to test with: {missing}");
                 return None;
             }
         };
-        // Somebody else may take the port before the server does.
+        // Another process may take the port before the server does.
         const ATTEMPT_COUNT: usize = 3;
         let mut log = String::new();
         for _ in 0..ATTEMPT_COUNT {
@@ -99,7 +100,7 @@ impl Server {
         panic!("{brand:?} does not start:\n{log}")
     }
 
-    /// The server in a new folder, or its log.
+    /// Starts the server in a new folder; the error is its log.
     fn launch(brand: Brand, programs: &Programs, arguments: &[&str]) -> Result<Self, String> {
         let said = |error: io::Error| error.to_string();
         let folder = new_folder();
@@ -115,7 +116,7 @@ impl Server {
             .arg(program)
             .args(fixed)
             .arg(format!("--datadir={}", data.display()))
-            // A server that starts removes what others have in theirs.
+            // A starting server removes files of others in their folders.
             .arg(format!("--tmpdir={}", folder.display()))
             .arg(format!("--socket={}", folder.join("sock").display()))
             .arg(format!("--pid-file={}", folder.join("pid").display()))
@@ -140,7 +141,7 @@ impl Server {
         }
     }
 
-    /// Until the server greets.
+    /// Waits until the server sends its greeting.
     fn wait(&self) -> io::Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
@@ -161,7 +162,7 @@ impl Server {
         socket.read_exact(&mut [0])
     }
 
-    /// Whose server it is.
+    /// The kind of server.
     pub fn brand(&self) -> Brand {
         self.brand
     }
@@ -206,7 +207,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// When it does not start.
+    /// If it does not start.
     pub fn start_again(&mut self) {
         self.order("start");
         self.wait()
@@ -222,7 +223,7 @@ impl Server {
     }
 }
 
-/// A folder that the server's user owns; the holder removes it.
+/// A folder that the server's user owns; the caller removes it.
 fn new_folder() -> PathBuf {
     let folder = TempDir::with_prefix("lookaside-server-")
         .expect("a folder for temporary files")

@@ -1,4 +1,4 @@
-//! Servers start, crash, come back and leave nothing behind.
+//! Servers start, crash, restart, and leave no files or processes.
 
 use std::os::unix::net::UnixStream;
 
