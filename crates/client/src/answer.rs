@@ -1,4 +1,4 @@
-//! What a query brings.
+//! The answer to a query.
 
 use std::sync::Arc;
 
@@ -8,33 +8,33 @@ use serde::de::DeserializeOwned;
 use crate::raw_rows::RawRows;
 use crate::{Description, Error, Result, ScriptPart};
 
-/// What a query brought.
+/// The answer to a query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// Its rows; without columns where the statement gives none.
+    /// The rows; without columns if the statement returns none.
     pub rows: RowSet,
-    /// Its rows as the server sent them, if that was [asked](crate::Request::raw_rows).
+    /// The rows as the server sent them, if [requested](crate::Request::raw_rows).
     pub raw: Option<Box<RawRows>>,
-    /// How many rows were selected or changed, where the server counts them.
+    /// How many rows were selected or changed, if the server counts them.
     pub row_count: Option<u64>,
-    /// What the statement takes and gives, if that was [asked](crate::Request::describe).
+    /// The parameters and columns of the statement, if [requested](crate::Request::describe).
     pub description: Option<Arc<Description>>,
-    /// What belongs to a statement of a script, if it was one. The answer's description has the
-    /// types of its columns then.
+    /// Further results of a statement of a script, if it is one. In that case, the answer's
+    /// description has the types of its columns.
     pub script: Option<Box<ScriptPart>>,
     /// The first number that MySQL or MariaDB gave to an `AUTO_INCREMENT` column for this
-    /// statement, if it gave one. PostgreSQL tells what it gave by `RETURNING`.
+    /// statement, if it gave one. With PostgreSQL, use `RETURNING`.
     pub last_insert_id: Option<u64>,
-    /// How many warnings MySQL or MariaDB has for this statement. Their texts are what `show
-    /// warnings` gives, as the next statement on the same connection.
+    /// How many warnings MySQL or MariaDB has for this statement. Their texts are returned by `show
+    /// warnings`, if that is the next statement on the same connection.
     pub warning_count: u16,
-    /// The results after this one, if that was [asked](crate::Request::all_results): of a procedure, one
-    /// for each of its statements that gives rows, and in the end that of the `CALL` itself.
+    /// The results after this one, if [requested](crate::Request::all_results): for a procedure,
+    /// one for each of its statements that returns rows, and at the end that of the `CALL` itself.
     pub further_results: Vec<Answer>,
 }
 
 impl Answer {
-    /// Rows, and nothing else.
+    /// An answer with only rows.
     pub(crate) fn of_rows(rows: RowSet) -> Self {
         Self {
             rows,
@@ -48,7 +48,7 @@ impl Answer {
         }
     }
 
-    /// What `read` makes of each row; see [`RowSet::map`].
+    /// Converts each row by `read`; see [`RowSet::map`].
     ///
     /// ```no_run
     /// # fn example(answer: lookaside_client::Answer) -> lookaside_client::Result<()> {
@@ -59,7 +59,7 @@ impl Answer {
     ///
     /// # Errors
     ///
-    /// The first that `read` gives, such as that a column does not fit the type.
+    /// The first error of `read`, for example if a column does not fit the type.
     pub fn map<'a, T>(
         &'a self,
         read: impl FnMut(RowRef<'a>) -> Result<T, RowError>,
@@ -67,7 +67,7 @@ impl Answer {
         self.rows.map(read).map_err(Error::row)
     }
 
-    /// The rows as a type of the caller's; see [`RowSet::deserialize`].
+    /// Deserializes the rows to a type of the caller; see [`RowSet::deserialize`].
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The answers to a request, and the places for those that have not come.
+//! The answers to a request, and slots for outstanding ones.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct Answers(Form);
 
 #[derive(Debug)]
 enum Form {
-    /// One, which is most requests: it is not allocated.
+    /// One answer, as for most requests, which avoids an allocation.
     One(Result<Answer>),
     Many(Vec<Result<Answer>>),
 }
@@ -82,7 +82,7 @@ impl Answers {
 }
 
 impl Answers {
-    /// Adds `PoolOptions::query_timeout` to errors of deadlines that come from that option.
+    /// Mentions `PoolOptions::query_timeout` in errors of deadlines that result from that option.
     pub(crate) fn naming_timeout(answers: Result<Self>, timeout: Duration) -> Result<Self> {
         let named = |error: Error| error.naming_timeout(timeout);
         match answers {
@@ -125,9 +125,9 @@ impl IntoIterator for Answers {
 /// The answers to a request.
 #[derive(Debug)]
 pub struct Reply {
-    /// Which request.
+    /// The request that it answers.
     pub ticket: Ticket,
-    /// One a parameter set, in their order; of a script, one a statement.
+    /// One per parameter set, in their order; for a script, one per statement.
     pub answers: Answers,
 }
 
@@ -142,16 +142,16 @@ impl Reply {
     }
 }
 
-/// A place for the answer to each query of a request.
+/// A slot for the answer to each query of a request.
 #[derive(Debug)]
 pub(crate) enum AnswerSlots {
-    /// One query, which is most requests.
+    /// One query, as for most requests.
     One(Option<Result<Answer>>),
     Many(Vec<Option<Result<Answer>>>),
 }
 
 impl AnswerSlots {
-    /// So many that are empty.
+    /// Creates `count` empty slots.
     pub(crate) fn new(count: usize) -> Self {
         match count {
             1 => Self::One(None),
@@ -159,7 +159,7 @@ impl AnswerSlots {
         }
     }
 
-    /// The place of one.
+    /// The slot of a query.
     ///
     /// # Panics
     ///
@@ -186,7 +186,7 @@ impl AnswerSlots {
         }
     }
 
-    /// All of them, with `error` for those that have not come.
+    /// All answers, with `error` for outstanding ones.
     pub(crate) fn or_error(self, error: impl Fn() -> Error) -> Answers {
         let or_error = |answer: Option<_>| answer.unwrap_or_else(|| Err(error()));
         Answers(match self {
@@ -195,11 +195,11 @@ impl AnswerSlots {
         })
     }
 
-    /// All of them, of which this is the last to come. The slots are empty then.
+    /// Stores the last outstanding answer, and takes all of them out of the slots.
     ///
     /// # Panics
     ///
-    /// When it is not the last, or came before.
+    /// If another answer is outstanding, or this one was already stored.
     #[inline]
     pub(crate) fn complete(&mut self, index: usize, answer: Result<Answer>) -> Answers {
         let place = self.at(index);
@@ -213,5 +213,5 @@ impl AnswerSlots {
     }
 }
 
-/// What a second answer breaks.
+/// The assertion that a second answer violates.
 pub(crate) const ONCE: &str = "a query is answered once";

@@ -16,21 +16,22 @@ pub use transaction::{RowStream, Transaction};
 
 /// A connection whose calls block.
 ///
-/// Each kind of server has a name for it: [`postgres::blocking::Connection`](crate::postgres::blocking::Connection).
+/// Each kind of server has an alias for it:
+/// [`postgres::blocking::Connection`](crate::postgres::blocking::Connection).
 pub struct Connection<D: Driver> {
     stream: Stream,
     driver: MaybeTls<D>,
-    /// How many portals had a name.
+    /// The number of portals that were named so far.
     portal_count: u64,
 }
 
 impl<D: Driver> Connection<D> {
-    /// Connects to the server of a URL, with the default options; what the URL leaves out comes from
-    /// the variables of this process, as with `libpq` and the `mysql` client.
+    /// Connects to the server of a URL, with the default options; missing parts come from the
+    /// environment variables of this process, as with `libpq` and the `mysql` client.
     ///
     /// # Errors
     ///
-    /// When the URL cannot be used, and as [`connect_with`](Self::connect_with).
+    /// When the URL is invalid, and as [`connect_with`](Self::connect_with).
     pub fn connect(url: &str) -> Result<Self>
     where
         D::Options: Default,
@@ -39,11 +40,11 @@ impl<D: Driver> Connection<D> {
         Self::connect_with(&config, D::Options::default())
     }
 
-    /// Connects to the first host that will do, and logs in.
+    /// Connects to the first suitable host, and logs in.
     ///
     /// # Errors
     ///
-    /// When none will do, or the first that can be reached refuses.
+    /// When no host is suitable, or the first reachable one refuses.
     pub fn connect_with(config: &D::Config, options: D::Options) -> Result<Self> {
         let mut search = Search::new(config)?;
         while let Some(attempt) = search.next(Instant::now()) {
@@ -76,7 +77,7 @@ impl<D: Driver> Connection<D> {
         Ok(connection)
     }
 
-    /// A turn of an attempt that has not taken too long.
+    /// A step of a connection attempt, within its deadline.
     fn step_before(&mut self, attempt: &Attempt) -> Result<()> {
         if let Some(end) = self.driver.end() {
             return Err(end.clone());
@@ -88,7 +89,7 @@ impl<D: Driver> Connection<D> {
         Ok(())
     }
 
-    /// Asks whether the session will do.
+    /// Checks whether the session is suitable.
     fn check(&mut self, sql: &'static str, attempt: &Attempt) -> Result<()> {
         self.driver.submit(Request::new(sql, &[]))?;
         let reply = loop {
@@ -106,7 +107,8 @@ impl<D: Driver> Connection<D> {
 
     blocking_query_methods!();
 
-    /// Makes the session as it was after the log-in; see [`Lock::reset`](crate::nonblocking::Lock::reset).
+    /// Resets the session to its state after the log-in; see
+    /// [`Lock::reset`](crate::nonblocking::Lock::reset).
     ///
     /// # Errors
     ///
@@ -128,7 +130,7 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Lets go of a connection whose transaction cannot be ended in any other way.
+    /// Closes a connection whose transaction cannot be ended in another way.
     fn leave_transaction(&mut self) {
         if self.driver.is_in_transaction() {
             self.driver.fail(Error::still_in_transaction());
@@ -143,20 +145,21 @@ impl<D: Driver> Connection<D> {
         &mut self.driver
     }
 
-    /// Whether the connection can be used no more.
+    /// Whether the connection is closed.
     pub fn is_closed(&self) -> bool {
         self.driver.end().is_some()
     }
 
-    /// Writes what there is and reads what comes; waits for something to happen, up to `deadline`.
+    /// Writes pending output and reads available input; waits for an event, up to `deadline`.
     pub(crate) fn step(&mut self, deadline: Option<Instant>) {
         self.step_until(deadline, || false);
     }
 
-    /// The same, but for waiting once it is so when all that can be written is.
+    /// Like [`step`](Self::step), but does not wait if `is_done` returns true once all output is
+    /// written.
     pub(crate) fn step_until(&mut self, deadline: Option<Instant>, is_done: impl FnOnce() -> bool) {
         if let Err(error) = self.exchange(deadline, is_done) {
-            // The server may have said why it does not listen.
+            // The server may have sent an error before it closed the connection.
             while let Ok(Some(size @ 1..)) =
                 self.stream.try_read(self.driver.receive_space(READ_SIZE))
             {
@@ -175,12 +178,13 @@ impl<D: Driver> Connection<D> {
         self.driver.advance(now);
         if let Some(auxiliary) = self.driver.take_auxiliary() {
             let end = now + CANCEL_TIMEOUT;
-            // A probe of the server that is connected to takes no longer than that may.
+            // A probe of the server during the connect is bounded by its deadline.
             let end = match deadline {
                 Some(deadline) if !self.driver.is_ready() => deadline.min(end),
                 _ => end,
             };
-            // A server that cannot be reached cannot cancel; the answer is awaited instead.
+            // If the server cannot be reached, nothing is cancelled, and the answer is awaited
+            // instead.
             let _ = self.run(auxiliary, end);
             self.driver.auxiliary_done();
             self.driver.advance(now);
@@ -189,8 +193,8 @@ impl<D: Driver> Connection<D> {
         if self.driver.has_reply() || self.driver.end().is_some() || is_done() {
             return Ok(());
         }
-        // Both deadlines and a server that does not read make it necessary to look at more than
-        // the next byte to come. Otherwise one call does it all.
+        // With a deadline, or with a server that does not read, polling is needed. Otherwise one
+        // blocking read is enough.
         let deadline = [deadline, self.driver.deadline()]
             .into_iter()
             .flatten()
@@ -206,7 +210,7 @@ impl<D: Driver> Connection<D> {
             Some(size) => self.driver.received(size),
             None => {}
         }
-        // Without a deadline, nothing has to know how long that took.
+        // Without a deadline, the current time is not needed.
         let now = deadline.map_or(now, |_| Instant::now());
         self.driver.advance(now);
         Ok(())
@@ -249,7 +253,7 @@ impl<D: Driver> Queryable for Connection<D> {
 impl<D: Driver> Drop for Connection<D> {
     fn drop(&mut self) {
         self.driver.close();
-        // A server that does not take it finds the end of the stream instead.
+        // If the server does not receive it, it gets the end of the stream instead.
         let _ = self.stream.drain(&mut self.driver);
     }
 }
@@ -279,7 +283,7 @@ mod tests {
     use super::*;
     use crate::{Config, Environment};
 
-    /// A host has several addresses, and the first does not answer.
+    /// A host with several addresses, of which the first does not answer.
     #[test]
     fn a_silent_address_leaves_time_for_the_next() {
         let full = TcpListener::bind("127.0.0.1:0").unwrap();

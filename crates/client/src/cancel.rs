@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Cancels requests: all that were given a clone of it by
-/// [`Request::cancel_token`](crate::Request::cancel_token), now and later.
+/// Cancels all requests, current and later ones, that got a clone of it by
+/// [`Request::cancel_token`](crate::Request::cancel_token).
 ///
-/// A request that is canceled fails with [`ErrorKind::Canceled`](crate::ErrorKind::Canceled). If
-/// nothing of it was sent, nothing is; else the server is asked over a connection of its own to stop
-/// working on it, which takes effect where the server looks for such requests. What was done before
-/// that, as by a statement outside of a transaction that was just committed, stays done.
+/// A canceled request fails with [`ErrorKind::Canceled`](crate::ErrorKind::Canceled). If nothing of
+/// it was sent yet, nothing will be; otherwise a cancel request is sent to the server over a
+/// separate connection, which takes effect when the server checks for interrupts. What was done
+/// before, such as a statement that committed on its own, is not undone.
 ///
 /// ```no_run
 /// # async fn example(pool: &lookaside_client::Pool) -> lookaside_client::Result<()> {
@@ -40,12 +40,12 @@ struct State {
 }
 
 impl CancelToken {
-    /// A token that is not canceled.
+    /// Creates a token that is not canceled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Cancels all requests that were given this token, and those that will be.
+    /// Cancels all requests with this token, current and later ones.
     pub fn cancel(&self) {
         // Release, paired with the load in `is_canceled`; `Notify` orders the waiters.
         self.0.is_canceled.store(true, Ordering::Release);

@@ -1,8 +1,8 @@
-//! Where a server is and how to talk to it: connection URLs as users know them.
+//! The configuration of connections: the usual connection URLs.
 //!
-//! A URL and an [`Environment`] become a [`Config`], which holds everything in types that fit. The
-//! only things read from outside are [`Environment::of_process`] and
-//! [`PostgresConfig::read_passfile`]; certificates are named here and read by who connects.
+//! A URL and an [`Environment`] become a [`Config`], with typed settings. Only
+//! [`Environment::of_process`] and [`PostgresConfig::read_passfile`] read external state;
+//! certificate files are read when connecting.
 
 mod environment;
 mod error;
@@ -30,8 +30,8 @@ use std::str::FromStr;
 use url::Url;
 
 impl Environment {
-    /// The variables of this process that `libpq` and the `mysql` client read. One that is not UTF-8
-    /// or empty counts as not set.
+    /// The variables of this process that `libpq` and the `mysql` client read. Variables that are
+    /// empty or not UTF-8 count as not set.
     pub fn of_process() -> Self {
         let keys = postgres::KEYS.iter().chain(mysql::KEYS);
         Self::of_names(keys.filter_map(|key| key.variable))
@@ -40,7 +40,7 @@ impl Environment {
 
 /// The configuration of a connection, by the kind of its server.
 ///
-/// Shown, it is a URL without password and settings.
+/// `Display` shows a URL without password and settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Config {
@@ -50,15 +50,16 @@ pub enum Config {
     Mysql(MysqlConfig),
 }
 
-/// What a URL can begin with.
+/// The URL schemes.
 const SCHEMES: &[&str] = &["postgres", "postgresql", "mysql", "mariadb"];
 
 impl Config {
-    /// Reads a connection URL; what it leaves out comes from the environment, as with `libpq` and
-    /// the `mysql` client, and then from their defaults.
+    /// Parses a connection URL; missing parts come from the environment, as with `libpq` and the
+    /// `mysql` client, and then from their defaults.
     ///
     /// # Errors
-    /// When this is no such URL, or a setting is unknown or wrong. The error never quotes a password.
+    /// When this is not such a URL, or a setting is unknown or invalid. The error never contains a
+    /// password.
     pub fn parse(url: &str, environment: &Environment) -> Result<Self, ConfigError> {
         let (scheme, rest) = url.split_once("://").ok_or_else(ConfigError::no_url)?;
         match scheme {
@@ -79,7 +80,7 @@ impl Config {
     }
 }
 
-/// Reads a connection URL, with the variables of this process for what it leaves out; see
+/// Parses a connection URL; missing parts come from the environment variables of this process; see
 /// [`Config::parse`].
 ///
 /// ```
@@ -99,7 +100,7 @@ impl FromStr for Config {
     }
 }
 
-/// Reads a URL of PostgreSQL; see [`Config::from_str`].
+/// Parses a URL of PostgreSQL; see [`Config::from_str`].
 impl FromStr for PostgresConfig {
     type Err = ConfigError;
 
@@ -111,7 +112,7 @@ impl FromStr for PostgresConfig {
     }
 }
 
-/// Reads a URL of MySQL or MariaDB; see [`Config::from_str`].
+/// Parses a URL of MySQL or MariaDB; see [`Config::from_str`].
 impl FromStr for MysqlConfig {
     type Err = ConfigError;
 

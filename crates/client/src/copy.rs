@@ -1,4 +1,4 @@
-//! The data of a COPY on its way between a caller and a connection: a bounded pipe of bytes.
+//! The data of a COPY between a caller and a connection: a bounded pipe of bytes.
 //!
 //! ```text
 //!   CopyIn   push() ──►┌──────┐──► take()  connection      waits: who pushes into a full one
@@ -6,20 +6,21 @@
 //!                      └──────┘
 //! ```
 //!
-//! One side belongs to the caller, the other one to the driver; each knows when the other is gone.
+//! One side belongs to the caller, the other one to the driver; each is notified when the other is
+//! dropped.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// How many bytes wait in a pipe before its writer does: a few reads of a socket. A piece that is
-/// larger goes alone.
+/// The capacity of a pipe in bytes: a few reads of a socket. A larger piece is accepted if the pipe
+/// is empty.
 const SIZE_MAX: usize = 256 * 1024;
 
-/// What both sides share.
+/// The state that both sides share.
 #[derive(Debug, Default)]
 struct State {
     data: Vec<u8>,
-    /// Whether the caller has nothing more to say or to hear.
+    /// The state of the caller's side.
     caller: Caller,
     is_driver_gone: bool,
     /// The driver found nothing, and its task does not wait yet.
@@ -34,11 +35,11 @@ enum Caller {
     Open,
     /// All data is in the pipe.
     Finished,
-    /// It wants no more of it.
+    /// The caller has given up.
     Gone,
 }
 
-/// Which way data goes.
+/// The direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// To the server.
@@ -47,7 +48,7 @@ pub(crate) enum Direction {
     Out,
 }
 
-/// The driver's side. The last one that is dropped ends the pipe.
+/// The driver's side. Dropping the last clone ends the pipe.
 #[derive(Debug)]
 pub(crate) struct CopyEnd {
     direction: Direction,
@@ -60,23 +61,23 @@ pub(crate) struct Pipe {
     state: Arc<Mutex<State>>,
 }
 
-/// What there is for the server.
+/// The result of taking data for the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Data(Vec<u8>),
-    /// Nothing yet.
+    /// No data yet.
     Nothing,
-    /// Nothing more.
+    /// No more data.
     End,
-    /// The caller wants none of it done.
+    /// The caller has given up; the COPY must fail.
     GivenUp,
 }
 
-/// Whether the other side is there.
+/// The driver's side was dropped.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DriverGone;
 
-/// Both sides of a new pipe.
+/// Creates both sides of a pipe.
 pub(crate) fn pipe(direction: Direction) -> (Pipe, CopyEnd) {
     let state = Arc::<Mutex<State>>::default();
     let pipe = Pipe {
@@ -86,9 +87,9 @@ pub(crate) fn pipe(direction: Direction) -> (Pipe, CopyEnd) {
 }
 
 fn with<R>(state: &Mutex<State>, change: impl FnOnce(&mut State) -> (R, Option<Waker>)) -> R {
-    // Nothing in here panics half-way.
+    // No panic leaves the state inconsistent.
     let (result, waker) = change(&mut state.lock().unwrap_or_else(PoisonError::into_inner));
-    // Not under the lock, which the other side would wait for.
+    // Woken after the lock is released, for which the other side would wait.
     if let Some(waker) = waker {
         waker.wake();
     }
@@ -101,7 +102,7 @@ impl CopyEnd {
         self.direction == Direction::In
     }
 
-    /// What there is for the server.
+    /// Takes data for the server.
     pub(crate) fn take(&self) -> Taken {
         with(&self.state, |state| {
             if state.caller == Caller::Gone {
@@ -121,7 +122,7 @@ impl CopyEnd {
         })
     }
 
-    /// Takes data from the server.
+    /// Stores data from the server.
     pub(crate) fn give(&self, data: &[u8]) {
         with(&self.state, |state| {
             if state.caller == Caller::Gone {
@@ -132,11 +133,11 @@ impl CopyEnd {
         });
     }
 
-    /// Whether more may be read from the server, and the task of `cx` hears of what the caller
-    /// does.
+    /// Whether more may be read from the server; also registers the task of `cx` to be woken by the
+    /// caller.
     pub(crate) fn poll_receive(&self, cx: &mut Context<'_>) -> Poll<()> {
         with(&self.state, |state| {
-            // What the caller did since nothing was found woke no task.
+            // What the caller did since the driver found no data has woken no task.
             if std::mem::take(&mut state.is_starved)
                 && (!state.data.is_empty() || state.caller != Caller::Open)
             {
@@ -144,7 +145,7 @@ impl CopyEnd {
             }
             state.waiting_driver = Some(cx.waker().clone());
             let is_full = state.data.len() >= SIZE_MAX && state.caller != Caller::Gone;
-            // What a server says while it gets data has to be read, whatever waits here.
+            // What a server sends while it receives data has to be read in any case.
             let waits = self.direction == Direction::Out && is_full;
             (
                 if waits {
@@ -168,7 +169,7 @@ impl Drop for CopyEnd {
 }
 
 impl Pipe {
-    /// Hands data to the connection, as soon as there is room for it; then `data` is empty.
+    /// Passes data to the connection as soon as there is room; then `data` is empty.
     pub(crate) fn poll_push(
         &self,
         data: &mut Vec<u8>,
@@ -191,7 +192,7 @@ impl Pipe {
         })
     }
 
-    /// Data from the server; none once all of it was taken.
+    /// Takes data from the server; `None` at the end.
     pub(crate) fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
         with(&self.state, |state| {
             if !state.data.is_empty() {
@@ -213,7 +214,7 @@ impl Pipe {
         })
     }
 
-    /// All data is in the pipe.
+    /// Marks the data as complete.
     pub(crate) fn finish(&self) {
         self.end(Caller::Finished);
     }
@@ -236,7 +237,7 @@ impl Pipe {
     }
 }
 
-/// What was not finished is given up.
+/// A pipe that was not finished is given up.
 impl Drop for Pipe {
     fn drop(&mut self) {
         self.give_up();
@@ -269,7 +270,8 @@ mod tests {
         assert_eq!(driver.take(), Taken::End);
     }
 
-    /// The driver looked before its task could be woken: data that came in between wakes it.
+    /// Data that arrives between the driver's check and the registration of its task wakes the
+    /// task.
     #[test]
     fn data_that_comes_before_the_task_waits_is_not_forgotten() {
         struct Count(AtomicUsize);
@@ -297,7 +299,7 @@ mod tests {
             assert_eq!(driver.poll_receive(&mut cx), Poll::Ready(()));
             assert_eq!(count.0.load(Ordering::Relaxed), 1);
             assert_ne!(driver.take(), Taken::Nothing);
-            // Once the task waits, the act itself wakes it.
+            // Once the task is registered, the action wakes it.
             let _ = driver.poll_receive(&mut cx);
             assert_eq!(count.0.load(Ordering::Relaxed), 1);
         }

@@ -1,4 +1,4 @@
-//! What a statement takes and gives, without running it.
+//! The parameters and columns of a statement, without running it.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use crate::Request;
 
 /// A statement's parameters and columns, as the server described them when it was prepared.
 ///
-/// A change of the schema shows here once a query has met it.
+/// After a schema change, it is updated once a query has noticed the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Description {
-    /// The names of its columns; none where it gives no rows.
+    /// The names of its columns; none if it returns no rows.
     pub columns: Arc<[Text]>,
-    /// Their types by the server's names, such as `int4` or `varchar`. PostgreSQL is asked once
-    /// more for the names of an enum and of other types that a database defines itself; what is
-    /// read from a [`Request::describe`] of one's own has their numbers, `type 16385`.
+    /// Their types by the server's names, such as `int4` or `varchar`. The names of enums and other
+    /// user-defined types take another query on PostgreSQL, which `describe` runs; the answer to a
+    /// plain [`Request::describe`] has their numbers instead, such as `type 16385`.
     pub column_types: Box<[Text]>,
-    /// The types of its parameters, named alike.
+    /// The types of its parameters, named the same way.
     pub parameter_types: Box<[Text]>,
 }
 
 impl Description {
-    /// What asks a PostgreSQL for the names of the types that are known by their numbers alone, if
-    /// there are some: enums, domains, composites, and types of extensions.
+    /// The request for the names of types that are only known by number, if there are any: enums,
+    /// domains, composites, and types of extensions. For PostgreSQL.
     pub(crate) fn type_query(&self) -> Option<Request> {
         let names = self.column_types.iter().chain(&self.parameter_types);
         let oids: Vec<_> = names.filter_map(|name| number(name)).collect();
@@ -32,7 +32,7 @@ impl Description {
         (!oids.is_empty()).then(|| Request::new(TYPE_QUERY, &[Value::from(list)]))
     }
 
-    /// The same with the names that the answer to [`type_query`](Self::type_query) has.
+    /// Fills in the names from the answer to [`type_query`](Self::type_query).
     pub(crate) fn named(&self, names: &RowSet) -> Self {
         let named = |types: &[Text]| {
             types
@@ -57,7 +57,7 @@ impl Description {
 const TYPE_QUERY: &str = "select oid::text, pg_catalog.format_type(oid, null) \
                           from pg_catalog.pg_type where oid = any($1::text::oid[])";
 
-/// The number of a type that is known by nothing else.
+/// The number of a type that is only known by number.
 fn number(name: &Text) -> Option<&str> {
     name.strip_prefix("type ")
 }

@@ -1,4 +1,4 @@
-//! What goes wrong between a caller and a server, whose fault it is, and what to do about it.
+//! Errors: what failed between a caller and a server, with kinds and hints.
 
 mod hint;
 mod tls;
@@ -16,15 +16,15 @@ use lookaside_wire::{ProtocolError, RequestError};
 
 use crate::{ConfigError, Host, TargetSession};
 
-/// How many parameters a statement has at most: both protocols count them with two bytes.
+/// The maximum number of parameters: both protocols count them with two bytes.
 pub(crate) const PARAMETER_COUNT_MAX: usize = 65_535;
 
 /// A result of this crate's connections.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a query has no answer, or why there is no connection.
+/// The error of a query or a connection.
 ///
-/// It is as large as a pointer, and a clone is one counter step: one lost connection can concern
+/// It is as large as a pointer, and a clone increments a counter: one lost connection can affect
 /// thousands of queries.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
@@ -34,7 +34,7 @@ struct Inner {
     sent: Sent,
     message: Box<str>,
     cause: Option<Cause>,
-    /// The port is refused, or the host unknown.
+    /// The connection was refused, or the host is unknown.
     is_unreachable: bool,
 }
 
@@ -42,31 +42,32 @@ enum Cause {
     Server(ErrorResponse<'static>),
     Mysql(ErrPacket<'static>),
     Other(Box<dyn std::error::Error + Send + Sync>),
-    /// The connection's own end, which the queries on it share.
+    /// The error of the connection, which its queries share.
     Connection(Error),
-    /// What went wrong in a step of something larger.
+    /// The error of a step of a larger operation.
     Step(Error),
 }
 
-/// Whose fault an [`Error`] is.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The server refused: the statement, a value, or the log-in. [`Error::sqlstate`] says why.
+    /// The server refused the statement, a value, or the log-in. [`Error::sqlstate`] has the
+    /// reason.
     Refused,
-    /// The caller asked for what cannot be asked: a value that fits no parameter, say.
+    /// The caller's request is invalid, for example a value does not fit its parameter.
     Misuse,
     /// A limit of this crate was reached; the message names it.
     Limit,
     /// The caller's deadline passed.
     Deadline,
-    /// The caller took the query back.
+    /// The caller cancelled the query.
     Canceled,
-    /// TLS did not come about: the server has none, or is not to be trusted.
+    /// TLS failed: the server does not support it, or its certificate is not trusted.
     Tls,
-    /// The server broke the protocol.
+    /// The server violated the protocol.
     Protocol,
-    /// The socket failed or came to its end.
+    /// The socket failed or was closed by the server.
     Connection,
     /// The connection was closed by its owner.
     Closed,
@@ -78,7 +79,7 @@ impl From<RowError> for Error {
     }
 }
 
-/// Whether a query can have had an effect.
+/// Whether a query may have had an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// No byte of it was written to the socket.
@@ -88,12 +89,12 @@ pub(crate) enum Sent {
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The server's code for what it refused.
+    /// The SQLSTATE of the server's error.
     pub fn sqlstate(&self) -> Option<SqlState> {
         match self.mysql() {
             Some(error) => Some(SqlState::new(error.sqlstate())),
@@ -101,12 +102,12 @@ impl Error {
         }
     }
 
-    /// Where in the SQL the server sees the mistake: the number of a character, from 1.
+    /// The position of the error in the SQL, as the number of a character from 1.
     pub fn position(&self) -> Option<u32> {
         self.server()?.position()
     }
 
-    /// All that a PostgreSQL said.
+    /// The complete error of a PostgreSQL server.
     pub fn server(&self) -> Option<&ErrorResponse<'static>> {
         match &self.0.cause {
             Some(Cause::Server(error)) => Some(error),
@@ -115,7 +116,7 @@ impl Error {
         }
     }
 
-    /// All that a MySQL or MariaDB said.
+    /// The complete error of a MySQL or MariaDB server.
     pub fn mysql(&self) -> Option<&ErrPacket<'static>> {
         match &self.0.cause {
             Some(Cause::Mysql(error)) => Some(error),
@@ -124,11 +125,11 @@ impl Error {
         }
     }
 
-    /// Whether the same query can be sent again without being done twice, because no byte of it
-    /// was sent, and whether that makes sense.
+    /// Whether it is safe and useful to send the query again: no byte of it was sent, so it cannot
+    /// be executed twice.
     ///
-    /// Of a query that only reads, every loss of a connection is harmless too; only its author
-    /// knows that, see [`is_connection_lost`](Self::is_connection_lost).
+    /// A read-only query can also be repeated after any loss of the connection; but only its author
+    /// knows whether it is read-only, see [`is_connection_lost`](Self::is_connection_lost).
     pub fn is_retryable(&self) -> bool {
         match self.0.kind {
             ErrorKind::Refused => self.is_unavailable(),
@@ -139,7 +140,7 @@ impl Error {
         }
     }
 
-    /// Whether the connection is gone, and with it every query on it.
+    /// Whether the connection is lost, with all queries on it.
     pub fn is_connection_lost(&self) -> bool {
         match &self.0.cause {
             Some(Cause::Connection(_)) => true,
@@ -147,12 +148,13 @@ impl Error {
         }
     }
 
-    /// Whether a server refused the log-in for now: it starts, stops or is full.
+    /// Whether a server refused the log-in temporarily: it is starting, stopping, or has no free
+    /// connections.
     fn is_unavailable(&self) -> bool {
         let state = self.sqlstate();
         let state = state.as_ref().map(SqlState::as_bytes);
         let code = self.mysql().map(ErrPacket::code);
-        // Of MySQL: too many connections, of one user, shutdown in progress.
+        // MySQL: too many connections, too many of one user, shutdown in progress.
         let is_unavailable =
             matches!(state, Some(b"57P03" | b"53300")) || matches!(code, Some(1040 | 1203 | 1053));
         self.0.sent == Sent::Nothing && is_unavailable
@@ -178,7 +180,7 @@ impl Error {
         }))
     }
 
-    /// The same, of a server whose port is refused or whose host is unknown.
+    /// Marks the error as that of an unreachable server.
     fn unreachable(self) -> Self {
         let inner = Arc::into_inner(self.0).expect("an error that was just made has one owner");
         Self(Arc::new(Inner {
@@ -187,8 +189,9 @@ impl Error {
         }))
     }
 
-    /// Whether the server cannot be reached at all: the port is refused, the socket does not exist, or
-    /// the host name cannot be resolved. With several hosts, whether that holds for each of them.
+    /// Whether the server cannot be reached at all: the connection is refused, the socket does not
+    /// exist, or the host name cannot be resolved. With several hosts, whether that holds for each
+    /// of them.
     pub(crate) fn is_unreachable(&self) -> bool {
         self.0.is_unreachable
     }
@@ -229,15 +232,14 @@ impl Error {
         Self::because(ErrorKind::Refused, Sent::Nothing, message, cause)
     }
 
-    /// The server of a URL of MySQL's waited for the client, and knows PostgreSQL's request for
-    /// TLS.
+    /// The server of a MySQL URL did not send a greeting, and answers PostgreSQL's `SSLRequest`.
     pub(crate) fn server_is_postgres() -> Self {
         let message = "the server is a PostgreSQL, and no MySQL or MariaDB: its URL begins with \
                        `postgres://`";
         Self::new(ErrorKind::Protocol, Sent::Nothing, message)
     }
 
-    /// The server of a URL of PostgreSQL's greeted first, as MySQL does.
+    /// The server of a PostgreSQL URL sent a greeting first, as MySQL does.
     pub(crate) fn server_is_mysql() -> Self {
         let message = "the server is a MySQL or MariaDB, and no PostgreSQL: its URL begins with \
                        `mysql://`";
@@ -312,7 +314,7 @@ impl Error {
         Self::cannot_connect(host, error).unreachable()
     }
 
-    /// What became of an attempt to connect to a host, which the error may not name yet.
+    /// The error of a connection attempt, with the host added if it is missing.
     pub(crate) fn no_session(host: &Host, error: Self) -> Self {
         let place = host.plain();
         let is_clear = error.0.kind == ErrorKind::Misuse || error.0.message.contains(&place);
@@ -324,7 +326,7 @@ impl Error {
         Self::because(kind, Sent::Nothing, message, Cause::Step(error))
     }
 
-    /// What became of all attempts; there was at least one.
+    /// Combines the errors of all attempts; there is at least one.
     pub(crate) fn no_server(mut errors: Vec<Self>) -> Self {
         let last = errors.pop().expect("a configuration has a host");
         if errors.is_empty() {
@@ -349,7 +351,7 @@ impl Error {
         }
     }
 
-    /// A server that is not what `target_session_attrs` wants.
+    /// A server that does not match `target_session_attrs`.
     pub(crate) fn unfit_session(wanted: TargetSession) -> Self {
         let message = match wanted {
             TargetSession::ReadWrite => "the session takes no writes",
@@ -361,7 +363,7 @@ impl Error {
         Self::new(ErrorKind::Connection, Sent::Nothing, message)
     }
 
-    /// Whether the server lets such a user in nowhere, or not on such a transport.
+    /// Whether the server does not admit such a user at all, or not on such a transport.
     pub(crate) fn is_log_in_unwanted(&self) -> bool {
         let state = self.sqlstate();
         state.is_some_and(|state| state.as_bytes() == b"28000")
@@ -464,7 +466,7 @@ impl Error {
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
-    /// Of a statement that no server could be told.
+    /// The error of a statement with more parameters than the protocols support.
     pub(crate) fn too_many_parameters(count: usize) -> Self {
         let message = format!(
             "{count} values were given, and a statement takes 65,535 at most: send \
@@ -473,8 +475,8 @@ impl Error {
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
-    /// The connection ended while a request was on its way that the server may have found too
-    /// large.
+    /// The connection ended while a request was in flight that may have been too large for the
+    /// server.
     pub(crate) fn request_may_be_too_large(size: usize, error: Self) -> Self {
         let message = format!(
             "the connection ended over a request of {size} bytes; a server closes it where that is more \
@@ -557,7 +559,7 @@ impl Error {
         Self::new(ErrorKind::Deadline, sent, message)
     }
 
-    /// The same, where the deadline came from the pool's own option.
+    /// Mentions the pool's option, if the deadline resulted from it.
     pub(crate) fn naming_timeout(self, timeout: Duration) -> Self {
         if self.0.kind != ErrorKind::Deadline {
             return self;
@@ -611,7 +613,7 @@ impl Error {
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
-    /// Why a connection that others share was closed.
+    /// Why a shared connection was closed.
     pub(crate) fn left_in_transaction() -> Self {
         let message = "a statement left a transaction open on a connection that others use as \
                        well; the connection was closed, and what was not committed is undone: a \
@@ -619,7 +621,7 @@ impl Error {
         Self::new(ErrorKind::Misuse, Sent::Something, message)
     }
 
-    /// Why a connection that others share was closed.
+    /// Why a shared connection was closed.
     pub(crate) fn autocommit_off() -> Self {
         let message = "autocommit is off on a connection that others use as well; the connection \
                        was closed, and what was not committed is undone: to turn it off takes a \
@@ -627,7 +629,7 @@ impl Error {
         Self::new(ErrorKind::Misuse, Sent::Something, message)
     }
 
-    /// Why a connection was closed: `setting` says in what each text would be taken for another one.
+    /// Why a connection was closed: with this `setting`, texts would be misinterpreted.
     pub(crate) fn other_encoding(setting: &str, value: &str, required: &str) -> Self {
         let message = format!(
             "a statement set `{setting}` to `{value}`; the connection was closed, as texts are sent \
@@ -660,13 +662,14 @@ impl Error {
         Self::because(ErrorKind::Connection, Sent::Nothing, message, cause)
     }
 
-    /// A statement that each connection runs first. No query was sent.
+    /// The error of a session set-up statement. No query was sent.
     pub(crate) fn session(sql: &str, error: Self) -> Self {
         let message = format!("`{sql}`, which each connection is to begin with, failed");
         Self::because(error.kind(), Sent::Nothing, message, Cause::Step(error))
     }
 
-    /// Nothing was sent, for want of a connection; perhaps because none could be made.
+    /// No connection was available in time, possibly because none could be established. Nothing was
+    /// sent.
     pub(crate) fn no_connection(timeout: Duration, why: Option<Self>) -> Self {
         let message = format!(
             "no connection was free within {timeout:?}; see `PoolOptions::acquire_timeout`"
@@ -681,7 +684,7 @@ impl Error {
         Self::new(ErrorKind::Closed, Sent::Something, "the pool was closed")
     }
 
-    /// What this end of a connection is to a query that was on it.
+    /// Converts the error of a connection to that of a query on it.
     pub(crate) fn of_query(&self, sent: Sent) -> Self {
         let message = match sent {
             Sent::Nothing => "the connection ended before the query was sent",
@@ -695,7 +698,7 @@ impl Error {
     }
 }
 
-/// A socket that failed, as the owner of a driver says to it.
+/// A failed socket, as reported by the owner of a driver.
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         Self::socket(error)

@@ -1,7 +1,7 @@
-//! Random numbers that keep many clients of one server apart.
+//! Random numbers that spread the actions of many clients over time.
 
-/// A random number, so that many clients of one server do not act at the same moment. Where there
-/// is no randomness, they do.
+/// A random number, so that many clients of one server do not act at the same moment. 0 if no
+/// randomness is available.
 pub(crate) fn jitter() -> u32 {
     getrandom::u32().unwrap_or_default()
 }

@@ -1,8 +1,8 @@
 //! Connections to PostgreSQL and MySQL servers.
 //!
-//! [`Config`] reads the URLs that users know. A [`Pool`] shares connections between tasks;
-//! [`postgres`] and [`mysql`] have them one by one. [`types`] turns what a server sends into values,
-//! and values into what a server wants for its parameters.
+//! [`Config`] parses the usual connection URLs. A [`Pool`] shares connections between tasks;
+//! [`postgres`] and [`mysql`] have single connections. [`types`] converts results of a server to
+//! values, and values to the parameter types of a server.
 //!
 //! ```
 //! use lookaside_client::{Config, Environment};

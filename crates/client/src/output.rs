@@ -1,9 +1,9 @@
-//! The bytes between the connection and the socket, and how far they have come.
+//! The output buffer between the connection and the socket.
 
-/// What an empty buffer keeps after a long output; a full window of short queries fits.
+/// The capacity that an empty buffer keeps; it fits a full window of short queries.
 const SIZE_KEPT: usize = 256 * 1024;
 
-/// Bytes that are to be written, a chunk at a time.
+/// Bytes to be written, one chunk at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     bytes: Vec<u8>,
@@ -15,7 +15,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// What is to be written: the rest of a chunk, or the next one, which `take` appends.
+    /// Returns the bytes to write: the rest of a chunk, or the next one, which `take` appends.
     pub(crate) fn fill(&mut self, take: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         if self.written == self.bytes.len() {
             self.bytes.clear();

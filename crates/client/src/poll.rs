@@ -8,28 +8,29 @@ use crate::driver::{Driver, Fitness, Protocol, Target};
 use crate::net::{Attempt, CANCEL_TIMEOUT, MaybeTls, READ_SIZE, Stream};
 use crate::{Error, Host, Reply, Request, Result, TargetSession, Ticket};
 
-/// How many reads follow one another at most, so that other descriptors have their turn.
+/// The number of consecutive reads, so that other descriptors have their turn.
 const READ_COUNT_MAX: usize = 16;
 
-/// How often it is looked at. A cancellation is rare and takes a round trip or two, so its socket
-/// is not worth a place on the caller's poller.
+/// The polling interval of a cancellation. It is rare and takes a round trip or two, so its socket
+/// is not registered with the caller's poller.
 const CANCEL_PERIOD: Duration = Duration::from_millis(5);
 
-/// A connection that its caller's event loop drives.
+/// A connection that is driven by the caller's event loop.
 ///
-/// The owner registers [`as_fd`](AsFd::as_fd), level-triggered, for reading, and for writing as long as
-/// [`wants_write`](Self::wants_write) says so. Whenever one of them is ready, or
-/// [`deadline`](Self::deadline) has come, or requests were submitted, it calls
-/// [`turn`](Self::turn) and takes the replies. Requests of one round of the loop go out together.
+/// The owner registers [`as_fd`](AsFd::as_fd), level-triggered, for reading, and for writing while
+/// [`wants_write`](Self::wants_write) returns true. Whenever one of them is ready, or
+/// [`deadline`](Self::deadline) has come, or requests were submitted, it calls [`turn`](Self::turn)
+/// and takes the replies. Requests of one iteration of the loop are sent together.
 ///
-/// Each kind of server has a name for it: [`postgres::poll::Connection`](crate::postgres::poll::Connection).
+/// Each kind of server has an alias for it:
+/// [`postgres::poll::Connection`](crate::postgres::poll::Connection).
 pub struct Connection<D: Driver> {
     stream: Stream,
     driver: MaybeTls<D>,
     entry: Entry,
     cancel: Option<Cancel<MaybeTls<D::Auxiliary>>>,
     wants_write: bool,
-    /// Whether the server has ever said anything.
+    /// Whether any byte was received from the server.
     is_heard: bool,
 }
 
@@ -49,36 +50,35 @@ pub(crate) trait Polled: AsFd + Send {
     fn wait(&self, until: Option<Instant>) -> io::Result<()>;
 }
 
-/// How far the way into the session is gone.
+/// The progress of establishing the session.
 enum Entry {
-    /// The server lets us in, or not.
+    /// Logging in.
     LogIn(Attempt),
-    /// It is asked whether the session will do.
+    /// Checking whether the session is suitable.
     Check(Attempt, Ticket),
     Done,
 }
 
-/// A connection that asks to cancel something.
+/// A connection that sends a cancel request.
 struct Cancel<E> {
     stream: Stream,
     auxiliary: E,
-    /// When it is looked at again.
+    /// When it is polled again.
     next: Instant,
     /// When it is given up.
     end: Instant,
 }
 
 impl<D: Driver> Connection<D> {
-    /// Begins to connect to one of the hosts. The look-up of a name and the reading of certificates
-    /// may block; what follows, the log-in included, happens in [`turn`](Self::turn).
+    /// Begins to connect to one of the hosts. Resolving a name and reading certificates may block;
+    /// the rest, including the log-in, happens in [`turn`](Self::turn).
     ///
-    /// There is one socket and so one try: where a mode such as `sslmode=prefer` tries a second
-    /// way, it is not gone here.
+    /// There is only one socket and one attempt: the second attempt of modes such as
+    /// `sslmode=prefer` is not made.
     ///
     /// # Errors
     ///
-    /// When the configuration cannot be used, or the host cannot be reached for a reason that is
-    /// known at once.
+    /// When the configuration is invalid, or the connection fails immediately.
     pub fn connect(config: &D::Config, host: &Host, options: D::Options) -> Result<Self> {
         let resolved = config.resolved()?;
         let index = config.hosts().iter().position(|other| other == host);
@@ -106,7 +106,7 @@ impl<D: Driver> Connection<D> {
         Err(Error::cannot_connect(host, last))
     }
 
-    /// A connection whose log-in is done, and that waits for nothing.
+    /// Creates a connection that is logged in and idle.
     pub(crate) fn open(stream: Stream, driver: MaybeTls<D>) -> Self {
         Self {
             stream,
@@ -118,12 +118,12 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Takes a request, before the log-in is done as well, unless the configuration wants certain
-    /// sessions only. It goes out with the next [`turn`](Self::turn).
+    /// Submits a request, also before the log-in is done, unless the configuration requires
+    /// particular session attributes. It is sent by the next [`turn`](Self::turn).
     ///
     /// # Errors
     ///
-    /// When too many wait already, or the connection has ended: then nothing of it was sent.
+    /// When too many requests wait already, or the connection has ended; nothing was sent.
     pub fn submit(&mut self, request: Request) -> Result<Ticket> {
         match &self.entry {
             Entry::Done => {}
@@ -133,12 +133,12 @@ impl<D: Driver> Connection<D> {
         self.driver.submit(request)
     }
 
-    /// Withdraws a request whose answer is not needed any more; there is no reply.
+    /// Abandons a request whose answer is no longer needed; there will be no reply.
     pub fn abandon(&mut self, ticket: Ticket) {
         self.driver.abandon(ticket);
     }
 
-    /// The next answers, in the order in which they came.
+    /// The next reply, in the order of arrival.
     pub fn next_reply(&mut self) -> Option<Reply> {
         self.driver.next_reply()
     }
@@ -147,7 +147,7 @@ impl<D: Driver> Connection<D> {
         &mut self.driver
     }
 
-    /// Whether there is output that the socket did not take.
+    /// Whether there is output that the socket has not accepted.
     pub fn wants_write(&self) -> bool {
         self.wants_write
     }
@@ -165,7 +165,7 @@ impl<D: Driver> Connection<D> {
             .min()
     }
 
-    /// Whether the log-in is done, and the session is one that will do.
+    /// Whether the log-in is done, and the session is suitable.
     pub fn is_ready(&self) -> bool {
         matches!(self.entry, Entry::Done)
     }
@@ -175,26 +175,27 @@ impl<D: Driver> Connection<D> {
         self.driver.query_count()
     }
 
-    /// Why the connection has ended, if it has. Everything that waited has a reply then.
+    /// Why the connection has ended, if it has. All waiting requests have a reply then.
     pub fn end(&self) -> Option<&Error> {
         self.driver.end()
     }
 
-    /// Moves what can be moved without waiting.
+    /// Sends and receives without blocking.
     pub fn turn(&mut self, now: Instant) {
         self.take_turn(now, true);
     }
 
-    /// As [`turn`](Self::turn), without looking for what has come: for a round of the loop in which
-    /// requests were submitted, or a deadline has come, and the poller has not said that there is
-    /// something to read. It saves a system call.
+    /// Like [`turn`](Self::turn), but without reading: for an iteration of the loop in which
+    /// requests were submitted, or a deadline has passed, and the poller has not reported input. It
+    /// saves a system call.
     pub fn flush(&mut self, now: Instant) {
         self.take_turn(now, false);
     }
 
     fn take_turn(&mut self, now: Instant, reads: bool) {
         if let Err(error) = self.exchange(now, reads) {
-            // The server may have said why it does not listen; who was never there has not.
+            // The server may have sent an error before it closed the connection, if it was ever
+            // connected.
             if self.is_heard {
                 let _ = self.read();
             }
@@ -214,7 +215,7 @@ impl<D: Driver> Connection<D> {
         if let Some(auxiliary) = self.driver.take_auxiliary() {
             self.cancel = Cancel::begin(&self.stream, self.driver.pair(auxiliary), now).ok();
             if self.cancel.is_none() {
-                // A server that cannot be asked goes on, and is waited for.
+                // If the cancel request fails, the server continues, and the answer is awaited.
                 self.auxiliary_done(now);
             }
         }
@@ -230,7 +231,7 @@ impl<D: Driver> Connection<D> {
         Ok(())
     }
 
-    /// Goes on with the way into the session.
+    /// Continues to establish the session.
     fn enter(&mut self, now: Instant) {
         match &self.entry {
             Entry::Done => return,
@@ -247,7 +248,7 @@ impl<D: Driver> Connection<D> {
                             self.driver.advance(now);
                             Entry::Check(attempt, ticket)
                         }
-                        // The session may have ended in the same breath.
+                        // The session may have ended at the same time.
                         Err(error) => {
                             self.driver.fail(error);
                             Entry::Done
@@ -338,7 +339,7 @@ impl<E: Protocol> Cancel<E> {
             Some(size) => auxiliary.received(size),
             None => return Ok(()),
         }
-        // There may be an answer to it.
+        // The server may have to be answered.
         auxiliary.advance(now);
         stream.drain(auxiliary).map(drop)
     }
@@ -403,7 +404,8 @@ impl<D: Driver> AsFd for Connection<D> {
 impl<D: Driver> Drop for Connection<D> {
     fn drop(&mut self) {
         self.driver.close();
-        // A server that does not take the farewell finds the end of the stream instead.
+        // If the server does not receive the terminate message, it gets the end of the stream
+        // instead.
         let _ = self.stream.drain(&mut self.driver);
     }
 }

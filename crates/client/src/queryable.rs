@@ -1,4 +1,4 @@
-//! The queries that everything has that reaches a server.
+//! The queries that all connection-like types have in common.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use lookaside_value::{ParamBatch, Row, Value};
 use crate::driver::Sealed;
 use crate::{Answer, Answers, Description, Request, Result, Syncs};
 
-/// Queries on whatever reaches a server: a [`Client`](crate::nonblocking::Client), its
+/// Queries on any of the connection-like types: a [`Client`](crate::nonblocking::Client), its
 /// [`Lock`](crate::nonblocking::Lock), a [`Transaction`](crate::nonblocking::Transaction), a
 /// [`Pool`](crate::Pool), a [`PoolLock`](crate::PoolLock), a
 /// [`PoolTransaction`](crate::PoolTransaction) or a [`PoolSavepoint`](crate::PoolSavepoint).
 /// Connections that block have a trait of the same name, [`blocking::Queryable`](crate::blocking::Queryable).
 ///
-/// Each of them has these methods itself. The trait is for functions that take any of them:
+/// Each of them also has these methods itself. The trait is for functions that take any of them:
 ///
 /// ```no_run
 /// use lookaside_client::{Pool, Queryable, Result, params};
@@ -44,7 +44,7 @@ pub trait Queryable: Sealed + Sync {
     /// # Errors
     ///
     /// When the server refuses, a value does not fit its parameter, or the connection is lost. With
-    /// a pool also when no connection comes in time.
+    /// a pool also when no connection is available in time.
     fn query(
         &self,
         sql: impl Into<Arc<str>>,
@@ -54,7 +54,7 @@ pub trait Queryable: Sealed + Sync {
         async move { answers.await?.into_one() }
     }
 
-    /// Runs a statement that gives exactly one row, and returns that.
+    /// Runs a statement that returns exactly one row, and returns that row.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ pub trait Queryable: Sealed + Sync {
         async move { answers.await?.into_one_row() }
     }
 
-    /// Runs a statement that gives at most one row, and returns that.
+    /// Runs a statement that returns at most one row, and returns that row.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ pub trait Queryable: Sealed + Sync {
         async move { answers.await?.into_one_or_no_row() }
     }
 
-    /// Runs a statement and returns how many rows it changed or selected; 0 where the server counts
+    /// Runs a statement and returns how many rows it changed or selected; 0 if the server counts
     /// none, as for `create table`.
     ///
     /// # Errors
@@ -111,11 +111,11 @@ pub trait Queryable: Sealed + Sync {
         async move { answers.await?.into_success() }
     }
 
-    /// Runs a statement with each parameter set, all in one flight on one connection.
+    /// Runs a statement with each parameter set, all in one pipelined batch on one connection.
     ///
     /// # Errors
     ///
-    /// When nothing was sent. What happens to a query later is its own result.
+    /// When nothing was sent. Later errors of a query are its own result.
     fn query_many(
         &self,
         sql: impl Into<Arc<str>>,
@@ -125,7 +125,7 @@ pub trait Queryable: Sealed + Sync {
         self.request(Request::many(sql, params).syncs(syncs))
     }
 
-    /// The names and types of a statement's columns and parameters. It is prepared for that, and
+    /// The names and types of a statement's columns and parameters. The statement is only prepared,
     /// not run.
     ///
     /// # Errors
@@ -179,7 +179,7 @@ macro_rules! query_methods {
             crate::Queryable::query(self, sql, params).await
         }
 
-        /// Runs a statement that gives exactly one row; see
+        /// Runs a statement that returns exactly one row; see
         /// [`Queryable::query_one`](crate::Queryable::query_one).
         ///
         /// # Errors
@@ -193,7 +193,7 @@ macro_rules! query_methods {
             crate::Queryable::query_one(self, sql, params).await
         }
 
-        /// Runs a statement that gives at most one row; see
+        /// Runs a statement that returns at most one row; see
         /// [`Queryable::query_opt`](crate::Queryable::query_opt).
         ///
         /// # Errors
@@ -234,12 +234,12 @@ macro_rules! query_methods {
             crate::Queryable::batch_execute(self, sql).await
         }
 
-        /// Runs a statement with each parameter set, all in one flight on one connection; see
-        /// [`Queryable::query_many`](crate::Queryable::query_many).
+        /// Runs a statement with each parameter set, all in one pipelined batch on one connection;
+        /// see [`Queryable::query_many`](crate::Queryable::query_many).
         ///
         /// # Errors
         ///
-        /// When nothing was sent. What happens to a query later is its own result.
+        /// When nothing was sent. Later errors of a query are its own result.
         pub async fn query_many(
             &self,
             sql: impl Into<std::sync::Arc<str>>,
@@ -249,8 +249,8 @@ macro_rules! query_methods {
             crate::Queryable::query_many(self, sql, params, syncs).await
         }
 
-        /// The names and types of a statement's columns and parameters. It is prepared for that,
-        /// and not run.
+        /// The names and types of a statement's columns and parameters. The statement is only
+        /// prepared, not run.
         ///
         /// # Errors
         ///

@@ -1,4 +1,4 @@
-//! Rows as a server sent them, for those who read each value once and keep none.
+//! Rows in the server's wire format, for callers that read each value once and keep none.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -9,12 +9,13 @@ use lookaside_value::Value;
 use crate::types::postgres::{Format, PgType};
 use crate::{Error, Result};
 
-/// Why the bytes of a row can be walked.
+/// Why the lengths in a row are valid.
 const WALKED: &str = "the lengths were walked when the row came";
 
-/// The rows of an answer, one after the other in one piece of memory, as they came.
+/// The rows of an answer, one after the other in one buffer, as they were received.
 ///
-/// No value is made of them: numbers are read and texts are borrowed where they lie. See [`Request::raw_rows`](crate::Request::raw_rows).
+/// They are not converted to values: numbers are decoded and texts borrowed in place. See
+/// [`Request::raw_rows`](crate::Request::raw_rows).
 #[derive(Clone, PartialEq)]
 pub struct RawRows {
     columns: Arc<[(PgType, Format)]>,
@@ -24,7 +25,7 @@ pub struct RawRows {
 }
 
 impl RawRows {
-    /// No rows yet, and room for so many bytes of them.
+    /// Creates an empty set with capacity for `size` bytes.
     pub(crate) fn with_capacity(columns: Arc<[(PgType, Format)]>, size: usize) -> Self {
         Self {
             columns,
@@ -33,23 +34,23 @@ impl RawRows {
         }
     }
 
-    /// Appends the fields of a row that has as many as there are columns, and whose lengths are right.
+    /// Appends the fields of a row, whose number and lengths have been checked.
     pub(crate) fn push(&mut self, fields: &[u8]) {
         self.bytes.extend_from_slice(fields);
         self.row_count += 1;
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.row_count
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.row_count == 0
     }
 
-    /// How large all values are, with four bytes for each one's length.
+    /// The size of all values in bytes, including four bytes for the length of each.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -114,12 +115,12 @@ impl FusedIterator for RawIter<'_> {}
 #[derive(Clone)]
 pub struct RawRow<'r> {
     columns: &'r [(PgType, Format)],
-    /// It may go on with other rows.
+    /// It may be followed by other rows.
     rest: &'r [u8],
 }
 
 impl<'r> RawRow<'r> {
-    /// All fields at once, if there are so many.
+    /// All fields at once; `None` if there are not exactly `N`.
     pub fn fields<const N: usize>(mut self) -> Option<[RawField<'r>; N]> {
         if self.columns.len() != N {
             return None;
@@ -195,7 +196,7 @@ impl<'r> RawField<'r> {
         self.bytes
     }
 
-    /// The integer that it is, of whatever size; `None` for NULL and for other types.
+    /// The value as an integer of any size; `None` for NULL and for other types.
     #[inline]
     pub fn int(self) -> Option<i64> {
         match self.value() {
@@ -204,7 +205,7 @@ impl<'r> RawField<'r> {
         }
     }
 
-    /// The truth value that it is; `None` for NULL and for other types.
+    /// The value as a boolean; `None` for NULL and for other types.
     #[inline]
     pub fn bool(self) -> Option<bool> {
         match self.value() {
@@ -213,19 +214,19 @@ impl<'r> RawField<'r> {
         }
     }
 
-    /// The text that it is: of a type of text, or sent as text; `None` for NULL, for other types and
-    /// for what is not UTF-8.
+    /// The value as text, if its type is a text type or it was sent as text; `None` for NULL, for
+    /// other types, and if it is not UTF-8.
     #[inline]
     pub fn text(self) -> Option<&'r str> {
         let is_text = self.format == Format::Text || self.pg_type.is_text();
         str::from_utf8(self.bytes.filter(|_| is_text)?).ok()
     }
 
-    /// The value that an answer has which is not raw.
+    /// Decodes the value as in an answer that is not raw.
     ///
     /// # Errors
     ///
-    /// When the server does not write such bytes for the type.
+    /// When the bytes are not valid for the type.
     #[inline]
     pub fn value(self) -> Result<Value> {
         let Some(bytes) = self.bytes else {

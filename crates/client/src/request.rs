@@ -1,4 +1,4 @@
-//! What a caller asks.
+//! Requests of a caller.
 
 use std::slice;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::copy::CopyEnd;
 #[derive(Clone, Debug)]
 pub struct Request {
     pub(crate) sql: Arc<str>,
-    /// None where the server finds all; never empty, as the empty slice is one for all threads,
-    /// who would wait for each other's steps of its counter.
+    /// `None` if the server infers all; never empty, since all threads would contend for the
+    /// reference counter of the shared empty slice.
     pub(crate) parameter_types: Option<Arc<[Oid]>>,
     pub(crate) params: Params,
-    /// None leaves it to the pool.
+    /// `None` leaves it to the pool.
     pub(crate) syncs: Option<Syncs>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) clock: Clock,
@@ -30,7 +30,7 @@ pub struct Request {
     pub(crate) is_bulk: bool,
     pub(crate) keeps_results: bool,
     pub(crate) form: Form,
-    /// The data of a COPY, where it does not come whole.
+    /// The data of a COPY, if it is streamed.
     pub(crate) copy: Option<Arc<CopyEnd>>,
 }
 
@@ -44,21 +44,21 @@ pub(crate) enum Clock {
     Driver,
 }
 
-/// What becomes of the rows of an answer.
+/// The form of the rows of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Values.
+    /// Decoded values.
     Values,
-    /// What they are.
+    /// The wire format.
     Raw,
 }
 
 /// The parameter sets of a request; shared, as a request is cloned to be sent once more.
 #[derive(Clone, Debug)]
 pub(crate) enum Params {
-    /// One set of one value, which is most requests: it is not allocated.
+    /// One set of one value, as for most requests, which avoids an allocation.
     Single(Value),
-    /// One set, in one piece.
+    /// One set.
     One(Arc<[Value]>),
     Many(Arc<ParamBatch>),
 }
@@ -96,18 +96,18 @@ impl Params {
 /// Whether the columns of a result can change from one run to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// The server says what they are.
+    /// The server describes them.
     Described,
-    /// The caller says that they are what they were.
+    /// The caller promises that they are unchanged.
     Pinned,
 }
 
-/// Where a request belongs.
+/// Where a request may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestScope {
-    /// Wherever its author sends it.
+    /// On any connection that its caller sends it to.
     Anywhere,
-    /// In a transaction: it is not done where that is gone.
+    /// In a transaction: it is not run if that has ended.
     Transaction,
     /// Session set-up: the state after it is what a released lock restores.
     Session,
@@ -116,34 +116,34 @@ pub(crate) enum RequestScope {
     Shared,
 }
 
-/// What is to be done with a statement.
+/// What to do with a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
     /// It is run.
     Run,
-    /// It is described, and not run.
+    /// It is described, but not run.
     Describe,
-    /// It is any number of statements, whose rows come as text.
+    /// It is any number of statements, whose rows are returned as text.
     Script {
         /// How many rows of each are kept.
         row_count_max: usize,
     },
-    /// It moves data in a dialogue of its own; its only parameter is what the server shall get.
+    /// A COPY; its only parameter is the data for the server.
     Copy,
     /// Its first rows are fetched, through a portal that stays open for more.
     Open(Fetch),
-    /// More rows are fetched through a portal that is open. There is no statement.
+    /// More rows are fetched through an open portal. There is no statement.
     Fetch(Fetch),
     /// A portal is closed. There is no statement.
     Close(Portal),
-    /// The session becomes what it was after the log-in. There is no statement.
+    /// The session is reset to its state after the log-in. There is no statement.
     Reset,
 }
 
-/// The most that the protocol can ask for.
+/// The maximum of the protocol.
 pub(crate) const ROW_COUNT_MAX: u32 = i32::MAX as u32;
 
-/// Names a portal of one connection, as long as the transaction lasts that it was opened in.
+/// Identifies a portal of one connection, until the end of the transaction that it was opened in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Portal(pub(crate) u64);
 
@@ -151,30 +151,32 @@ pub(crate) struct Portal(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fetch {
     pub(crate) portal: Portal,
-    /// Fewer only if there are no more.
+    /// Fewer are returned only if there are no more.
     pub(crate) row_count: u32,
 }
 
 /// How the queries of a request are separated from each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Syncs {
-    /// A Sync after each: each is a transaction by itself, as if sent alone. The default.
+    /// A Sync after each query: each is a separate transaction, as if sent alone. The default.
     #[default]
     Each,
-    /// One Sync after many, which answers up to twice as many queries a second: after those of
-    /// one request, and those of all requests that wait at the same time and say the same. Where
-    /// one fails, those that it took along are sent again with a Sync each.
+    /// One Sync after many queries, which allows up to twice as many queries per second: after
+    /// those of one request, and of all requests that wait at the same time with this option. If
+    /// one fails, the others that share its Sync are sent again with a Sync each.
     ///
-    /// The answers to all that share a Sync come with the last of them, so what takes long is
-    /// better sent with one of its own.
+    /// The answers to all queries that share a Sync arrive with the last of them, so a slow query
+    /// should have its own Sync.
     ///
-    /// It is the caller's word that the queries only read, functions that they call included. A
-    /// statement that says otherwise, or an open transaction, gets a Sync each all the same.
+    /// The caller promises that the queries are read-only, including functions that they call.
+    /// Statements that are evidently not read-only, and those in an open transaction, get a Sync
+    /// each nevertheless.
     Shared,
 }
 
 impl Request {
-    /// One query; `$1`, `$2`, … stand for the values.
+    /// A request of one query; its parameters are `$1`, `$2`, … on PostgreSQL and `?` on MySQL and
+    /// MariaDB.
     pub fn new(sql: impl Into<Arc<str>>, params: &[Value]) -> Self {
         let params = match params {
             [value] => Params::Single(value.clone()),
@@ -183,7 +185,7 @@ impl Request {
         Self::with(sql.into(), params)
     }
 
-    /// As many queries as there are parameter sets.
+    /// A request with one query per parameter set.
     pub fn many(sql: impl Into<Arc<str>>, params: impl Into<Arc<ParamBatch>>) -> Self {
         Self::with(sql.into(), Params::Many(params.into()))
     }
@@ -208,11 +210,11 @@ impl Request {
         }
     }
 
-    /// The same with some of its parameter sets only, those at `indexes`.
+    /// The same request with only the parameter sets at `indexes`.
     ///
     /// # Panics
     ///
-    /// When there is no set at an index.
+    /// If an index is out of bounds.
     #[must_use]
     pub fn only(&self, indexes: &[usize]) -> Self {
         let mut params = ParamBatch::new(self.params.width());
@@ -225,8 +227,8 @@ impl Request {
         }
     }
 
-    /// Asks for a statement's [`Description`](crate::Description) instead of running it: the answer
-    /// has no rows.
+    /// A request for a statement's [`Description`](crate::Description) instead of running it: the
+    /// answer has no rows.
     pub fn describe(sql: impl Into<Arc<str>>) -> Self {
         Self {
             goal: Goal::Describe,
@@ -234,10 +236,10 @@ impl Request {
         }
     }
 
-    /// A `COPY … FROM STDIN`, and all of its data, in the format that the statement says. The
+    /// A `COPY … FROM STDIN`, and all of its data, in the format that the statement specifies. The
     /// answer counts the rows. PostgreSQL only.
     ///
-    /// What does not fit in memory is written piece by piece: see
+    /// Data that does not fit in memory can be written piece by piece: see
     /// [`Lock::copy_in`](crate::nonblocking::Lock::copy_in).
     pub fn copy_in(sql: impl Into<Arc<str>>, data: impl Into<Arc<[u8]>>) -> Self {
         Self {
@@ -247,8 +249,8 @@ impl Request {
     }
 
     /// A `COPY … TO STDOUT`: the answer has a row for each row, with its bytes in the format that
-    /// the statement says. PostgreSQL only. What does not fit in memory is read piece by piece: see
-    /// [`Lock::copy_out`](crate::nonblocking::Lock::copy_out).
+    /// the statement specifies. PostgreSQL only. Data that does not fit in memory can be read piece
+    /// by piece: see [`Lock::copy_out`](crate::nonblocking::Lock::copy_out).
     pub fn copy_out(sql: impl Into<Arc<str>>) -> Self {
         Self {
             goal: Goal::Copy,
@@ -257,16 +259,18 @@ impl Request {
     }
 
     /// A script: any number of statements without parameters, as PostgreSQL's simple query protocol
-    /// takes them. Those that stand outside of a transaction are one together.
+    /// takes them. Those outside of a transaction form one transaction together.
     ///
-    /// Each has an answer of its own, whose values are text as the server writes it, or bytes where
-    /// that is not UTF-8. Of its rows, the first `row_count_max` are kept, and the others are
-    /// counted. `COPY … TO STDOUT` leaves its data in the answer, and `COPY … FROM STDIN` is
-    /// refused. An error ends the script and is the last answer; those before it stay, whatever
-    /// becomes of what they did. [`Answer::script`](crate::Answer::script) has what is told of each.
+    /// Each has its own answer, whose values are text in the server's format, or bytes if that is
+    /// not UTF-8. Of its rows, the first `row_count_max` are kept, and the others are counted.
+    /// `COPY … TO STDOUT` leaves its data in the answer, and `COPY … FROM STDIN` is refused. An
+    /// error ends the script and is the last answer; the answers before it are kept, even if their
+    /// effects are rolled back. [`Answer::script`](crate::Answer::script) has further results of
+    /// each.
     ///
-    /// Nothing else is under way on the connection meanwhile. One of a [`Pool`](crate::Pool) whose future
-    /// is dropped is cancelled. MySQL and MariaDB are asked none.
+    /// No other requests are in flight on the connection meanwhile. A script of a
+    /// [`Pool`](crate::Pool) is cancelled if its future is dropped. Not supported for MySQL and
+    /// MariaDB.
     pub fn script(sql: impl Into<Arc<str>>, row_count_max: usize) -> Self {
         Self {
             goal: Goal::Script { row_count_max },
@@ -274,7 +278,7 @@ impl Request {
         }
     }
 
-    /// Asks for the first rows of a result.
+    /// Requests the first rows of a result.
     pub(crate) fn open(sql: Arc<str>, params: &[Value], fetch: Fetch) -> Self {
         Self {
             goal: Goal::Open(fetch),
@@ -283,7 +287,7 @@ impl Request {
         }
     }
 
-    /// Asks for the next rows of one.
+    /// Requests the next rows of a portal.
     pub(crate) fn fetch(fetch: Fetch) -> Self {
         Self {
             goal: Goal::Fetch(fetch),
@@ -292,7 +296,7 @@ impl Request {
         }
     }
 
-    /// Says that no more of one are wanted.
+    /// Closes a portal.
     pub(crate) fn close(portal: Portal) -> Self {
         Self {
             goal: Goal::Close(portal),
@@ -300,7 +304,7 @@ impl Request {
         }
     }
 
-    /// A COPY whose data goes through `copy`.
+    /// A COPY whose data is streamed through `copy`.
     pub(crate) fn copy_stream(sql: impl Into<Arc<str>>, copy: CopyEnd) -> Self {
         Self {
             goal: Goal::Copy,
@@ -309,7 +313,7 @@ impl Request {
         }
     }
 
-    /// Makes a session of MySQL's what it was after the log-in.
+    /// Resets a MySQL session to its state after the log-in.
     pub(crate) fn reset() -> Self {
         Self {
             goal: Goal::Reset,
@@ -317,7 +321,7 @@ impl Request {
         }
     }
 
-    /// The types of the first parameters, instead of those that the server finds.
+    /// Sets the types of the first parameters, instead of those that the server infers.
     #[must_use]
     pub fn parameter_types(self, types: impl Into<Arc<[Oid]>>) -> Self {
         let types = types.into();
@@ -327,8 +331,8 @@ impl Request {
         }
     }
 
-    /// How its queries are separated from each other. Without it, as
-    /// [`PoolOptions::syncs`](crate::PoolOptions::syncs) says, or by a Sync each.
+    /// Sets how its queries are separated from each other. The default is
+    /// [`PoolOptions::syncs`](crate::PoolOptions::syncs), or a Sync each.
     #[must_use]
     pub fn syncs(self, syncs: Syncs) -> Self {
         Self {
@@ -337,14 +341,14 @@ impl Request {
         }
     }
 
-    /// Promises that its queries only read, functions that they call included, so that they may
-    /// share a Sync with those of others: [`Syncs::Shared`].
+    /// Promises that its queries are read-only, including functions that they call, so that they
+    /// may share a Sync with other requests: [`Syncs::Shared`].
     #[must_use]
     pub fn read_only(self) -> Self {
         self.syncs(Syncs::Shared)
     }
 
-    /// Lets a token cancel it; see [`CancelToken`].
+    /// Makes the request cancelable by a token; see [`CancelToken`].
     #[must_use]
     pub fn cancel_token(self, token: &CancelToken) -> Self {
         Self {
@@ -353,9 +357,9 @@ impl Request {
         }
     }
 
-    /// Cancels it if its future is dropped before it is answered: what was not sent is not sent, and
-    /// the server is asked to stop working on what was. Without this option, the server completes the
-    /// query, and the answer is discarded.
+    /// Cancels the request if its future is dropped before it is answered: what was not sent yet is
+    /// dropped, and a cancel request is sent to the server for the rest. Without this option, the
+    /// server completes the query, and the answer is discarded.
     #[must_use]
     pub fn cancel_on_drop(self) -> Self {
         Self {
@@ -364,15 +368,16 @@ impl Request {
         }
     }
 
-    /// Says that the columns of this statement and their types are what they were, whatever happens
-    /// to its tables: that each is a cast, say, or that tables change only while there are no queries. MySQL
-    /// then need not send their definitions, which for wide rows are most of an answer.
+    /// Promises that the columns of this statement and their types never change, whatever happens
+    /// to its tables: for example since each is a cast, or since tables change only while there are
+    /// no queries. MySQL then need not send the column definitions, which for wide rows are most of
+    /// an answer.
     ///
     /// **Dangerous, and without effect** unless
     /// [`mysql::Options::pinned_check_after`](crate::mysql::Options::pinned_check_after) allows it,
-    /// and with other servers. If it is not so, values can be wrong and nothing tells: a number that
-    /// became wider is read with bytes of its neighbour, and columns that were exchanged are read
-    /// the one for the other.
+    /// and with other servers. If the promise is broken, values can be wrong without an error: a
+    /// number that became wider is read with bytes of its neighbour, and swapped columns are
+    /// confused.
     #[must_use]
     pub fn pinned_columns(self) -> Self {
         Self {
@@ -381,22 +386,23 @@ impl Request {
         }
     }
 
-    /// Lets MariaDB take many parameter sets of an `INSERT`, `REPLACE`, `UPDATE` or `DELETE` with one
-    /// command, which is several times as fast. Other servers, and other statements, get them one by
-    /// one as ever.
+    /// Lets MariaDB execute many parameter sets of an `INSERT`, `REPLACE`, `UPDATE` or `DELETE`
+    /// with one command, which is several times as fast. For other servers and other statements,
+    /// they are sent one by one as usual.
     ///
-    /// The caller accepts what comes with it. Each set still has an answer,
-    /// but of those that went together:
+    /// The caller accepts the consequences. Each set still has an answer, but for those that are
+    /// sent together:
     ///
-    /// - the last one's [`row_count`](crate::Answer::row_count) is that of all, and the others have
-    ///   none, so that the sum is right;
-    /// - outside of a transaction they commit together. If one fails, none is done, where the tables
-    ///   know transactions, and all have its error, which does not say whose it is;
-    /// - in a transaction, those before the one that failed may be done: to have none of them, go back
-    ///   to a savepoint.
+    /// - the [`row_count`](crate::Answer::row_count) of the last one is that of all, and the others
+    ///   have none, so that the sum is correct;
+    /// - outside of a transaction they commit together. If one fails, none takes effect, provided
+    ///   the tables are transactional, and all have its error, which does not identify the failed
+    ///   set;
+    /// - in a transaction, those before the failed one may have taken effect: to undo them, roll
+    ///   back to a savepoint.
     ///
-    /// About half a mebibyte of values goes together, and sets whose parameters have the same types
-    /// but for NULL.
+    /// Sets are sent together up to about half a mebibyte of values, if their parameters have the
+    /// same types except for NULL.
     #[must_use]
     pub fn in_bulk(self) -> Self {
         Self {
@@ -407,10 +413,10 @@ impl Request {
 
     /// Keeps all results of a statement, which is what a procedure of MySQL or MariaDB may have:
     /// the answer is the first of them, rows or not, and its
-    /// [`further_results`](crate::Answer::further_results) are the others, in their order. Otherwise
-    /// the first with rows is the answer, and the rest is left out.
+    /// [`further_results`](crate::Answer::further_results) are the others, in their order.
+    /// Otherwise the first with rows is the answer, and the rest is dropped.
     ///
-    /// All of them together are no larger than one result may be. PostgreSQL has one result a
+    /// The size limit of a result applies to all of them together. PostgreSQL has one result per
     /// statement.
     ///
     /// ```no_run
@@ -434,12 +440,12 @@ impl Request {
         }
     }
 
-    /// Leaves the rows as the server sent them: the answer's [`raw`](crate::Answer::raw) has them,
-    /// and its [`rows`](crate::Answer::rows) have none. No value is made for each field, which is
-    /// most of the work where rows are many and each is read once.
+    /// Returns the rows in the server's wire format, in the answer's [`raw`](crate::Answer::raw);
+    /// its [`rows`](crate::Answer::rows) are empty. This avoids to create a value for each field,
+    /// which is most of the work if there are many rows and each is read once.
     ///
-    /// PostgreSQL only, and for queries whose rows come all at once; where others come, they are values
-    /// as ever.
+    /// PostgreSQL only, and only for queries whose rows are returned all at once; otherwise rows
+    /// are values as usual.
     #[must_use]
     pub fn raw_rows(self) -> Self {
         Self {
@@ -448,7 +454,7 @@ impl Request {
         }
     }
 
-    /// Says that it is part of a transaction, and not to be done where that is gone.
+    /// Marks it as a part of a transaction, not to be run if that has ended.
     pub(crate) fn of_transaction(self) -> Self {
         Self {
             scope: RequestScope::Transaction,
@@ -456,7 +462,7 @@ impl Request {
         }
     }
 
-    /// Says that others who know nothing of it use the same session.
+    /// Marks it as running on a session that is shared with independent callers.
     pub(crate) fn shared(self) -> Self {
         Self {
             scope: RequestScope::Shared,
@@ -464,7 +470,7 @@ impl Request {
         }
     }
 
-    /// Says that it is a part of how the session begins.
+    /// Marks it as a part of the session set-up.
     pub(crate) fn of_session(self) -> Self {
         Self {
             scope: RequestScope::Session,
@@ -472,8 +478,8 @@ impl Request {
         }
     }
 
-    /// What is not answered by then gets an error, and what the server is doing for it is
-    /// cancelled.
+    /// Sets a deadline: queries that are not answered by then fail, and are cancelled on the
+    /// server.
     #[must_use]
     pub fn deadline(self, deadline: Instant) -> Self {
         Self {
@@ -483,6 +489,6 @@ impl Request {
     }
 }
 
-/// Names a request of one driver until it is answered.
+/// Identifies a request of one driver until it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(crate) u64);

@@ -1,15 +1,15 @@
-//! Scripts: statements as text, and their answers as text.
+//! Scripts: statements and results as text.
 
 use lookaside_value::Text;
 
-/// What the answer to one statement of a script has besides its rows.
+/// The results of one statement of a script besides its rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScriptPart {
-    /// What was done, as the server says it: `INSERT 0 1`.
+    /// The command tag of the server, such as `INSERT 0 1`.
     pub tag: Text,
-    /// How many rows came beyond those that were to be kept.
+    /// The number of rows beyond those that are kept.
     pub left_out_count: u64,
-    /// What `COPY … TO STDOUT` wrote.
+    /// The output of `COPY … TO STDOUT`.
     pub copied: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! The lock behind state that threads share, so that a model checker can stand in for the system's.
+//! The lock behind state that threads share, so that a model checker can replace the system's.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,13 +14,13 @@ impl<T> Lock<T> for Mutex<T> {
     }
 
     fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
-        // State that failed an assertion fails it again wherever it matters; here it would abort
-        // the process if a thread unwinds.
+        // Poisoning is ignored: a violated assertion fails again where it matters, and a panic here
+        // would abort the process if the thread is unwinding.
         look(&mut self.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// What models under a checker need: its lock, and a way to wait for a future.
+/// Helpers for models under a checker: its lock, and a way to wait for a future.
 #[cfg(test)]
 pub(crate) mod model {
     use std::pin::pin;
@@ -41,7 +41,7 @@ pub(crate) mod model {
         }
     }
 
-    /// Wakes a thread. The checker's own parking is not for threads that also join others.
+    /// Wakes a thread. The checker's own parking does not support threads that also join others.
     struct Alarm {
         is_rung: LoomMutex<bool>,
         rung: Condvar,

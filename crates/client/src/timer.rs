@@ -1,8 +1,8 @@
-//! The timer of waits that may happen outside of a tokio runtime, or on one without a time driver.
+//! A timer for waits outside of a tokio runtime, or on one without a time driver.
 //!
-//! One thread per process serves all of them; it is started on first use. A wait that is over before its
-//! time, as most are, leaves the thread asleep: it wakes up at the time that it was last told, and
-//! computes the next one.
+//! One thread per process serves all of them; it is started on first use. A wait that ends early,
+//! as most do, does not wake the thread: it wakes up at the last set time, and computes the next
+//! one.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -28,16 +28,16 @@ struct Timer {
 }
 
 struct State {
-    /// By time, and numbered.
+    /// By time and number.
     waiting: BTreeMap<(Instant, u64), Waker>,
     /// How many waits were registered so far.
     count: u64,
-    /// When the thread wakes up by itself; none if never.
+    /// When the thread wakes up by itself; `None` if never.
     wakes_at: Option<Instant>,
     is_running: bool,
 }
 
-/// Completes at that time.
+/// Completes at a time.
 pub(crate) fn sleep_until(at: Instant) -> Sleep {
     Sleep { at, number: None }
 }
@@ -68,7 +68,7 @@ impl Future for Sleep {
         self.number = Some(number);
         let replaced = state.waiting.insert((self.at, number), cx.waker().clone());
         if !state.is_running {
-            // Where no thread can be started, the next poll tries again.
+            // If the thread cannot be started, the next poll tries again.
             let thread = thread::Builder::new().name("lookaside-timer".to_owned());
             state.is_running = thread.spawn(|| TIMER.run()).is_ok();
         } else if state.wakes_at.is_none_or(|wakes_at| self.at < wakes_at) {
@@ -76,7 +76,8 @@ impl Future for Sleep {
             TIMER.changed.notify_one();
         }
         drop(state);
-        // Not under the lock: the last handle of a waker may drop the task that it wakes.
+        // Dropped after the lock is released: the last handle of a waker may drop the task that it
+        // wakes.
         drop(replaced);
         Poll::Pending
     }
@@ -86,7 +87,7 @@ impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             let waker = TIMER.lock().waiting.remove(&(self.at, number));
-            // Not under the lock, as above.
+            // Dropped after the lock is released, as above.
             drop(waker);
         }
     }
@@ -94,7 +95,7 @@ impl Drop for Sleep {
 
 impl Timer {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics under the lock.
+        // No panic leaves the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,7 +150,7 @@ mod tests {
         let (told, wakes) = mpsc::channel();
         let waker = Waker::from(Arc::new(Notify(told)));
         let mut cx = Context::from_waker(&waker);
-        // One is dropped, and the others come out of order.
+        // One is dropped, and the others are registered out of order.
         let mut sleeps: Vec<_> = [100_000_000, 60, 20, 40, 20]
             .map(|ms| Box::pin(sleep_until(start + Duration::from_millis(ms))))
             .into();

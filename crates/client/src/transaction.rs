@@ -1,6 +1,6 @@
 //! How a transaction is begun, and the names of its savepoints.
 
-/// What a transaction sees, and what it may do. The default is what the session says.
+/// The isolation and access mode of a transaction. The default is that of the session.
 ///
 /// ```
 /// use lookaside_client::{Isolation, TransactionOptions};
@@ -12,23 +12,24 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransactionOptions {
-    /// How much it sees of what others do meanwhile.
+    /// The isolation level.
     pub isolation: Option<Isolation>,
-    /// Whether it is refused to change anything.
+    /// Whether it is read-only.
     pub is_read_only: bool,
 }
 
-/// How much a transaction sees of what others do meanwhile.
+/// An isolation level: which effects of concurrent transactions are visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Isolation {
-    /// Even what they have not committed, on servers that know such a thing.
+    /// Sees even uncommitted changes, on servers that support that.
     ReadUncommitted,
-    /// All that they have committed.
+    /// Sees all committed changes.
     ReadCommitted,
-    /// Nothing that they commit after its first query.
+    /// Sees no changes that are committed after its first query.
     RepeatableRead,
-    /// Nothing either, and it fails where no order of the transactions explains what they saw.
+    /// Like repeatable read, and fails if the result is not equivalent to a serial order of the
+    /// transactions.
     Serializable,
 }
 
@@ -44,20 +45,20 @@ impl Isolation {
     }
 }
 
-/// What undoes a transaction.
+/// The statement that rolls back a transaction.
 pub(crate) const ROLLBACK: &str = "rollback";
 
-/// What opens and ends a transaction, or a savepoint in one. Both kinds of server say it alike.
+/// A transaction, or a savepoint in one. The statements are the same for both kinds of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     /// The transaction itself.
     Transaction,
-    /// The savepoint of that number, the outermost of which is 1.
+    /// A savepoint by number; the outermost is 1.
     Savepoint(usize),
 }
 
 impl Level {
-    /// The next one inside.
+    /// The next inner level.
     pub(crate) fn inner(self) -> Self {
         match self {
             Self::Transaction => Self::Savepoint(1),
@@ -65,7 +66,7 @@ impl Level {
         }
     }
 
-    /// What makes its work part of what is around it.
+    /// The statement that commits its work to the outer level.
     pub(crate) fn commit(self) -> String {
         match self {
             Self::Transaction => "commit".to_owned(),
@@ -73,8 +74,8 @@ impl Level {
         }
     }
 
-    /// What undoes its work, one statement after the other. Going back to a savepoint does not
-    /// take it away, and a loop would leave one after the other on the server.
+    /// The statements that undo its work, in order. Rolling back to a savepoint does not release
+    /// it, and a loop would accumulate savepoints on the server.
     pub(crate) fn rollback(self) -> Vec<String> {
         match self {
             Self::Transaction => vec![ROLLBACK.to_owned()],
@@ -87,7 +88,7 @@ impl Level {
         }
     }
 
-    /// What sets a savepoint.
+    /// The statement that sets a savepoint.
     pub(crate) fn savepoint(number: usize) -> String {
         format!("savepoint s{number}")
     }

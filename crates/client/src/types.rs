@@ -1,4 +1,4 @@
-//! What a server's types become here, and what our values become there.
+//! Conversions between server types and values.
 //!
 //! `docs/TYPES.md` has the table.
 
@@ -11,7 +11,7 @@ pub mod postgres;
 
 use lookaside_value::{Text, Value};
 
-/// Text, unless it is none.
+/// A text value, or bytes if it is not UTF-8.
 fn text_or_bytes(field: &[u8]) -> Value {
     match str::from_utf8(field) {
         Ok(text) => Value::Text(Text::from(text)),

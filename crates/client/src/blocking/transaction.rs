@@ -13,13 +13,14 @@ use crate::{Answers, Request, Result, TransactionOptions};
 
 pub use row_stream::RowStream;
 
-/// A transaction, or a savepoint in one. Dropped without [`commit`](Self::commit), it is undone.
+/// A transaction, or a savepoint in one. If it is dropped without [`commit`](Self::commit), it is
+/// rolled back.
 ///
 /// See the [nonblocking one](crate::nonblocking::Transaction).
 pub struct Transaction<'c, D: Driver> {
     connection: &'c mut Connection<D>,
     level: Level,
-    /// Whether it is undone when it is dropped.
+    /// Whether it is rolled back on drop.
     is_open: bool,
 }
 
@@ -43,7 +44,7 @@ impl<D: Driver> Connection<D> {
 }
 
 impl<'c, D: Driver> Transaction<'c, D> {
-    /// Sets a savepoint: what follows can be undone without the rest.
+    /// Sets a savepoint: what follows can be rolled back without the rest.
     ///
     /// # Errors
     ///
@@ -61,24 +62,25 @@ impl<'c, D: Driver> Transaction<'c, D> {
         })
     }
 
-    /// Makes what was done part of what is around it; for all to see, if this is not a savepoint.
+    /// Commits the transaction, or releases the savepoint, which makes its work part of the outer
+    /// level.
     ///
     /// # Errors
     ///
-    /// When the server refuses, and then nothing was done. When the connection is lost meanwhile,
-    /// the outcome is not known; see [`is_connection_lost`](crate::Error::is_connection_lost).
+    /// When the server refuses; then nothing took effect. When the connection is lost meanwhile,
+    /// the outcome is unknown; see [`is_connection_lost`](crate::Error::is_connection_lost).
     pub fn commit(mut self) -> Result<()> {
         let committed = self.query(self.level.commit(), &[]);
-        // What is around a savepoint goes on as if it had not been.
+        // After a failed release, the savepoint is rolled back, and the outer level continues.
         self.is_open = committed.is_err() && self.level != Level::Transaction;
         committed.map(drop)
     }
 
-    /// Undoes what was done.
+    /// Rolls back the transaction, or to the savepoint.
     ///
     /// # Errors
     ///
-    /// When the connection is lost; then it is undone as well.
+    /// When the connection is lost; then it is rolled back as well.
     pub fn rollback(mut self) -> Result<()> {
         self.is_open = false;
         self.undo()
@@ -121,7 +123,7 @@ impl<D: Driver> Drop for Transaction<'_, D> {
     fn drop(&mut self) {
         if self.is_open {
             let undone = self.undo();
-            // Where the connection is lost, it is undone as well.
+            // If the connection is lost, it is rolled back as well.
             if undone.is_err() && self.level == Level::Transaction {
                 self.connection.leave_transaction();
             }

@@ -1,24 +1,25 @@
-//! The variables that fill what a URL leaves out.
+//! The environment variables for missing parts of a URL.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Variables, as a process has them; only those that a configuration can come from.
+/// Environment variables; only those that a configuration uses.
 ///
-/// Shown, it names them without their values, because `PGPASSWORD` may be one.
+/// `Debug` shows their names without values, since `PGPASSWORD` may be among them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
 }
 
-/// Who and where the user is; `libpq` asks the system's database of users, which says the same.
+/// The user's name and home folder; `libpq` uses the system's user database instead, which has the
+/// same.
 const USER: [&str; 2] = ["USER", "LOGNAME"];
 const HOME: &str = "HOME";
 
 impl Environment {
-    /// No variable at all: everything comes from the URL.
+    /// No variables: everything comes from the URL.
     pub fn empty() -> Self {
         Self::default()
     }
@@ -32,7 +33,7 @@ impl Environment {
         }
     }
 
-    /// The same with one variable more.
+    /// Adds a variable.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.variables.insert(name.to_owned(), value.to_owned());

@@ -1,10 +1,10 @@
-//! URLs and settings that cannot be used.
+//! Errors of URLs and settings.
 
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
 
-/// Why a URL, a setting or a password file cannot be used; it never quotes a password.
+/// The error of a URL, a setting or a password file; it never contains a password.
 pub struct ConfigError(Box<Inner>);
 
 struct Inner {
@@ -12,11 +12,11 @@ struct Inner {
     source: Option<std::io::Error>,
 }
 
-/// What most errors in the part before the settings come from.
+/// The hint for the most common error in the part before the settings.
 const ENCODE: &str = "in a user name or password, write `@` as %40, `:` as %3A, `/` as %2F, `?` as %3F, `#` as %23, \
      `&` as %26 and `%` as %25";
 
-/// Further than this from every known word, a word is not a slip of the pen.
+/// The largest edit distance at which a known word is suggested.
 const DISTANCE_MAX: usize = 3;
 
 impl ConfigError {
@@ -132,7 +132,7 @@ impl ConfigError {
     }
 }
 
-/// The nearest known word if one is near, else all of them.
+/// The nearest known word if one is close, otherwise all known words.
 fn suggestion(word: &str, known: &[&str]) -> String {
     let distance = |candidate: &str| strsim::damerau_levenshtein(word, candidate);
     match known.iter().min_by_key(|candidate| distance(candidate)) {

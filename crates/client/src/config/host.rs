@@ -1,4 +1,4 @@
-//! One of the servers that a URL names.
+//! A server of a URL.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,11 +11,11 @@ use super::Secret;
 /// A server to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Where it listens.
+    /// Its address.
     pub address: HostAddress,
     /// Its port; the socket of a local PostgreSQL is named after it.
     pub port: u16,
-    /// The password that a password file has for this server alone.
+    /// The password from a password file for this server.
     pub password: Option<Secret>,
 }
 
@@ -24,9 +24,10 @@ pub struct Host {
 pub enum HostAddress {
     /// On the network.
     Tcp {
-        /// What its certificate must say, and what is looked up unless there is an address.
+        /// The name that its certificate must have, and that is resolved unless there is an
+        /// address.
         name: String,
-        /// Where to connect to, if the URL says so (`hostaddr`).
+        /// The address to connect to, if the URL has one (`hostaddr`).
         address: Option<IpAddr>,
     },
     /// On a Unix socket: for PostgreSQL the folder that it is in, for MySQL the socket itself.
@@ -42,7 +43,7 @@ impl Host {
         }
     }
 
-    /// As a reader wants it: a path as it is, or else as in a URL.
+    /// A readable form: a plain path, or otherwise as in a URL.
     pub(crate) fn plain(&self) -> String {
         match &self.address {
             HostAddress::Unix(path) => path.display().to_string(),
@@ -51,7 +52,7 @@ impl Host {
     }
 }
 
-/// What may stand in a URL as it is.
+/// The characters that are escaped in a URL.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')

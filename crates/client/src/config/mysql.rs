@@ -1,4 +1,4 @@
-//! `mysql://` and `mariadb://`: settings as the `mysql` client names its options.
+//! `mysql://` and `mariadb://`: with settings named like the options of the `mysql` client.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -42,35 +42,36 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("tls-version", "it is 1.3, or 1.2 with older servers"),
 ];
 
-/// A connection to MySQL or MariaDB, every part said.
+/// The complete configuration of a connection to MySQL or MariaDB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MysqlConfig {
     /// The servers, tried in this order; at least one.
     pub hosts: Vec<Host>,
-    /// Who connects.
+    /// The user.
     pub user: String,
-    /// Their password.
+    /// The user's password.
     pub password: Option<Secret>,
-    /// The database to begin in; none has to be.
+    /// The initial database, if any.
     pub database: Option<String>,
     /// Encryption.
     pub tls: Tls,
-    /// How the password is hidden where the connection is not.
+    /// How the password is encrypted on a connection without TLS.
     pub server_key: ServerKey,
-    /// How long to try one host: 30 seconds by default, and without a limit if the URL says 0.
+    /// How long to try one host: 30 seconds by default, and without a limit if the URL has 0.
     pub connect_timeout: Option<Duration>,
-    /// How a dead peer is noticed; no setting of a URL says.
+    /// How a dead peer is detected; there is no URL setting for it.
     pub keepalives: Keepalives,
 }
 
-/// Where the RSA key is from that hides the password of `caching_sha2_password` on a connection
+/// The source of the RSA key that encrypts the password of `caching_sha2_password` on a connection
 /// without TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerKey {
-    /// From nowhere: such a log-in fails.
+    /// No key: such a log-in fails.
     Refuse,
-    /// From the server as it answers: an attacker in between can send another and read the password.
+    /// The key that the server sends: a man in the middle can send another one and read the
+    /// password.
     Ask,
     /// From a file, PEM.
     File(PathBuf),
@@ -128,7 +129,7 @@ impl MysqlConfig {
     }
 }
 
-/// The socket if the URL names one, its hosts, or what the environment says.
+/// The socket or the hosts of the URL, or else those of the environment.
 fn hosts(url: &Url, settings: &Settings<'_>) -> Result<Vec<Host>, ConfigError> {
     let host = |address, port| Host {
         address,
@@ -179,12 +180,13 @@ fn tls(settings: &Settings<'_>) -> Result<Tls, ConfigError> {
     let checked = mode.is_some_and(|mode| mode >= SslMode::VerifyCa);
     let roots = match settings.path("ssl-ca") {
         Some(path) => RootCertificates::File(path),
-        // Rather the system's issuers than an error: most hosted servers are theirs.
+        // The system's root certificates instead of an error: they issue the certificates of most
+        // hosted servers.
         None if checked => RootCertificates::System,
         None => RootCertificates::None,
     };
     let mode = mode.unwrap_or(match roots {
-        // Who names issuers wants them asked; so does the client.
+        // Root certificates imply verification, as in the `mysql` client.
         RootCertificates::File(_) => SslMode::VerifyCa,
         _ => SslMode::Prefer,
     });

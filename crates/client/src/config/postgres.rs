@@ -1,4 +1,4 @@
-//! `postgres://`: settings and defaults as `libpq` has them.
+//! `postgres://`: with the settings and defaults of `libpq`.
 
 use std::fmt;
 use std::fs;
@@ -18,8 +18,8 @@ use super::{ConfigError, Environment, Host, HostAddress, Secret};
 
 const PORT: u16 = 5432;
 
-/// Where a local server's socket is: as Debian, Red Hat and others build it, and as it is built from
-/// source. Without a host both are tried.
+/// The socket folders of local servers: that of Debian, Red Hat and others, and the default of
+/// source builds. Without a host, both are tried.
 const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
 pub(super) const KEYS: &[Key] = &[
@@ -52,8 +52,8 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("tcp_user_timeout"),
 ];
 
-/// What `libpq` knows beside them. Each is an error: to leave one out in silence could weaken what
-/// its author asked for.
+/// Other settings of `libpq`. Each is an error: ignoring it silently could weaken security that the
+/// user has requested.
 const UNSUPPORTED: &[(&str, &str)] = &[
     ("gssencmode", "connections are encrypted by TLS only"),
     ("gssdelegation", "there is no Kerberos"),
@@ -88,46 +88,46 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("sslpassword", "decrypt the key first"),
 ];
 
-/// A connection to PostgreSQL, every part said.
+/// The complete configuration of a connection to PostgreSQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PostgresConfig {
     /// The servers, tried in this order; at least one.
     pub hosts: Vec<Host>,
-    /// Whether they are really tried in this order.
+    /// Whether they are tried in this order or randomly.
     pub load_balance: LoadBalance,
-    /// Which of them will do.
+    /// The required session attributes.
     pub target_session: TargetSession,
-    /// Who connects.
+    /// The user.
     pub user: String,
-    /// Their password, if it is not one of a password file.
+    /// The user's password, unless it comes from a password file.
     pub password: Option<Secret>,
-    /// Where the password is if it is nowhere else.
+    /// The password file, used if there is no other password.
     pub passfile: Option<PathBuf>,
     /// The database; named as the user by default.
     pub database: String,
     /// Encryption.
     pub tls: Tls,
-    /// How TLS begins.
+    /// How TLS is negotiated.
     pub tls_negotiation: TlsNegotiation,
     /// Whether authentication is bound to the TLS channel.
     pub channel_binding: ChannelBinding,
-    /// How long to try one host: 30 seconds by default, and without a limit if the URL says 0.
+    /// How long to try one host: 30 seconds by default, and without a limit if the URL has 0.
     pub connect_timeout: Option<Duration>,
     /// Shown in `pg_stat_activity`.
     pub application_name: Option<String>,
     /// Settings of the session as on the server's command line: `-c statement_timeout=5s`.
     pub options: Option<String>,
-    /// How a dead peer is noticed.
+    /// How a dead peer is detected.
     pub keepalives: Keepalives,
 }
 
-/// Which server of several will do.
+/// Which sessions are acceptable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetSession {
-    /// Every one.
+    /// Any.
     Any,
-    /// One that takes writes by default.
+    /// One that accepts writes by default.
     ReadWrite,
     /// One that does not.
     ReadOnly,
@@ -135,31 +135,31 @@ pub enum TargetSession {
     Primary,
     /// A standby.
     Standby,
-    /// A standby, or any if none is there.
+    /// A standby, or any if there is no standby.
     PreferStandby,
 }
 
 /// In which order several servers are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadBalance {
-    /// As they stand in the URL.
+    /// In the order of the URL.
     Disable,
-    /// In another order for each connection.
+    /// In random order for each connection.
     Random,
 }
 
-/// How a dead peer is noticed on TCP; what is not said is as the system has it.
+/// How a dead peer is detected on TCP; `None` uses the system's default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalives {
     /// Whether an idle connection is probed at all; it is by default.
     pub enabled: bool,
-    /// Idle for so long, it is probed.
+    /// The idle time before the first probe.
     pub idle: Option<Duration>,
     /// A probe without an answer is sent again after this.
     pub interval: Option<Duration>,
-    /// So many without an answer end the connection.
+    /// The number of unanswered probes that end the connection.
     pub count: Option<u32>,
-    /// Data that is not acknowledged for so long ends the connection.
+    /// The time after which unacknowledged data ends the connection.
     pub user_timeout: Option<Duration>,
 }
 
@@ -169,7 +169,7 @@ impl PostgresConfig {
         let settings = Settings::new(query, KEYS, UNSUPPORTED, environment)?;
         check_encoding(&settings)?;
         let hosts = hosts(&url.hosts, &settings)?;
-        // As with libpq, a setting stands above the part of the URL that says the same.
+        // As with libpq, a setting overrides the corresponding part of the URL.
         let user = match (settings.in_url("user"), url.user) {
             (Some(user), _) => Some(user.to_owned()),
             (None, Some(user)) => Some(user),
@@ -224,11 +224,12 @@ impl PostgresConfig {
         })
     }
 
-    /// Reads the password file, if there is one and no password yet, for each of the hosts.
+    /// Reads the passwords of the hosts from the password file, if there is one and no password
+    /// yet.
     ///
     /// # Errors
-    /// When the file cannot be read, or when others can: then it is not used, and `libpq` goes on
-    /// with a warning.
+    /// When the file cannot be read, or when it is readable by other users; in the latter case
+    /// `libpq` only prints a warning and ignores the file.
     pub fn read_passfile(&mut self) -> Result<(), ConfigError> {
         let path = match (&self.password, &self.passfile) {
             (None, Some(path)) => path,
@@ -260,7 +261,7 @@ impl PostgresConfig {
     }
 }
 
-/// The text of a file that other users cannot read; none where it is missing.
+/// Reads a file that other users cannot read; `None` if it is missing.
 fn read_private(path: &Path) -> Result<Option<String>, ConfigError> {
     let unreadable = |error| ConfigError::passfile_unreadable(path, error);
     let metadata = match fs::metadata(path) {
@@ -320,13 +321,13 @@ fn check_encoding(settings: &Settings<'_>) -> Result<(), ConfigError> {
     settings.choice("client_encoding", &known).map(|_| ())
 }
 
-/// The hosts, from the settings `host`, `hostaddr` and `port`, the URL, or nowhere.
+/// The hosts, from the settings `host`, `hostaddr` and `port`, or the URL, or the default.
 fn hosts(url: &[UrlHost], settings: &Settings<'_>) -> Result<Vec<Host>, ConfigError> {
     let list = |text: String| text.split(',').map(str::to_owned).collect::<Vec<_>>();
     let url_names: Vec<_> = url.iter().map(|host| host.name.clone()).collect();
     let names = match settings.in_url("host") {
         Some(names) => list(names.to_owned()),
-        // `postgres://:5433/` says a port and no host.
+        // `postgres://:5433/` has a port and no host.
         None if url_names.iter().any(|name| !name.is_empty()) => url_names,
         None => settings.text("host").map(list).unwrap_or_default(),
     };
@@ -391,7 +392,7 @@ fn addresses(settings: &Settings<'_>) -> Result<Vec<Option<IpAddr>>, ConfigError
     setting.value.split(',').map(parse).collect()
 }
 
-/// As many ports as there are hosts: one that is given once is for all.
+/// One port per host; a single port applies to all.
 fn ports(
     url: &[UrlHost],
     settings: &Settings<'_>,
@@ -432,7 +433,7 @@ fn ports(
 
 fn tls(settings: &Settings<'_>, environment: &Environment) -> Result<Tls, ConfigError> {
     let mut mode = settings.choice("sslmode", SSL_MODES)?;
-    // JDBC's word.
+    // The setting of JDBC.
     if settings.flag("ssl")? == Some(true) && mode.is_none() {
         mode = Some(SslMode::Require);
     }

@@ -1,13 +1,13 @@
-//! Text that is never shown.
+//! Text that is never displayed.
 
 use std::fmt;
 
-/// A password. It is shown as `***`; [`expose`](Self::expose) has it.
+/// A password. It is displayed as `***`; [`expose`](Self::expose) returns it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);
 
 impl Secret {
-    /// The text itself, to prove to the server that it is known.
+    /// The text itself, for the log-in.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Settings by name, from the URL first and then from the environment, read as what they must be.
+//! Settings by name, first from the URL and then from the environment, parsed to their types.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,15 +7,14 @@ use std::time::Duration;
 use super::url::PASSWORD;
 use super::{ConfigError, Environment};
 
-/// How long to try one host where nothing is said. The clients that come with the servers wait for
-/// ever then, if the peer accepts the connection and sends nothing; a server that is only slow has
-/// long answered.
+/// The default time limit for one host. The clients of the servers wait forever by default if the
+/// peer accepts the connection and sends nothing; a slow server responds well within this limit.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A setting that is known.
+/// A known setting.
 pub(super) struct Key {
     pub(super) name: &'static str,
-    /// The variable that it comes from when the URL does not have it.
+    /// The environment variable that is used if the URL does not have it.
     pub(super) variable: Option<&'static str>,
 }
 
@@ -35,22 +34,22 @@ impl Key {
     }
 }
 
-/// Holds the password too, and so cannot be shown.
+/// Contains the password, so it has no `Debug`.
 pub(super) struct Settings<'a> {
     keys: &'static [Key],
     environment: &'a Environment,
     query: BTreeMap<&'static str, String>,
 }
 
-/// A value and where it is from.
+/// A value and its origin.
 pub(super) struct Setting<'a> {
     pub(super) value: &'a str,
     pub(super) origin: String,
 }
 
 impl<'a> Settings<'a> {
-    /// Settings of a URL; `unsupported` ones are known to other clients, with the reason why not to
-    /// this.
+    /// Settings of a URL; `unsupported` ones are supported by other clients; the reason is added to
+    /// the error.
     pub(super) fn new(
         query: Vec<(String, String)>,
         keys: &'static [Key],
@@ -61,7 +60,7 @@ impl<'a> Settings<'a> {
         for (name, value) in query {
             let before = match keys.iter().find(|key| key.name == name) {
                 Some(key) => known.insert(key.name, value),
-                // It may be a piece of the password.
+                // It may be a part of the password.
                 None if known.contains_key(PASSWORD) => return Err(ConfigError::stray('&')),
                 None => return Err(unknown(&name, keys, unsupported)),
             };
@@ -76,7 +75,7 @@ impl<'a> Settings<'a> {
         })
     }
 
-    /// The setting, if it has a value; an empty one says as much as none.
+    /// The setting, if it has a value; an empty value counts as missing.
     pub(super) fn setting(&self, name: &str) -> Option<Setting<'_>> {
         if let Some(value) = self.query.get(name) {
             return (!value.is_empty()).then(|| Setting {
@@ -92,7 +91,7 @@ impl<'a> Settings<'a> {
         })
     }
 
-    /// The setting if it stands in the URL itself.
+    /// The setting if it is in the URL itself.
     pub(super) fn in_url(&self, name: &str) -> Option<&str> {
         self.query.get(name).map(String::as_str)
     }
@@ -106,7 +105,7 @@ impl<'a> Settings<'a> {
             .map(|setting| PathBuf::from(setting.value))
     }
 
-    /// A word that stands for something; `-`, `_` and letter case make no difference.
+    /// One of several words; `-`, `_` and letter case are ignored.
     pub(super) fn choice<T: Copy>(
         &self,
         name: &str,
@@ -131,14 +130,14 @@ impl<'a> Settings<'a> {
         self.choice(name, &words)
     }
 
-    /// A number of seconds; none where it is zero or less, which says "as the system has it".
+    /// A number of seconds; `None` if it is zero or less, which means the system's default.
     pub(super) fn seconds(&self, name: &str) -> Result<Option<Duration>, ConfigError> {
         Ok(self
             .count(name)?
             .map(|count| Duration::from_secs(count.into())))
     }
 
-    /// How long to try one host; where nothing is said, [`CONNECT_TIMEOUT`].
+    /// How long to try one host; [`CONNECT_TIMEOUT`] by default.
     pub(super) fn connect_timeout(&self, name: &str) -> Result<Option<Duration>, ConfigError> {
         match self.setting(name) {
             Some(_) => self.seconds(name),
@@ -152,7 +151,7 @@ impl<'a> Settings<'a> {
             .map(|count| Duration::from_millis(count.into())))
     }
 
-    /// A number; none where it is zero or less.
+    /// A number; `None` if it is zero or less.
     pub(super) fn count(&self, name: &str) -> Result<Option<u32>, ConfigError> {
         let Some(Setting { value, origin }) = self.setting(name) else {
             return Ok(None);

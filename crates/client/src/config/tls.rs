@@ -1,49 +1,49 @@
-//! What a connection asks of TLS.
+//! The TLS configuration of a connection.
 
 use std::path::PathBuf;
 
-/// Encryption and what of the server's certificate is checked, weakest first.
+/// Encryption and verification of the server's certificate, weakest first.
 ///
-/// The words are `libpq`'s; MySQL's `PREFERRED`, `REQUIRED`, `VERIFY_CA` and `VERIFY_IDENTITY` mean
-/// the same. On a Unix socket there is no TLS, whatever is asked for.
+/// The names are those of `libpq`; MySQL's `PREFERRED`, `REQUIRED`, `VERIFY_CA` and
+/// `VERIFY_IDENTITY` mean the same. TLS is never used on a Unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SslMode {
     /// Never encrypted.
     Disable,
-    /// Encrypted if the server refuses to talk otherwise.
+    /// Encrypted only if the server refuses an unencrypted connection.
     Allow,
-    /// Encrypted if the server can.
+    /// Encrypted if the server supports it.
     Prefer,
-    /// Always encrypted. The server is not checked, unless there are root certificates: then as `VerifyCa`,
-    /// which is what `libpq` does.
+    /// Always encrypted. The certificate is not verified unless there are root certificates; then
+    /// as `VerifyCa`, as in `libpq`.
     Require,
-    /// Encrypted, and the certificate comes from one of the roots.
+    /// Encrypted, and the certificate must be issued by one of the roots.
     VerifyCa,
-    /// And it is made out to the name of the host.
+    /// Like `VerifyCa`, and the certificate must match the host name.
     VerifyFull,
 }
 
-/// Which issuers of certificates are trusted.
+/// The trusted root certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootCertificates {
-    /// None is known, so that nothing can be checked.
+    /// None, so the certificate cannot be verified.
     None,
     /// Those of the system (`sslrootcert=system`).
     System,
-    /// Those in a file; it must be there.
+    /// Those in a file, which must exist.
     File(PathBuf),
-    /// Those in the user's own file. Where it is missing, nothing can be checked.
+    /// Those in the user's default file. If it is missing, the certificate is not verified.
     FileIfPresent(PathBuf),
 }
 
-/// The certificate that the client shows when the server asks for one.
+/// The client certificate, which is sent if the server requests one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
     /// The certificate, PEM.
     pub certificate: PathBuf,
     /// Its key, PEM.
     pub key: PathBuf,
-    /// Whether the files must be there; the user's own ones need not.
+    /// Whether the files must exist; the user's default files need not.
     pub required: bool,
 }
 
@@ -52,27 +52,27 @@ pub struct ClientCertificate {
 pub enum ChannelBinding {
     /// Never.
     Disable,
-    /// Where both sides can.
+    /// If both sides support it.
     Prefer,
-    /// A server that cannot is refused.
+    /// A server without support is refused.
     Require,
 }
 
-/// How PostgreSQL is asked for TLS.
+/// How TLS is negotiated with PostgreSQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsNegotiation {
-    /// By a message of its own, which every version understands.
+    /// By an `SSLRequest` message, which every version supports.
     Postgres,
-    /// By beginning with it, which saves a round trip and needs PostgreSQL 17.
+    /// By starting the handshake directly, which saves a round trip and needs PostgreSQL 17.
     Direct,
 }
 
-/// What a connection asks of TLS.
+/// The TLS configuration of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// Encryption and checks.
+    /// Encryption and verification.
     pub mode: SslMode,
-    /// Who may have issued the server's certificate.
+    /// The trusted root certificates.
     pub roots: RootCertificates,
     /// The client's own certificate.
     pub certificate: Option<ClientCertificate>,

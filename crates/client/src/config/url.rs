@@ -1,16 +1,16 @@
 //! The parts of a connection URL.
 //!
-//! The general URL parsers stop at the second host of `a:1,b:2`, so that this one is our own; only
-//! the percent-encoding is the general one.
+//! General URL parsers do not support several hosts as in `a:1,b:2`, so this is a separate parser;
+//! only the percent-decoding is from a crate.
 
 use percent_encoding::percent_decode_str;
 
 use super::{ConfigError, Secret};
 
-/// The setting whose value no error may quote.
+/// The setting whose value must not appear in errors.
 pub(super) const PASSWORD: &str = "password";
 
-/// What stands where, decoded.
+/// The decoded parts of a URL.
 pub(super) struct Url {
     pub(super) user: Option<String>,
     pub(super) password: Option<Secret>,
@@ -21,13 +21,13 @@ pub(super) struct Url {
 }
 
 pub(super) struct UrlHost {
-    /// Maybe empty.
+    /// May be empty.
     pub(super) name: String,
     pub(super) port: Option<u16>,
 }
 
 impl Url {
-    /// Reads what follows `scheme://`.
+    /// Parses the part after `scheme://`.
     pub(super) fn parse(rest: &str) -> Result<Self, ConfigError> {
         if rest.contains('#') {
             return Err(ConfigError::stray('#'));
@@ -38,8 +38,8 @@ impl Url {
             Some((userinfo, hosts)) => (Some(userinfo), hosts),
             None => (None, authority),
         };
-        // After the host, an `@` as it is may end a password with a `/` or `?` in it. Then every part
-        // here may be a piece of that password, and no error may quote one.
+        // A literal `@` after the host may be the end of a password that contains `/` or `?`. Then
+        // every part here may belong to that password, so no error may contain one.
         if !authority.is_empty() && rest.contains('@') {
             return Err(ConfigError::stray('@'));
         }
@@ -113,7 +113,7 @@ fn parse_query(query: &str) -> Result<Vec<(String, String)>, ConfigError> {
         let key = decode(key, "setting")?;
         if !setting.contains('=') {
             if settings.iter().any(|(earlier, _)| earlier == PASSWORD) {
-                // It may be a piece of the password.
+                // It may be a part of the password.
                 return Err(ConfigError::stray('&'));
             }
             return Err(ConfigError::no_value(&key));

@@ -1,27 +1,27 @@
-//! What a server is asked to cancel.
+//! The state of cancel requests to a server.
 //!
-//! A server cancels whatever its session is doing when it is asked. So there is at most one request
-//! to cancel at a time, nothing is sent while it is under way, and what was queued until it was dealt
-//! with may have been hit by mistake.
+//! A cancel request hits whatever query the session is executing when it arrives. So at most one is
+//! in flight at a time, no queries are sent meanwhile, and queries that were queued before it was
+//! processed may have been hit by mistake.
 //!
-//! Queries are known here by the moment when they were queued, in the driver's count of events.
+//! Queries are identified by the moment at which they were queued, in the driver's event count.
 
 use std::time::{Duration, Instant};
 
 use crate::Ticket;
 
-/// A request to cancel that comes before the query has begun does nothing, so another follows.
+/// A cancel request that arrives before the query has begun has no effect, so it is repeated.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Requests to cancel, of which there is at most one at a time.
+/// Cancel requests, of which at most one is in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Cancellation {
-    /// Requests that were given up while some of their queries were under way.
+    /// Requests that were cancelled while some of their queries were in flight.
     pub(crate) wanted: Vec<Ticket>,
     stage: Stage,
-    /// What was queued up to this moment may have been hit.
+    /// Queries queued up to this moment may have been hit.
     risk_end: u64,
-    /// The query that is to be cancelled, and when to ask once more.
+    /// The query to cancel, and when to repeat the request.
     target: Option<(u64, Instant)>,
 }
 
@@ -29,40 +29,39 @@ pub(crate) struct Cancellation {
 enum Stage {
     #[default]
     Idle,
-    /// The owner of the driver has not taken the request to cancel yet.
+    /// The owner of the driver has not taken the cancel request yet.
     Wanted,
     /// The owner is sending it.
     UnderWay,
 }
 
 impl Cancellation {
-    /// Whether nothing is to be cancelled and no request to cancel is under way, which is nearly
-    /// always.
+    /// Whether there is nothing to cancel and no cancel request in flight, which is nearly always
+    /// the case.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.wanted.is_empty() && self.target.is_none() && self.stage == Stage::Idle
     }
 
-    /// Whether nothing may be sent, because it could be hit.
+    /// Whether no queries may be sent, because they could be hit.
     #[inline]
     pub(crate) fn is_under_way(&self) -> bool {
         self.stage == Stage::UnderWay
     }
 
-    /// Whether a request to cancel may have hit what was queued at a moment.
+    /// Whether a cancel request may have hit a query that was queued at a moment.
     pub(crate) fn may_have_hit(&self, moment: u64) -> bool {
         self.is_under_way() || moment <= self.risk_end
     }
 
-    /// When to call [`choose`](Self::choose) again; not while a request to cancel is under way, whose
-    /// end is waited for.
+    /// When to call [`choose`](Self::choose) again; `None` while a cancel request is in flight.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let target = self.target.filter(|_| !self.is_under_way());
         target.map(|(_, again)| again)
     }
 
-    /// Asks to cancel the query that was queued at this moment, or nothing any more.
+    /// Chooses the query to cancel by its moment; `None` cancels nothing.
     pub(crate) fn choose(&mut self, unwanted: Option<u64>, now: Instant) {
         if self.is_under_way() {
             return;
@@ -82,8 +81,8 @@ impl Cancellation {
         }
     }
 
-    /// Whether the owner of the driver has to send a request to cancel; it counts as under way from
-    /// here on.
+    /// Whether the owner of the driver has to send a cancel request; it counts as in flight from
+    /// now on.
     pub(crate) fn take(&mut self) -> bool {
         let is_wanted = self.stage == Stage::Wanted;
         if is_wanted {
@@ -92,7 +91,8 @@ impl Cancellation {
         is_wanted
     }
 
-    /// The server has dealt with the request, which may have hit what was queued up to a moment.
+    /// The server has processed the cancel request, which may have hit queries that were queued up
+    /// to a moment.
     pub(crate) fn done(&mut self, risk_end: u64) {
         self.stage = Stage::Idle;
         self.risk_end = risk_end;
@@ -126,7 +126,7 @@ mod tests {
         assert!(cancellation.take() && cancellation.is_under_way());
         assert_eq!(cancellation.deadline(), None);
         assert!(cancellation.may_have_hit(9));
-        // Another one is not chosen meanwhile.
+        // No other query is chosen meanwhile.
         cancellation.choose(Some(4), now);
         assert!(!cancellation.take());
         cancellation.done(5);

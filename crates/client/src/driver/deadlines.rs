@@ -11,10 +11,10 @@ use crate::Ticket;
 
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
-    /// In order, by time and then by ticket. Those that are over are marked until all before them
-    /// are; the first is not over.
+    /// In order, by time and then by ticket. Removed entries are marked until all before them are
+    /// removed; the first one is never marked.
     row: VecDeque<Entry>,
-    /// Those that were nearer than the last of the row when they came.
+    /// Those that were earlier than the last of the row when they were inserted.
     others: BTreeSet<(Instant, Ticket)>,
 }
 
@@ -26,7 +26,7 @@ struct Entry {
 }
 
 impl Deadlines {
-    /// Enters the deadline of a request, whose ticket is later than those before it.
+    /// Inserts the deadline of a request, whose ticket is higher than all earlier ones.
     #[inline]
     pub(crate) fn insert(&mut self, at: Instant, ticket: Ticket) {
         if self.row.back().is_none_or(|last| last.at <= at) {
@@ -40,7 +40,7 @@ impl Deadlines {
         }
     }
 
-    /// The request is answered.
+    /// Removes the deadline of an answered request.
     #[inline]
     pub(crate) fn remove(&mut self, at: Instant, ticket: Ticket) {
         let key = |entry: &Entry| (entry.at, entry.ticket);
@@ -57,7 +57,7 @@ impl Deadlines {
         }
     }
 
-    /// The nearest deadline, and whose it is.
+    /// The nearest deadline, and its ticket.
     #[inline]
     pub(crate) fn first(&self) -> Option<(Instant, Ticket)> {
         let first = self.row.front().map(|entry| (entry.at, entry.ticket));

@@ -1,8 +1,8 @@
-//! What the drivers of both protocols share.
+//! Code that the drivers of both protocols share.
 //!
 //! A driver keeps the requests that wait for their answers ([`Requests`]), the queries that wait to
 //! be sent ([`QueryRange`]), the statements that its server has prepared ([`StatementCache`]), and
-//! what the server is asked to cancel ([`Cancellation`]). None of that knows a protocol.
+//! the state of cancel requests ([`Cancellation`]). All of that is independent of the protocol.
 
 mod cancellation;
 mod deadlines;

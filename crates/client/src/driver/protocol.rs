@@ -1,6 +1,7 @@
-//! What a connection needs of its protocol, and of its configuration.
+//! The interface of a connection to its protocol and its configuration.
 //!
-//! A connection owns a socket and knows no protocol. A driver knows a protocol and no socket:
+//! A connection owns a socket and is independent of the protocol. A driver implements a protocol
+//! and is independent of the socket:
 //!
 //! ```text
 //!   callers ──► submit()     ┌───────┐ output(), written()          ──► socket
@@ -20,47 +21,47 @@ use crate::{
     Ticket, Tls, TransactionOptions,
 };
 
-/// Keeps the traits of this module to this crate.
+/// Seals the traits of this module.
 pub trait Sealed {}
 
 /// One side of a protocol, without its socket.
 ///
 /// Only this crate implements it.
 pub trait Protocol: Sealed + Send + Unpin + 'static {
-    /// What is to be written to the socket.
+    /// The bytes to write to the socket.
     fn output(&mut self) -> &[u8];
 
-    /// Says that the first `size` bytes of the output were written.
+    /// Reports that the first `size` bytes of the output were written.
     ///
     /// # Panics
     ///
-    /// When there are not so many.
+    /// If the output is shorter.
     fn written(&mut self, size: usize);
 
-    /// Where at least `size` bytes can be read to; [`received`](Self::received) says how many
-    /// came. It is empty once the protocol is over.
+    /// The buffer to read at least `size` bytes into; [`received`](Self::received) reports how many
+    /// were read. It is empty once the protocol is over.
     fn receive_space(&mut self, size: usize) -> &mut [u8];
 
-    /// Says that `size` bytes came, which are in the [`receive_space`](Self::receive_space).
+    /// Reports that `size` bytes were read into the [`receive_space`](Self::receive_space).
     ///
     /// # Panics
     ///
-    /// When there was no room for so many.
+    /// If the buffer was smaller.
     fn received(&mut self, size: usize);
 
-    /// Says that the socket is at its end. What came before still counts.
+    /// Reports the end of the input. Bytes received before are still processed.
     fn end_of_input(&mut self);
 
-    /// Whether the socket is at its end.
+    /// Whether the input has ended.
     fn is_input_ended(&self) -> bool;
 
-    /// Says that the socket failed.
+    /// Reports a failure of the socket.
     fn fail(&mut self, error: Error);
 
-    /// Takes in what came, gives up what is too late, and prepares what can go out.
+    /// Processes received bytes, times out overdue requests, and prepares output.
     fn advance(&mut self, now: Instant);
 
-    /// Whether nothing more is to be sent or received.
+    /// Whether there is nothing more to send or receive.
     fn is_over(&self) -> bool;
 }
 
@@ -68,14 +69,14 @@ pub trait Protocol: Sealed + Send + Unpin + 'static {
 ///
 /// Only this crate implements it.
 pub trait Upgrade: Protocol {
-    /// Whether TLS is to begin as soon as the output is written. Nothing can be received before
+    /// Whether TLS has to begin as soon as the output is written. Nothing can be received before
     /// [`tls_started`](Self::tls_started).
     fn wants_tls(&self) -> bool;
 
-    /// Says that what follows is inside of TLS.
+    /// Reports that TLS has been established.
     ///
-    /// `server_end_point` is the channel binding of that name, where the server's certificate
-    /// allows one (RFC 5929, section 4).
+    /// `server_end_point` is the channel binding of that name, if the server's certificate allows
+    /// one (RFC 5929, section 4).
     fn tls_started(&mut self, server_end_point: Option<&[u8]>);
 }
 
@@ -83,19 +84,19 @@ pub trait Upgrade: Protocol {
 ///
 /// Only this crate implements it.
 pub trait Driver: Upgrade + Sized {
-    /// Where the server is, and how to log in.
+    /// The address of the server, and the log-in.
     type Config: Target;
-    /// What a driver may keep.
+    /// The limits of a driver.
     type Options: Clone + Send + 'static;
-    /// A second connection to the same server, which cancels a query there, or finds out why the
-    /// server is silent.
+    /// A second connection to the same server, which cancels a query, or finds out why the server
+    /// does not respond.
     type Auxiliary: Upgrade;
 
-    /// Begins with the log-in to a host.
+    /// Creates a driver, which begins with the log-in to a host.
     ///
     /// # Errors
     ///
-    /// When the configuration cannot be used there.
+    /// When the configuration cannot be used for this host.
     fn begin(
         config: &Self::Config,
         host: &Host,
@@ -103,46 +104,47 @@ pub trait Driver: Upgrade + Sized {
         options: Self::Options,
     ) -> Result<Self>;
 
-    /// Takes a request. Its queries go out with the next [`advance`](Protocol::advance), or when there
-    /// is room in the window.
+    /// Submits a request. Its queries are sent by the next [`advance`](Protocol::advance), or when
+    /// there is room in the window.
     ///
     /// # Errors
     ///
-    /// When too many wait already, or the connection has ended: then nothing of it was sent.
+    /// When too many requests wait already, or the connection has ended; nothing was sent.
     fn submit(&mut self, request: Request) -> Result<Ticket>;
 
-    /// Takes back a request whose caller is gone. Queries of it that were not sent are not sent, and
+    /// Abandons a request whose caller is gone. Queries that were not sent yet are dropped, and
     /// answers to the others are discarded; there is no reply.
     fn abandon(&mut self, ticket: Ticket);
 
-    /// Takes back requests that are about to be sent and whose callers are gone, as
-    /// [`abandon`](Self::abandon) does. To be called before [`advance`](Protocol::advance), which sends.
+    /// Abandons requests that are about to be sent and whose callers are gone, like
+    /// [`abandon`](Self::abandon). Must be called before [`advance`](Protocol::advance), which
+    /// sends.
     fn withdraw(&mut self, is_unwanted: impl FnMut(Ticket) -> bool);
 
-    /// Takes a request back as if its deadline had passed: its reply says so, and what the server
-    /// does for it is cancelled.
+    /// Cancels a request as if its deadline had passed: its reply is an error, and queries in
+    /// flight are cancelled on the server.
     fn cancel(&mut self, ticket: Ticket);
 
-    /// The request whose answer is coming in, if rows of it are kept.
+    /// The request whose rows are being received, if they are kept.
     fn collecting(&self) -> Option<Ticket>;
 
-    /// Keeps no rows of the answers to a request whose caller is gone. It is done all the same, and
-    /// there is a reply.
+    /// Discards the rows of a request whose caller is gone. It is executed nevertheless, and there
+    /// is a reply.
     fn discard(&mut self, ticket: Ticket);
 
-    /// The next answers, in the order in which they came.
+    /// The next reply, in the order of arrival.
     fn next_reply(&mut self) -> Option<Reply>;
 
-    /// Whether [`next_reply`](Self::next_reply) has something.
+    /// Whether [`next_reply`](Self::next_reply) would return one.
     fn has_reply(&self) -> bool;
 
-    /// When [`advance`](Protocol::advance) has to be called even if nothing comes.
+    /// When [`advance`](Protocol::advance) has to be called even without input.
     fn deadline(&self) -> Option<Instant>;
 
     /// Whether the log-in is done.
     fn is_ready(&self) -> bool;
 
-    /// Whether the session is what is wanted, once the log-in is done.
+    /// Whether the session matches `wanted`, once the log-in is done.
     fn fitness(&self, wanted: TargetSession) -> Fitness;
 
     /// Whether nothing waits for an answer.
@@ -154,14 +156,14 @@ pub trait Driver: Upgrade + Sized {
     /// Why the connection has ended, if it has.
     fn end(&self) -> Option<&Error>;
 
-    /// Whether the last query left a transaction open, be it one that has failed.
+    /// Whether the last query left a transaction open, including a failed one.
     fn is_in_transaction(&self) -> bool;
 
     /// The statement that restores the session for the next holder: it ends an open transaction, or
     /// turns autocommit on again. To be called again after that statement, until there is none.
     fn restoring_statement(&self) -> Option<&'static str>;
 
-    /// What makes the session as it was after the log-in.
+    /// The request that resets the session to its state after the log-in.
     fn reset_request() -> Request;
 
     /// Whether more may be read: not while the buffer of a COPY is full. Emptying it wakes the task of
@@ -170,28 +172,28 @@ pub trait Driver: Upgrade + Sized {
         Poll::Ready(())
     }
 
-    /// What begins a transaction, one statement after the other.
+    /// The statements that begin a transaction, in order.
     fn begin_statements(options: &TransactionOptions) -> Vec<String>;
 
-    /// A second connection, if one is wanted. The owner opens a socket to the same server, drives the
-    /// connection until it [is over](Protocol::is_over), and calls
+    /// Returns a second connection, if one is needed. The owner opens a socket to the same server,
+    /// drives the connection until it [is over](Protocol::is_over), and calls
     /// [`auxiliary_done`](Self::auxiliary_done); until then nothing more is sent here.
     ///
-    /// A server cancels whatever it is doing, so it is asked only while the query is the first in
-    /// the line. Should it be done in that very moment and the next one be hit, then that is sent
-    /// again.
+    /// A cancel request hits whatever the server is executing, so it is only sent while the query
+    /// is the first in the queue. If that completes at the same moment and the next one is hit,
+    /// then that one is sent again.
     fn take_auxiliary(&mut self) -> Option<Self::Auxiliary>;
 
-    /// Says that the server has dealt with a request to cancel, or that it could not be reached.
+    /// Reports that the server has processed a cancel request, or that it could not be reached.
     fn auxiliary_done(&mut self);
 
-    /// Ends the connection. What has no answer gets an error; what was sent may be done all the
-    /// same. The output holds the farewell.
+    /// Closes the connection. Unanswered requests get an error; those that were sent may be
+    /// executed nevertheless. The output contains the terminate message.
     fn close(&mut self);
 }
 
-/// The requests of a backlog that are to be withdrawn: those that `is_unwanted`, as far as the first
-/// `room` of the others, after which nothing is sent yet.
+/// The requests of a backlog to withdraw: those that are unwanted, up to the first `room` of the
+/// others, after which nothing is sent yet.
 pub(crate) fn unwanted(
     tickets: impl Iterator<Item = Ticket>,
     mut room: usize,
@@ -211,7 +213,7 @@ pub(crate) fn unwanted(
     unwanted
 }
 
-/// What of a configuration concerns sockets.
+/// The part of a configuration that concerns sockets.
 ///
 /// Only this crate implements it.
 pub trait Target: Sealed + FromStr<Err = ConfigError> + Clone + Send + Sync + 'static {
@@ -224,68 +226,68 @@ pub trait Target: Sealed + FromStr<Err = ConfigError> + Clone + Send + Sync + 's
     /// How long to try one host.
     fn connect_timeout(&self) -> Option<Duration>;
 
-    /// How a dead peer is noticed.
+    /// How a dead peer is detected.
     fn keepalives(&self) -> Keepalives;
 
-    /// The same with what files say, such as a password file. That may block.
+    /// Resolves the configuration by reading files, such as a password file. This may block.
     ///
     /// # Errors
     ///
-    /// When one cannot be used.
+    /// When a file cannot be used.
     fn resolved(&self) -> Result<Self>;
 
     /// In which order the hosts are tried.
     fn load_balance(&self) -> LoadBalance;
 
-    /// Which of them will do.
+    /// The required session attributes.
     fn target_session(&self) -> TargetSession;
 
-    /// What to try with a host: first this, and then that, on a new connection, if the server does
-    /// not let us in or TLS fails.
+    /// The transport to try with a host, and the one to try next on a new connection if the server
+    /// refuses the log-in or TLS fails.
     fn transports(&self, host: &Host) -> (Transport, Option<Transport>);
 
-    /// What TLS trusts.
+    /// The TLS verification settings.
     fn trust(&self) -> Trust<'_>;
 }
 
-/// Whether a session is what is wanted.
+/// Whether a session is suitable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fitness {
-    /// It is.
+    /// It is suitable.
     Fit,
-    /// It is not.
+    /// It is not suitable.
     Unfit,
-    /// This query says it, by its only value.
+    /// To be determined by this query, which returns one boolean.
     Ask(&'static str),
 }
 
-/// What a connection runs on.
+/// The transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// The socket itself.
     Plain,
-    /// TLS if the server has it, else the socket itself.
+    /// TLS if the server supports it, otherwise the socket itself.
     TlsIfOffered,
     /// TLS.
     Tls,
 }
 
-/// What TLS trusts, and what it shows.
+/// The TLS verification settings and the client certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct Trust<'a> {
     /// The certificates.
     pub tls: &'a Tls,
-    /// What of the server's certificate is checked.
+    /// The checks of the server's certificate.
     pub check: Check,
-    /// The protocol inside, as ALPN names it.
+    /// The ALPN protocol.
     pub protocol: Option<&'static [u8]>,
     /// Whether a server that does not confirm the protocol is refused.
     pub confirms_protocol: bool,
-    /// Whether a key that others can read is refused.
+    /// Whether a key file that others can read is refused.
     pub keeps_key_private: bool,
 }
 
-/// What of a server's certificate is checked.
+/// The checks of a server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! Queries that are not sent: neighbours in one request.
+//! Ranges of unsent queries of one request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) struct QueryRange<S> {
     /// Whether they may share a Sync with other queries. MySQL has none.
     pub(crate) syncs: Syncs,
     pub(crate) scope: RequestScope,
-    /// How often they were sent and failed for a reason that is not theirs.
+    /// How often they were sent and failed because of another query.
     pub(crate) retry_count: u8,
     /// The statement that was just prepared for the first of them. It is used even if the cache has
     /// no room for it, or there is reason to prepare it again the next time.
@@ -82,7 +82,7 @@ impl<S> QueryRange<S> {
         }
     }
 
-    /// Takes the first `count` queries off.
+    /// Splits off the first `count` queries.
     pub(crate) fn split(&mut self, count: usize) -> Self {
         assert!(count <= self.end - self.start, "a part is not larger");
         let start = self.start;

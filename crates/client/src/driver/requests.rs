@@ -23,17 +23,17 @@ pub(crate) struct Requests<D> {
 pub(crate) struct PendingRequest<D> {
     pub(crate) params: Params,
     pub(crate) goal: Goal,
-    /// What only one protocol needs.
+    /// Data of one protocol.
     pub(crate) details: D,
     deadline: Option<Instant>,
     answers: AnswerSlots,
-    /// Set once the caller has dropped its future: replaces every answer.
+    /// Set once the caller has dropped its future; replaces every answer.
     discards: Option<Error>,
     open_count: usize,
 }
 
 impl<D> PendingRequest<D> {
-    /// Has no answer yet.
+    /// Creates a request without answers.
     #[inline]
     pub(crate) fn new(params: Params, goal: Goal, deadline: Option<Instant>, details: D) -> Self {
         let count = params.len();
@@ -53,12 +53,12 @@ impl<D> PendingRequest<D> {
         self.answers.at(index).get_or_insert_with(|| Err(error()));
     }
 
-    /// Replaces all answers, those that are still to come included.
+    /// Replaces all answers, including outstanding ones.
     pub(crate) fn set_answers(&mut self, answers: AnswerSlots) {
         self.answers = answers;
     }
 
-    /// Keeps none of its answers, nor those that are still to come.
+    /// Discards its answers, including outstanding ones.
     pub(crate) fn discard(&mut self, error: Error) {
         self.answers.replace(&error);
         self.discards = Some(error);
@@ -84,7 +84,7 @@ impl<D> Default for Requests<D> {
 }
 
 impl<D> Requests<D> {
-    /// Enters a request. One without queries is answered at once.
+    /// Adds a request. One without queries is answered at once.
     #[inline]
     pub(crate) fn add(&mut self, request: PendingRequest<D>) -> Ticket {
         self.ticket_count += 1;
@@ -102,7 +102,7 @@ impl<D> Requests<D> {
         ticket
     }
 
-    /// The request, unless it was answered or given up.
+    /// The request, unless it was answered or abandoned.
     #[inline]
     pub(crate) fn get(&self, ticket: Ticket) -> Option<&PendingRequest<D>> {
         self.pending.get(ticket)
@@ -136,8 +136,8 @@ impl<D> Requests<D> {
         Some(request)
     }
 
-    /// Answers a query, and its request if that was the last. Does nothing if the request was given
-    /// up.
+    /// Answers a query, and its request if that was the last. Does nothing if the request was
+    /// abandoned.
     ///
     /// # Panics
     ///

@@ -1,9 +1,9 @@
-//! What a statement leaves behind in its session.
+//! The lasting effect of a statement on its session.
 
 use crate::Error;
 
-/// What a statement leaves behind in its session, as far as its words tell. What a function, a
-/// procedure or a comment that servers execute hides is not seen.
+/// The lasting effect of a statement on its session, as far as its keywords tell. Effects within
+/// functions, procedures or executable comments are not detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionEffect {
     /// Nothing.
@@ -15,7 +15,7 @@ pub(crate) enum SessionEffect {
 }
 
 impl SessionEffect {
-    /// Why it is refused in a session that others use as well, if it is.
+    /// The error if it is refused in a shared session.
     pub(crate) fn refusal(self) -> Option<Error> {
         match self {
             Self::None => None,

@@ -1,8 +1,7 @@
-//! The statements that a connection's server has prepared: a bounded cache, least recently used
-//! first to go.
+//! The statements that a connection's server has prepared: a bounded LRU cache.
 //!
 //! A hit is one probe of a hash table, or a comparison if it is the statement that was used last.
-//! To find the one that was not used for longest, all are looked at; that happens only where a
+//! Finding the least recently used one takes a scan of all entries; that happens only when a
 //! statement is prepared, which takes a round trip anyway.
 
 use std::hash::Hash;
@@ -16,25 +15,25 @@ use crate::Ticket;
 
 /// A statement as one protocol prepares it.
 pub(crate) trait CachedStatement {
-    /// What statements are told apart by.
+    /// The key that identifies a statement.
     type Key: Eq + Hash;
 
     fn key(&self) -> &Self::Key;
 
-    /// When it was prepared, in the driver's count of events.
+    /// When it was prepared, in the driver's event count.
     fn moment(&self) -> u64;
 
-    /// Whether the server keeps something of it until it is closed.
+    /// Whether the server holds resources for it until it is closed.
     fn must_be_closed(&self) -> bool;
 }
 
 #[derive(Debug)]
 pub(crate) struct StatementCache<S: CachedStatement> {
     entries: HashMap<S::Key, Entry<S>, RandomState>,
-    /// The statement that was used last, which mostly is the one that is used next.
+    /// The most recently used statement, which usually is also the next one.
     recent: Option<Arc<S>>,
     count_max: usize,
-    /// Statements that the server may forget as soon as no query is or will be sent with them.
+    /// Statements that can be closed on the server as soon as no query uses them.
     evicted: Vec<Arc<S>>,
     use_count: u64,
 }
@@ -48,12 +47,12 @@ struct Entry<S> {
 
 #[derive(Debug)]
 enum State<S> {
-    /// Its description is on the way; these wait for it.
+    /// Its description is being requested; these queries wait for it.
     Preparing(Vec<QueryRange<S>>),
     Ready(Arc<S>),
 }
 
-/// What the cache says about a statement.
+/// The result of looking up a statement.
 pub(crate) enum Found<S> {
     Ready(Arc<S>),
     Preparing,
@@ -61,7 +60,7 @@ pub(crate) enum Found<S> {
 }
 
 impl<S: CachedStatement> StatementCache<S> {
-    /// Keeps `count_max` statements.
+    /// Creates a cache of `count_max` statements.
     pub(crate) fn new(count_max: usize) -> Self {
         Self {
             entries: HashMap::default(),
@@ -72,7 +71,7 @@ impl<S: CachedStatement> StatementCache<S> {
         }
     }
 
-    /// The statement, if it was prepared since the moment `valid_from`.
+    /// Finds a statement, if it was prepared since the moment `valid_from`.
     #[inline]
     pub(crate) fn find<Q>(&mut self, key: &Q, valid_from: u64) -> Found<S>
     where
@@ -103,7 +102,7 @@ impl<S: CachedStatement> StatementCache<S> {
         }
     }
 
-    /// The statement is being prepared, and a range waits for it, if something is left of it.
+    /// Adds a statement that is being prepared; a non-empty range waits for it.
     pub(crate) fn begin(&mut self, key: S::Key, range: QueryRange<S>) {
         let waiting = (!range.is_empty()).then_some(range);
         let entry = Entry {
@@ -114,7 +113,7 @@ impl<S: CachedStatement> StatementCache<S> {
         assert!(before.is_none(), "a statement is prepared once at a time");
     }
 
-    /// A range waits for a statement that is being prepared.
+    /// Adds a range that waits for a statement that is being prepared.
     pub(crate) fn wait<Q>(&mut self, key: &Q, range: QueryRange<S>)
     where
         Q: Hash + Equivalent<S::Key>,
@@ -147,7 +146,7 @@ impl<S: CachedStatement> StatementCache<S> {
         })
     }
 
-    /// The statement is prepared. Returns the queries that wait for it; it was prepared for the
+    /// Adds a prepared statement, and returns the queries that wait for it; it was prepared for the
     /// first of each range.
     pub(crate) fn prepared(&mut self, statement: &Arc<S>) -> Vec<QueryRange<S>> {
         let Some(entry) = self.entries.get_mut(statement.key()) else {
@@ -167,7 +166,7 @@ impl<S: CachedStatement> StatementCache<S> {
         waiting
     }
 
-    /// The statement was refused. Returns the queries that wait for it.
+    /// Removes a refused statement, and returns the queries that wait for it.
     pub(crate) fn refused(&mut self, key: &S::Key) -> Vec<QueryRange<S>> {
         match self.entries.remove(key).map(|entry| entry.state) {
             Some(State::Preparing(waiting)) => waiting,
@@ -175,14 +174,14 @@ impl<S: CachedStatement> StatementCache<S> {
         }
     }
 
-    /// Forgets everything: the connection is gone.
+    /// Clears the cache, since the connection is gone.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.recent = None;
         self.evicted.clear();
     }
 
-    /// Forgets just this statement, if it is still here, and not one that was prepared later.
+    /// Evicts exactly this statement, if it is still cached, and not one that was prepared later.
     pub(crate) fn evict(&mut self, statement: &Arc<S>) {
         if self.holds(statement) {
             self.entries.remove(statement.key());
@@ -191,7 +190,7 @@ impl<S: CachedStatement> StatementCache<S> {
         }
     }
 
-    /// Forgets every statement.
+    /// Evicts all statements.
     pub(crate) fn evict_all(&mut self) {
         let ready: Vec<_> = self.ready().map(|(_, it)| Arc::clone(it)).collect();
         for statement in &ready {
@@ -199,7 +198,7 @@ impl<S: CachedStatement> StatementCache<S> {
         }
     }
 
-    /// Forgets what is beyond the limit. What is being prepared stays.
+    /// Evicts statements beyond the limit. Those that are being prepared stay.
     pub(crate) fn trim(&mut self) {
         while self.entries.len() > self.count_max {
             let Some((_, oldest)) = self.ready().min_by_key(|&(used_at, _)| used_at) else {
@@ -210,14 +209,15 @@ impl<S: CachedStatement> StatementCache<S> {
         }
     }
 
-    /// Has the server forget a statement that is not in the cache.
+    /// Schedules closing a statement that is not in the cache.
     pub(crate) fn discard(&mut self, statement: Arc<S>) {
         if statement.must_be_closed() {
             self.evicted.push(statement);
         }
     }
 
-    /// The same for a statement that may be in the cache, or may have been there.
+    /// Like [`discard`](Self::discard), unless the statement is in the cache or was already evicted
+    /// from it.
     pub(crate) fn discard_uncached(&mut self, statement: Arc<S>) {
         let mut evicted = self.evicted.iter();
         let is_evicted = evicted.any(|evicted| Arc::ptr_eq(evicted, &statement));
@@ -226,27 +226,27 @@ impl<S: CachedStatement> StatementCache<S> {
         }
     }
 
-    /// Whether the server has to be told of statements that are not in the cache any more.
+    /// Whether evicted statements have to be closed on the server.
     pub(crate) fn has_evicted(&self) -> bool {
         !self.evicted.is_empty()
     }
 
-    /// A statement that the server can forget now: no query waits to be sent with it, or is under
-    /// way with it.
+    /// An evicted statement that can be closed now: no waiting query and no query in flight uses
+    /// it.
     pub(crate) fn pop_evicted(&mut self) -> Option<Arc<S>> {
         let is_free = |statement: &Arc<S>| Arc::strong_count(statement) == 1;
         let index = self.evicted.iter().position(is_free)?;
         Some(self.evicted.swap_remove(index))
     }
 
-    /// Whether the cache has this very statement.
+    /// Whether the cache has exactly this statement.
     fn holds(&self, statement: &Arc<S>) -> bool {
         self.entries.get(statement.key()).is_some_and(
             |entry| matches!(&entry.state, State::Ready(ready) if Arc::ptr_eq(ready, statement)),
         )
     }
 
-    /// The statements that can be used, and when each was used last.
+    /// The prepared statements, and when each was used last.
     fn ready(&self) -> impl Iterator<Item = (u64, &Arc<S>)> {
         self.entries
             .values()

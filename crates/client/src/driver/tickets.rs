@@ -1,8 +1,7 @@
-//! What belongs to requests that are not answered yet, by ticket.
+//! A map from the tickets of unanswered requests to values.
 //!
-//! Tickets are numbers that follow one another, and requests are answered about in their order. So
-//! what lies between the oldest and the newest that is open is kept in one row, in which a ticket is
-//! found by a subtraction:
+//! Tickets are consecutive numbers, and requests are answered roughly in order. So all entries
+//! between the oldest and the newest open ticket are kept in one queue, indexed by subtraction:
 //!
 //! ```text
 //!   ticket   7   8   9  10  11
@@ -19,7 +18,7 @@ use crate::Ticket;
 pub(crate) struct Tickets<T> {
     /// The ticket of the first entry.
     first: u64,
-    /// Neither the first nor the last is empty.
+    /// Neither the first nor the last entry is empty.
     entries: VecDeque<Option<T>>,
 }
 
@@ -33,7 +32,7 @@ impl<T> Default for Tickets<T> {
 }
 
 impl<T> Tickets<T> {
-    /// Enters what belongs to a ticket, which is later than all that were entered and not removed.
+    /// Inserts a value for a ticket that is higher than all open ones.
     #[inline]
     pub(crate) fn insert(&mut self, ticket: Ticket, value: T) {
         if self.entries.is_empty() {
@@ -72,12 +71,11 @@ impl<T> Tickets<T> {
         value
     }
 
-    /// Removes what belongs to a ticket where it is, which for a large thing costs less than to
-    /// hand it out.
+    /// Removes a value in place, which for a large value costs less than returning it.
     #[inline]
     pub(crate) fn forget(&mut self, ticket: Ticket) {
         match self.index(ticket) {
-            // Alone it goes where it is, too.
+            // A single entry is dropped in place, too.
             Some(0) if self.entries.len() == 1 => self.entries.clear(),
             Some(index) if index < self.entries.len() => {
                 self.entries[index] = None;
@@ -87,7 +85,7 @@ impl<T> Tickets<T> {
         }
     }
 
-    /// Lets neither the first nor the last entry be empty.
+    /// Removes empty entries at both ends.
     #[inline]
     fn trim(&mut self) {
         while let Some(None) = self.entries.front() {
@@ -109,7 +107,7 @@ impl<T> Tickets<T> {
         tickets.filter_map(|(ticket, entry)| entry.as_ref().map(|_| ticket))
     }
 
-    /// Where the ticket's place is, or would be.
+    /// The index of a ticket, present or not.
     fn index(&self, ticket: Ticket) -> Option<usize> {
         usize::try_from(ticket.0.checked_sub(self.first)?).ok()
     }
@@ -152,7 +150,7 @@ mod tests {
                     .map(|ticket| ticket.0)
                     .eq(model.keys().copied())
             );
-            // What is gone at either end takes no place.
+            // Removed entries at either end take no space.
             let extent = model.last_key_value().zip(model.first_key_value());
             let extent = extent.map_or(0, |((last, _), (first, _))| last - first + 1);
             assert_eq!(tickets.entries.len() as u64, extent, "{step}");

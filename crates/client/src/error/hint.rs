@@ -1,4 +1,4 @@
-//! What to do about a connection that could not be made.
+//! Hints for connections that could not be established.
 
 use std::error::Error as _;
 use std::io;
@@ -8,13 +8,14 @@ use lookaside_wire::ProtocolError;
 use super::{Error, ErrorKind, Sent};
 
 impl Error {
-    /// Whether there never was a session to ask in: a server was reached and refused the log-in, for the
-    /// user's, the database's or its own sake.
+    /// Whether a server was reached but refused the log-in, because of the user, the database, or
+    /// its own state.
     pub fn is_log_in_refused(&self) -> bool {
         self.0.kind == ErrorKind::Refused && self.0.sent == Sent::Nothing
     }
 
-    /// What to do about it, where that is known: half a sentence to show to the user. The error itself names it where TLS is the matter.
+    /// A hint for the user, if there is one, as half a sentence. TLS errors contain their hint in
+    /// the message itself.
     pub fn hint(&self) -> Option<&'static str> {
         match self.0.kind {
             ErrorKind::Refused if self.is_log_in_refused() => self.log_in_hint(),
@@ -23,7 +24,7 @@ impl Error {
         }
     }
 
-    /// What the server's code of a refused log-in asks for.
+    /// The hint for the server's error code of a refused log-in.
     fn log_in_hint(&self) -> Option<&'static str> {
         if let Some(error) = self.mysql() {
             return Some(match error.code() {
@@ -62,7 +63,7 @@ impl Error {
         })
     }
 
-    /// Whether a PostgreSQL asked for a password, and there was none.
+    /// Whether a PostgreSQL requested a password, and there was none.
     fn is_password_missing(&self) -> bool {
         let mut cause = self.source();
         while let Some(error) = cause {
@@ -74,7 +75,7 @@ impl Error {
         false
     }
 
-    /// What to look at where no server was reached.
+    /// The hint if no server was reached.
     fn host_hint(&self) -> Option<&'static str> {
         let mut cause = self.source();
         while let Some(error) = cause {

@@ -1,4 +1,4 @@
-//! Why TLS could not be established, and what to do.
+//! Errors of TLS, with hints.
 
 use std::fmt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::Host;
 type FileCause = Box<dyn std::error::Error + Send + Sync>;
 
 impl Error {
-    /// The server has no TLS, and the configuration wants nothing else.
+    /// The server does not support TLS, which the configuration requires.
     pub(crate) fn server_without_tls(place: impl fmt::Display) -> Self {
         let message = format!(
             "{place} offers no TLS; switch it on there, or ask for less than `sslmode=require` \
@@ -69,9 +69,9 @@ impl Error {
         )
     }
 
-    /// The connection ended before the handshake was complete: a server that stops, a proxy without a
-    /// server behind it. Another attempt may succeed, unless the handshake began without a request
-    /// for it, which older servers do not understand.
+    /// The connection ended before the handshake was complete, for example because the server is
+    /// stopping, or a proxy has no server. Another attempt may succeed, unless the handshake began
+    /// without a request for it, which older servers do not understand.
     pub(crate) fn tls_interrupted(host: &Host, is_direct: bool) -> Self {
         let message = format!("{host} closed the connection during the TLS handshake");
         match is_direct {
@@ -80,7 +80,7 @@ impl Error {
         }
     }
 
-    /// A handshake failed, or what came after it.
+    /// The handshake, or TLS after it, failed.
     pub(crate) fn tls(host: &Host, error: TlsError) -> Self {
         let message = match &error {
             TlsError::InvalidCertificate(reason) => certificate_message(host, reason),

@@ -1,4 +1,4 @@
-//! What is done over a second connection, beside the session.
+//! Operations over a second connection.
 
 use std::time::Instant;
 
@@ -6,11 +6,11 @@ use super::{KillConnection, Probe};
 use crate::Error;
 use crate::driver::{Protocol, Sealed, Upgrade};
 
-/// What a driver has done on another connection to the same server.
+/// A second connection to the same server, for a driver.
 pub enum AuxiliaryConnection {
-    /// To cancel what the server does for a query.
+    /// Cancels a query.
     Kill(Box<KillConnection>),
-    /// To find out why the server is silent.
+    /// Determines why the server does not respond.
     Probe(Probe),
 }
 

@@ -11,7 +11,7 @@ use crate::driver::{Protocol, Sealed, Upgrade};
 use crate::output::Output;
 use crate::{Error, Result};
 
-/// Asks a server to cancel what it does in another session: logs in, sends the statement, and closes.
+/// Cancels the query of another session: logs in, sends the statement, and closes.
 pub struct KillConnection {
     connection: Connection,
     output: Output,
@@ -21,7 +21,7 @@ pub struct KillConnection {
     is_over: bool,
 }
 
-/// The server of a session, and its place there.
+/// The server and the id of a session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Peer {
     server_version: CString,
@@ -37,10 +37,10 @@ impl Peer {
         }
     }
 
-    /// Whether a server that greets a later connection so can be the one of the session.
+    /// Whether a server with this greeting can be the one of the session.
     ///
-    /// A balancer may lead to another one. Servers say nothing that tells them apart for sure, but
-    /// they count their connections, so one with a lower number is another server's.
+    /// A load balancer may lead to another one. Servers cannot be distinguished reliably, but they
+    /// number their connections, so a lower number means another server.
     fn may_be_from(&self, greeting: &Greeting<'_>) -> bool {
         greeting.connection_id > self.connection_id
             && greeting.server_version == &*self.server_version

@@ -1,4 +1,4 @@
-//! What a configuration says to a server first.
+//! The log-in to a server from a configuration.
 
 use std::fs;
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 //! The [`MysqlDriver`] is the connection state machine, without a socket. Three kinds of connections own a
 //! socket and drive it:
 //!
-//! - [`Client`] for tokio: any number of tasks share one connection;
+//! - [`Client`] for tokio, which any number of tasks can share;
 //! - [`blocking::Connection`], whose calls block the thread;
-//! - [`poll::Connection`], which an event loop drives.
+//! - [`poll::Connection`], which is driven by an event loop.
 
 mod auxiliary;
 pub mod driver;
@@ -20,7 +20,7 @@ pub use kill::KillConnection;
 pub use lookaside_wire::mysql::ErrPacket;
 pub use probe::Probe;
 
-/// A connection for tokio that any number of tasks share.
+/// A connection for tokio that any number of tasks can share.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -61,7 +61,7 @@ pub mod blocking {
 pub mod poll {
     use super::MysqlDriver;
 
-    /// A connection that never blocks, and that its caller's event loop drives; see
+    /// A connection that never blocks, driven by the caller's event loop; see
     /// [`postgres::poll::Connection`](crate::postgres::poll::Connection) for a loop around one.
     pub type Connection = crate::poll::Connection<MysqlDriver>;
 }

@@ -1,9 +1,9 @@
-//! Whether a server that does not greet is a PostgreSQL.
+//! Detects whether a server that does not send a greeting is a PostgreSQL.
 //!
-//! MySQL and MariaDB speak first; PostgreSQL waits for the client, for a minute by default. A
-//! client of the one and a server of the other wait for each other. So where nothing comes for a
-//! while, a second connection asks what only a PostgreSQL answers: whether there is TLS. The first
-//! one stays as it is, as a MySQL may be slow, because it looks up the client's name.
+//! MySQL and MariaDB send first; PostgreSQL waits for the client, for a minute by default. So a
+//! MySQL client and a PostgreSQL server wait for each other. If nothing is received for a while, a
+//! second connection sends an `SSLRequest`, which only a PostgreSQL answers. The first connection
+//! is kept, since a MySQL may be slow, for example because it resolves the client's name.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,8 @@ use lookaside_wire::postgres::SSL_REQUEST;
 use crate::Error;
 use crate::driver::{Protocol, Sealed, Upgrade};
 
-/// How long a server may keep silent before it is probed. A greeting is a round trip away, and the
-/// probe costs a MySQL that is slow no more than a connection that comes and goes.
+/// How long to wait for a greeting before the server is probed. A greeting takes one round trip,
+/// and the probe costs a slow MySQL no more than a short connection.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// Room for more than the one byte of the answer shows who says more.

@@ -1,4 +1,4 @@
-//! What of a MySQL URL concerns sockets.
+//! The part of a MySQL URL that concerns sockets.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Target for MysqlConfig {
         TargetSession::Any
     }
 
-    /// As the `mysql` client has it: there is no second attempt.
+    /// As in the `mysql` client: there is no second attempt.
     fn transports(&self, host: &Host) -> (Transport, Option<Transport>) {
         let transport = match (&host.address, self.tls.mode) {
             (HostAddress::Unix(_), _) | (_, SslMode::Disable) => Transport::Plain,

@@ -1,4 +1,4 @@
-//! A protocol and its TLS, as one protocol to the owner of the socket.
+//! A protocol with optional TLS, as one protocol for the owner of the socket.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Instant;
@@ -7,22 +7,22 @@ use super::tls::{Channel, Peer};
 use crate::Error;
 use crate::driver::{Driver, Protocol, Sealed, Upgrade};
 
-/// A dialogue, inside of TLS once it wants that. Without, bytes go straight through.
+/// A protocol, inside of TLS once it requests that. Without TLS, bytes are passed through.
 pub(crate) struct MaybeTls<T> {
     protocol: T,
     stage: Stage,
 }
 
 enum Stage {
-    /// There is no TLS.
+    /// Without TLS.
     Plain,
-    /// It may come to that.
+    /// TLS may be started.
     Before(Peer),
     Inside(Box<Channel>),
 }
 
 impl<T: Upgrade> MaybeTls<T> {
-    /// The peer is what TLS is negotiated with, if it is.
+    /// `peer` is the peer for TLS, if TLS may be used.
     pub(crate) fn new(protocol: T, peer: Option<Peer>) -> Self {
         let stage = peer.map_or(Stage::Plain, Stage::Before);
         Self { protocol, stage }
@@ -49,7 +49,7 @@ impl<T: Upgrade> MaybeTls<T> {
 }
 
 impl<D: Driver> MaybeTls<D> {
-    /// Ends the connection; the output holds the farewell.
+    /// Ends the connection; the output contains the terminate message.
     pub(crate) fn close(&mut self) {
         self.protocol.close();
         if let Stage::Inside(channel) = &mut self.stage {
@@ -58,7 +58,7 @@ impl<D: Driver> MaybeTls<D> {
     }
 }
 
-/// All but the bytes is the dialogue's own affair.
+/// Everything except the bytes is delegated to the protocol.
 impl<T> Deref for MaybeTls<T> {
     type Target = T;
 

@@ -1,4 +1,4 @@
-//! Which server to try next, and what a failure means for the others.
+//! Chooses the server to try next, and how a failure affects the others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use super::{Address, shuffle};
 use crate::driver::{Target, Transport};
 use crate::{Error, ErrorKind, Host, LoadBalance, Result, TargetSession};
 
-/// The way to a session that will do.
+/// The search for a suitable session.
 pub(crate) struct Search<C> {
     config: Arc<C>,
     attempts: VecDeque<Attempt>,
-    /// Why others would not do.
+    /// The errors of failed attempts.
     errors: Vec<Error>,
 }
 
-/// One thing to try.
+/// One connection attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     pub(crate) host: Host,
     pub(crate) transport: Transport,
-    /// What the session must be.
+    /// The required session attributes.
     pub(crate) target: TargetSession,
-    /// When it has taken too long.
+    /// Its deadline.
     pub(crate) deadline: Option<Instant>,
-    /// What to try with the same host if that is of no use.
+    /// The transport to try next with the same host.
     fallback: Option<Transport>,
-    /// Why this is such a second try.
+    /// The error of the first attempt, if this is such a second one.
     first_error: Option<Error>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Way {
 }
 
 impl<C: Target> Search<C> {
-    /// Reads what the configuration names for all of its hosts, which may block.
+    /// Reads the files of the configuration that concern all hosts, which may block.
     pub(crate) fn new(config: &C) -> Result<Self> {
         let config = config.resolved()?;
         let mut hosts = config.hosts().to_vec();
@@ -68,7 +68,7 @@ impl<C: Target> Search<C> {
         &self.config
     }
 
-    /// What to try now.
+    /// The next attempt.
     pub(crate) fn next(&mut self, now: Instant) -> Option<Attempt> {
         let mut attempt = self.attempts.pop_front()?;
         let timeout = self.config.connect_timeout();
@@ -78,10 +78,10 @@ impl<C: Target> Search<C> {
         Some(attempt)
     }
 
-    /// Says that an attempt failed. The error comes back if there is nothing left to hope for.
+    /// Reports a failed attempt. Returns the error if other attempts are pointless.
     pub(crate) fn failed(&mut self, attempt: Attempt, error: Error) -> Result<()> {
         let error = Error::no_session(&attempt.host, error);
-        // Nothing was asked yet, so nothing can be done twice.
+        // No query was sent yet, so nothing can be executed twice.
         let concerns_host = error.is_retryable() || error.kind() == ErrorKind::Connection;
         if let Some(transport) = attempt.fallback
             && !concerns_host
@@ -95,8 +95,8 @@ impl<C: Target> Search<C> {
             });
             return Ok(());
         }
-        // A server says the same to all clients that it refuses on such a transport. Then
-        // the first error says more.
+        // A server sends the same error to all clients that it refuses on such a transport. Then
+        // the first error is more specific.
         let error = match attempt.first_error {
             Some(first) if error.is_log_in_unwanted() => first,
             _ => error,
@@ -127,7 +127,7 @@ impl Attempt {
         }
     }
 
-    /// The only one with a host, for those who choose hosts themselves.
+    /// The only attempt with a host, for callers that choose hosts themselves.
     pub(crate) fn only<C: Target>(config: &C, host: &Host, now: Instant) -> Self {
         let timeout = config.connect_timeout();
         Self {
@@ -136,7 +136,7 @@ impl Attempt {
         }
     }
 
-    /// Looks up names and reads certificates, which may block.
+    /// Resolves names and reads certificates, which may block.
     pub(crate) fn prepare<C: Target>(&self, config: &C) -> Result<Way> {
         let peer = match self.transport {
             Transport::Plain => None,

@@ -25,7 +25,7 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
-/// A socket of tokio's that can leave its runtime.
+/// A tokio socket that can be detached from its runtime.
 pub(crate) trait IntoStream {
     /// The socket itself; its runtime no longer watches it.
     fn into_stream(self) -> io::Result<Stream>;
@@ -43,7 +43,7 @@ impl IntoStream for tokio::net::UnixStream {
     }
 }
 
-/// Where a server can be reached.
+/// The address of a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Address {
     Tcp(SocketAddr),
@@ -51,7 +51,7 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// The addresses of a host, looked up where it has a name. That may block.
+    /// The addresses of a host, resolved if it has a name. This may block.
     pub(crate) fn of<T: Target>(host: &Host) -> Result<Vec<Self>> {
         match &host.address {
             HostAddress::Unix(_) => Ok(T::socket_path(host).map(Self::Unix).into_iter().collect()),
@@ -68,7 +68,7 @@ impl Address {
 }
 
 impl Stream {
-    /// Connects, within the time-out if there is one.
+    /// Connects, within an optional timeout.
     pub(crate) fn connect(address: &Address, timeout: Option<Duration>) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => {
@@ -82,8 +82,8 @@ impl Stream {
         }
     }
 
-    /// Begins to connect, without waiting for anything. The socket can be written once it is
-    /// connected, and reads of its failure if it is not.
+    /// Begins to connect without blocking. The socket becomes writable once it is connected; a
+    /// failure is reported by a read.
     pub(crate) fn begin_connect(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => {
@@ -101,7 +101,7 @@ impl Stream {
         }
     }
 
-    /// Sets what a session wants of its socket.
+    /// Sets the socket options of a session.
     pub(crate) fn tune(&self, keepalives: &Keepalives) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => tune_tcp(stream, keepalives),
@@ -109,7 +109,7 @@ impl Stream {
         }
     }
 
-    /// Who is at the other end, to reach them once more.
+    /// The address of the peer, for another connection.
     pub(crate) fn peer(&self) -> io::Result<Address> {
         match self {
             Self::Tcp(stream) => stream.peer_addr().map(Address::Tcp),
@@ -122,13 +122,13 @@ impl Stream {
         }
     }
 
-    /// Writes what there is room for now; `None` if there is none.
+    /// Writes without blocking; `None` if there is no room.
     fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         ready(|| send(self, bytes, flags))
     }
 
-    /// Writes as much of the output as there is room for; says whether that was all.
+    /// Writes as much of the output as there is room for; returns whether that was all.
     pub(crate) fn drain(&self, protocol: &mut impl Protocol) -> io::Result<bool> {
         loop {
             let output = protocol.output();
@@ -142,17 +142,17 @@ impl Stream {
         }
     }
 
-    /// Reads what is there now; `None` if that is nothing, zero at the end.
+    /// Reads without blocking; `None` if there is no input, zero at the end.
     pub(crate) fn try_read(&self, space: &mut [u8]) -> io::Result<Option<usize>> {
         ready(|| recv(self, &mut *space, RecvFlags::DONTWAIT).map(|(size, _)| size))
     }
 
-    /// Reads as soon as there is something.
+    /// Reads, blocking until there is input.
     pub(crate) fn read(&self, space: &mut [u8]) -> io::Result<Option<usize>> {
         ready(|| recv(self, &mut *space, RecvFlags::empty()).map(|(size, _)| size))
     }
 
-    /// Waits until it can be read, or written where that is of interest, or the time is over.
+    /// Waits until it is readable, or also writable if `writes`, or until the deadline.
     pub(crate) fn wait(&self, writes: bool, deadline: Option<Instant>) -> io::Result<()> {
         let mut flags = PollFlags::IN;
         flags.set(PollFlags::OUT, writes);
@@ -176,10 +176,10 @@ impl AsFd for Stream {
     }
 }
 
-/// Sets what a session wants of a TCP socket.
+/// Sets the options of a TCP socket.
 pub(crate) fn tune_tcp(socket: impl AsFd, keepalives: &Keepalives) -> io::Result<()> {
     let socket = socket.as_fd();
-    // Each write is a whole flight; nothing is gained by waiting for more.
+    // Each write is a complete batch, so Nagle's algorithm has no benefit.
     sockopt::set_tcp_nodelay(socket, true)?;
     sockopt::set_socket_keepalive(socket, keepalives.enabled)?;
     if let Some(idle) = keepalives.idle {
@@ -198,7 +198,7 @@ pub(crate) fn tune_tcp(socket: impl AsFd, keepalives: &Keepalives) -> io::Result
     Ok(())
 }
 
-/// A local server takes a connection at once, unless there is a full line in front of it.
+/// A local server accepts a connection at once, unless its backlog is full.
 fn connect_unix(path: &Path, timeout: Option<Duration>) -> io::Result<UnixStream> {
     let Some(timeout) = timeout else {
         return UnixStream::connect(path);
@@ -228,7 +228,7 @@ fn begin_connect(family: AddressFamily, address: &impl SocketAddrArg) -> io::Res
     }
 }
 
-/// The result of a call that need not wait.
+/// The result of a non-blocking call.
 fn ready(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<Option<usize>> {
     loop {
         match call() {

@@ -1,4 +1,4 @@
-//! Requests that end before they are answered: by their deadline, or because they are canceled.
+//! Requests that end before they are answered: by their deadline, or by cancellation.
 //!
 //! Once a request is submitted, the driver enforces its deadline. Before that, while it waits after
 //! other requests or for the end of a lock, only its caller can.
@@ -18,11 +18,11 @@ use crate::{CancelToken, Error, Request, Result, Ticket};
 /// task does not run because its runtime is not driven.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Decides which is first: the request is submitted, or it ends.
+/// Decides a race: the request is submitted, or it ends before.
 #[derive(Clone, Debug)]
 pub(super) struct Claim(Arc<AtomicU64>);
 
-/// The states of a turn; any other is the ticket that the request has.
+/// The states of a claim; any other value is the ticket of the request.
 const WAITING: u64 = 0;
 const TAKEN: u64 = u64::MAX;
 
@@ -31,9 +31,9 @@ impl Claim {
         Self(Arc::new(AtomicU64::new(WAITING)))
     }
 
-    /// Claims to be the first; false if the other side was.
+    /// Tries to win the race; false if the other side has won.
     pub(super) fn take(&self) -> bool {
-        // It orders nothing but itself: what is done for a request comes through channels.
+        // It synchronizes nothing else: all other data goes through channels.
         let taken = self
             .0
             .compare_exchange(WAITING, TAKEN, Ordering::AcqRel, Ordering::Acquire);
@@ -60,7 +60,7 @@ impl Claim {
             .ok_or_else(|| Error::deadline(Sent::Something))
     }
 
-    /// Notes the request's ticket. Only the task that took the turn calls this and the next.
+    /// Stores the request's ticket. Only the task that won the claim calls this.
     pub(super) fn submitted(&self, ticket: Ticket) {
         assert!(
             ticket.0 != WAITING && ticket.0 != TAKEN,
@@ -76,7 +76,7 @@ impl Claim {
     }
 }
 
-/// What can end a request beside its answer.
+/// Watches for events other than the answer that end a request.
 pub(super) struct RequestWatch {
     pub(super) claim: Claim,
     deadline: Option<Instant>,
@@ -85,7 +85,7 @@ pub(super) struct RequestWatch {
 }
 
 impl RequestWatch {
-    /// None if only the answer can.
+    /// `None` if only the answer can end it.
     pub(super) fn of(request: &Request) -> Option<Self> {
         let deadline = match request.clock {
             Clock::Caller => request.deadline,
@@ -138,7 +138,7 @@ impl RequestWatch {
             return Err(why(Sent::Nothing));
         }
         if token.is_some_and(|token| token.is_canceled()) {
-            // Where it is not taken, the connection has ended, and the answer says so.
+            // If the push fails, the connection has ended, which the answer reports.
             let _ = cancels.push(claim);
         }
         let late = reply(answers).await;
@@ -146,7 +146,7 @@ impl RequestWatch {
     }
 }
 
-/// Waits for the driver's reply to a request that has ended, but not for long.
+/// Waits for the driver's reply to a request that has ended, with a short timeout.
 async fn reply<T>(mut reply: impl Future<Output = T> + Unpin) -> Option<T> {
     let until = Instant::now() + REPLY_TIMEOUT;
     tokio::select! {
@@ -156,7 +156,7 @@ async fn reply<T>(mut reply: impl Future<Output = T> + Unpin) -> Option<T> {
     }
 }
 
-/// Waits until then, on a runtime or outside of one. Without a time, that never comes.
+/// Waits until a time, on a runtime or outside of one; without a time, forever.
 pub(crate) async fn passed(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,

@@ -28,31 +28,31 @@ use crate::net::{Address, Attempt, IntoStream, MaybeTls, Search, part, tune_tcp}
 use crate::queryable::query_methods;
 use crate::{Answers, Error, Queryable, Request, Result, TargetSession};
 
-/// How many requests wait for the task before those who ask wait themselves.
+/// The capacity of the task's queue; callers wait when it is full.
 const INBOX_COUNT_MAX: usize = 1024;
 
-/// A connection that any number of tasks share. A clone is another handle of the same.
+/// A connection that any number of tasks can share. Clones are handles of the same connection.
 ///
-/// What they ask goes out at once, without waiting for what others have asked. A future that is
-/// dropped costs nothing but a discarded answer; what it asked may be done all the same. The
-/// connection ends when the last handle is gone and everything is answered.
+/// Requests are sent at once (pipelined), without waiting for the answers to others. If a future is
+/// dropped, its answer is discarded, but the request may be executed nevertheless. The connection
+/// ends when the last handle is dropped and everything is answered.
 ///
-/// Each kind of server has a name for it: [`postgres::Client`](crate::postgres::Client).
+/// Each kind of server has an alias for it: [`postgres::Client`](crate::postgres::Client).
 pub struct Client<D: Driver> {
     shared: Arc<Shared>,
-    /// What the task that owns the socket owns as well.
+    /// The driver, which the task that owns the socket owns as well.
     driver: PhantomData<fn() -> D>,
 }
 
-/// What all handles of a connection share.
+/// The state that all handles of a connection share.
 struct Shared {
     inbox: Sender<Command>,
     cancels: Sender<Claim>,
     end: End,
-    /// Set by the task while the connection is locked, or what a lock left is under way.
+    /// Set by the task while the connection is locked, or requests of a dropped lock are in flight.
     is_locked: Arc<AtomicBool>,
     activity: Arc<Activity>,
-    /// Where the task runs.
+    /// The runtime of the task.
     runtime: Id,
 }
 
@@ -74,13 +74,13 @@ impl<D: Driver> Clone for Client<D> {
 }
 
 impl<D: Driver> Client<D> {
-    /// Connects to the server of a URL, with the default options; what the URL leaves out comes from
-    /// the variables of this process, as with `libpq` and the `mysql` client. See
+    /// Connects to the server of a URL, with the default options; missing parts come from the
+    /// environment variables of this process, as with `libpq` and the `mysql` client. See
     /// [`connect_with`](Self::connect_with).
     ///
     /// # Errors
     ///
-    /// When the URL cannot be used, and as [`connect_with`](Self::connect_with).
+    /// When the URL is invalid, and as [`connect_with`](Self::connect_with).
     ///
     /// # Panics
     ///
@@ -93,9 +93,9 @@ impl<D: Driver> Client<D> {
         Self::connect_with(&config, D::Options::default()).await
     }
 
-    /// Connects to the first host that will do, and logs in. The task that owns the socket runs on
-    /// the runtime of tokio that this is called on, which must have time and I/O enabled. What the
-    /// handles ask may come from anywhere.
+    /// Connects to the first suitable host, and logs in. The task that owns the socket runs on the
+    /// runtime of tokio that this is called on, which must have time and I/O enabled. The handles
+    /// can be used from anywhere.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl<D: Driver> Client<D> {
         Ok(client)
     }
 
-    /// The same, with a handle that sees when it ends.
+    /// The same, with a handle that observes the end of the connection.
     pub(crate) async fn connect_watched(
         config: &D::Config,
         options: D::Options,
@@ -183,7 +183,7 @@ impl<D: Driver> Client<D> {
         Err(Error::cannot_connect(&attempt.host, last))
     }
 
-    /// Starts the task; the last part hears of the log-in.
+    /// Starts the task; the returned receiver gets the result of the log-in.
     fn start<S: AsyncRead + AsyncWrite + IntoStream + Unpin + Send + 'static>(
         stream: S,
         address: Address,
@@ -195,7 +195,7 @@ impl<D: Driver> Client<D> {
         let end = Arc::new(OnceLock::new());
         let task_end = Arc::clone(&end);
         let is_locked = Arc::new(AtomicBool::new(false));
-        // A request is canceled once, so there are no more than requests.
+        // A request is canceled at most once, so the queue is bounded by the requests.
         let (cancels, canceled) = inbox(usize::MAX);
         let commands = CommandQueue::new(receiver, canceled, Arc::clone(&is_locked));
         let activity = Arc::new(Activity::new());
@@ -268,7 +268,7 @@ impl<D: Driver> Client<D> {
         command: Command,
         received: oneshot::Receiver<Result<Answers>>,
     ) -> Result<Answers> {
-        // Mostly there is room, and then nothing is needed that can wait for some.
+        // Usually there is room, and then no future that waits for room is needed.
         let sent = match self.shared.inbox.try_send(command) {
             Err(Rejected::Full(command)) => self.shared.inbox.send(command).await.is_ok(),
             sent => sent.is_ok(),
@@ -276,13 +276,14 @@ impl<D: Driver> Client<D> {
         if !sent {
             return Err(self.ended().of_query(Sent::Nothing));
         }
-        // Without an answer, the task ended with its runtime.
+        // If there is no answer, the task ended with its runtime.
         let answers = received.await;
         answers.unwrap_or_else(|_| Err(self.ended().of_query(Sent::Something)))
     }
 
-    /// Where the holder of a lock asks, as soon as all that others have asked is answered. Once it is
-    /// dropped, the connection is free within `release_timeout`, or fails.
+    /// Locks the connection as soon as all earlier requests are answered, and returns the queue for
+    /// the holder's requests. Once that is dropped, the connection is free within
+    /// `release_timeout`, or fails.
     pub(super) async fn lock_inbox(
         &self,
         release_timeout: Option<Duration>,
@@ -299,7 +300,7 @@ impl<D: Driver> Client<D> {
         inbox.map_err(|_| self.ended().of_query(Sent::Nothing))
     }
 
-    /// Where requests are canceled.
+    /// The queue of cancellations.
     pub(super) fn cancels(&self) -> &Sender<Claim> {
         &self.shared.cancels
     }
@@ -309,19 +310,19 @@ impl<D: Driver> Client<D> {
         &self.shared.activity
     }
 
-    /// Where its task runs.
+    /// The runtime of its task.
     pub(crate) fn runtime(&self) -> Id {
         self.shared.runtime
     }
 
-    /// Whether the connection is locked, or what a lock left is still under way: a request that is
-    /// made now waits for the end of that.
+    /// Whether the connection is locked, or requests of a dropped lock are in flight: a new request
+    /// has to wait for that.
     pub(crate) fn is_locked(&self) -> bool {
         // Written by `CommandQueue`.
         self.shared.is_locked.load(Ordering::Acquire)
     }
 
-    /// Whether the connection can be used no more.
+    /// Whether the connection is closed.
     pub fn is_closed(&self) -> bool {
         self.shared.inbox.is_closed()
     }
@@ -331,8 +332,8 @@ impl<D: Driver> Client<D> {
     }
 }
 
-/// Sees the end of a connection, and can bring it about. It is not a handle: without it, and while it
-/// is there, the connection ends as it would.
+/// Observes the end of a connection, and can abort it. It is not a handle: it does not keep the
+/// connection open.
 pub(crate) struct ConnectionWatch {
     task: JoinHandle<()>,
     end: End,
@@ -345,14 +346,13 @@ impl ConnectionWatch {
         poll_fn(|cx| self.poll_ended(cx)).await;
     }
 
-    /// The same; not to be asked again once it is so.
+    /// The same; must not be polled again after it is ready.
     pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // Aborted, or done: it is gone.
+        // Ready if the task was aborted or has ended.
         Pin::new(&mut self.task).poll(cx).map(drop)
     }
 
-    /// How long it took to reach the server and to hear of it, as the handshake of TCP does; no time
-    /// at all on this machine's own sockets.
+    /// The round trip to the server, measured by the TCP handshake; zero for Unix sockets.
     pub(crate) fn round_trip(&self) -> Duration {
         self.round_trip
     }
@@ -362,7 +362,7 @@ impl ConnectionWatch {
         self.end.get().cloned()
     }
 
-    /// Closes the socket, whatever is under way.
+    /// Closes the socket, whatever is in flight.
     pub(crate) fn abort(&self) {
         self.task.abort();
     }
@@ -379,11 +379,11 @@ async fn connect_tcp(
     }
 }
 
-/// Runs what may block elsewhere.
+/// Runs blocking work on another thread.
 async fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    // It does not panic, so the runtime ends.
+    // The work does not panic, so the cause is the end of the runtime.
     done.unwrap_or_else(|_| Err(Error::closed()))
 }

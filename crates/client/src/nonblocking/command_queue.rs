@@ -1,7 +1,7 @@
-//! Which request is next: of all callers, or of the one that holds the lock.
+//! Selects the next request: of all callers, or of the one that holds the lock.
 //!
-//! Cancellations have a separate queue. What they cancel may be what the next request waits
-//! for, so they do not wait for it.
+//! Cancellations have a separate queue. The next request may wait for the one that they cancel, so
+//! they must not wait for it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,75 +16,75 @@ use super::inbox::{Receiver, Sender, inbox};
 use crate::poll::Polled;
 use crate::{Answers, Request, Result};
 
-/// Where answers go.
+/// The channel for answers.
 pub(super) type Caller = oneshot::Sender<Result<Answers>>;
 
-/// What the owner of the socket is asked for.
+/// A command to the owner of the socket.
 pub(super) enum Command {
     /// Boxed, because it is moved several times between the caller and the driver.
     Submit(Box<Submission>),
-    /// Lets only those requests pass that come through the channel which is sent back.
+    /// Admits only requests through the channel that is sent back.
     Lock(LockRequest),
-    /// Takes the connection out of its task, as soon as all before is answered. Only the holder of
-    /// the lock sends this.
+    /// Detaches the connection from its task, as soon as all earlier requests are answered. Only
+    /// the holder of the lock sends this.
     Detach(Detached),
 }
 
-/// Where the connection goes that is taken out of its task.
+/// The channel for a connection that is detached from its task.
 pub(super) type Detached = oneshot::Sender<Box<dyn Polled>>;
 
 /// A request for the lock.
 pub(super) struct LockRequest {
     pub(super) granted: oneshot::Sender<Sender<Command>>,
-    /// How long the connection may take to be free again once the lock is dropped: to answer what
-    /// was asked there, and to end a transaction. After that it fails. None waits for as long as the
-    /// server takes.
+    /// How long the connection may take to be free again once the lock is dropped: to answer its
+    /// requests, and to end a transaction. After that it fails. `None` waits without a limit.
     pub(super) release_timeout: Option<Duration>,
 }
 
 /// A request of a handle.
 pub(super) struct Submission {
     pub(super) request: Request,
-    /// None where the caller does not wait.
+    /// `None` if the caller does not wait.
     pub(super) answers: Option<Caller>,
     pub(super) order: Order,
-    /// None where it is submitted whenever it can be.
+    /// `None` if it is submitted in any case.
     pub(super) claim: Option<Claim>,
 }
 
-/// Whether a request waits for what is under way.
+/// Whether a request waits for those in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// No.
+    /// It does not wait.
     Any,
-    /// It is sent when all before it are answered, and others when it is. What begins or ends a
-    /// transaction must not overtake a query whose statement is still being prepared.
+    /// It is sent when all earlier requests are answered, and later ones when it is. A statement
+    /// that begins or ends a transaction must not overtake a query whose statement is still being
+    /// prepared.
     Alone,
 }
 
-/// The requests that were not submitted yet.
+/// The requests that have not been submitted yet.
 pub(super) struct CommandQueue {
     shared: Queue,
     cancels: Queue<Claim>,
     holder: Option<LockHolder>,
-    /// Whether there is a holder, for those who ask: what they send waits for its end.
+    /// Whether there is a lock holder, for callers: their requests wait for its end.
     is_locked: Arc<AtomicBool>,
-    /// What was submitted last is to be answered before anything else is submitted.
+    /// The last request must be answered before anything else is submitted.
     is_alone: bool,
-    /// The next request waits until all before it are answered.
+    /// The next request waits until all earlier ones are answered.
     is_held: bool,
 }
 
-/// What is next.
+/// The next action.
 pub(super) enum Next {
-    /// To submit this.
+    /// Submit this.
     Submit(Box<Submission>),
-    /// The lock was dropped, and all that its holder asked is answered. The connection is to be left
-    /// as it was found, and then [`CommandQueue::release`]d.
+    /// The lock was dropped, and all its requests are answered. The session must be restored, and
+    /// then [`CommandQueue::release`]d.
     Release,
-    /// To give the connection away.
+    /// Detach the connection.
     Detach(Detached),
-    /// To wait.
+    /// Wait.
     Nothing,
 }
 
@@ -109,7 +109,7 @@ impl CommandQueue {
         self.cancels.pop(cx)
     }
 
-    /// The next request. `is_idle` says whether all that was submitted is answered.
+    /// The next request. `is_idle` is whether all submitted requests are answered.
     pub(super) fn next(&mut self, cx: &mut Context<'_>, is_idle: bool) -> Next {
         self.is_held = false;
         if self.is_alone && !is_idle {
@@ -147,10 +147,10 @@ impl CommandQueue {
 
     fn lock(&mut self, grant: LockRequest) {
         assert!(self.holder.is_none(), "a holder does not lock again");
-        // Read by `Client::is_locked`. It is so before the lock is granted: a request that is
-        // made after the lock's end sees it, until the connection is released.
+        // Read by `Client::is_locked`. Set before the lock is granted: a request that is made after
+        // the lock was dropped still sees it, until the connection is released.
         self.is_locked.store(true, Ordering::Release);
-        // One caller at a time, which asks no more than it can wait for.
+        // There is one caller at a time, which bounds the queue by the answers it waits for.
         let (sender, receiver) = inbox(usize::MAX);
         if grant.granted.send(sender).is_ok() {
             self.holder = Some(LockHolder {
@@ -176,12 +176,12 @@ impl CommandQueue {
         self.holder.as_ref()?.release_until
     }
 
-    /// Whether something waits until all before it are answered.
+    /// Whether a request waits until all earlier ones are answered.
     pub(super) fn is_held(&self) -> bool {
         self.is_held
     }
 
-    /// The connection is shared again.
+    /// Shares the connection again.
     pub(super) fn release(&mut self) {
         self.holder = None;
         self.is_locked.store(false, Ordering::Release);
@@ -192,7 +192,7 @@ impl CommandQueue {
         self.holder.is_none() && self.shared.is_closed && self.shared.taken.is_empty()
     }
 
-    /// Takes nothing more; what is here is handed out.
+    /// Closes the queue, and returns its commands.
     pub(super) fn close(&mut self) -> impl Iterator<Item = Command> {
         let holder = self.holder.take();
         let holder = holder
@@ -206,12 +206,12 @@ impl CommandQueue {
 struct LockHolder {
     line: Queue,
     release_timeout: Option<Duration>,
-    /// Set once the holder is gone while something is under way.
+    /// Set once the holder is gone while requests are in flight.
     release_until: Option<Instant>,
 }
 
 impl LockHolder {
-    /// Bounds how long what a lock leaves under way may take.
+    /// Bounds the time of requests that a dropped lock leaves in flight.
     fn watch(&mut self, cx: &mut Context<'_>) {
         if let (Some(timeout), None) = (self.release_timeout, self.release_until)
             && self.line.receiver.poll_abandoned(cx).is_ready()

@@ -6,8 +6,8 @@
 //! that is no longer read for as long as one sender lives, and its waiting caller holds one.
 //!
 //! ```text
-//!   try_send, send, push ──► items ──► poll_take      all of them at once
-//!                                 └──► close          all that are left; later ones come back
+//!   try_send, send, push ──► items ──► poll_take      all items at once
+//!                                 └──► close          all remaining items; later ones are returned
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,10 +18,10 @@ use std::task::{Context, Poll, Waker};
 
 use crate::sync::Lock;
 
-/// The end that callers have. The queue is abandoned when it is dropped.
+/// The callers' end. The queue is abandoned when it is dropped.
 pub(super) struct Sender<T, L: Lock<State<T>> = Mutex<State<T>>>(Arc<Shared<T, L>>);
 
-/// The end that the task has. The queue is closed when it is dropped.
+/// The task's end. The queue is closed when it is dropped.
 pub(super) struct Receiver<T, L: Lock<State<T>> = Mutex<State<T>>>(Arc<Shared<T, L>>);
 
 struct Shared<T, L> {
@@ -31,13 +31,13 @@ struct Shared<T, L> {
 
 pub(super) struct State<T> {
     items: VecDeque<T>,
-    /// How many items are here at most, but for those that are [pushed](Sender::push).
+    /// The capacity, not counting items that are [pushed](Sender::push).
     count_max: usize,
-    /// Nothing more is taken.
+    /// The receiver is gone: no more items are accepted.
     is_closed: bool,
-    /// Nothing more comes.
+    /// The senders are gone: no more items arrive.
     is_abandoned: bool,
-    /// Set while the receiver has found nothing and waits.
+    /// Set while the receiver waits for items.
     receiver: Option<Waker>,
     /// The senders that wait for room, by their numbers.
     waiting: BTreeMap<u64, Waker>,
@@ -45,7 +45,7 @@ pub(super) struct State<T> {
     waited_count: u64,
 }
 
-/// Why an item was not taken.
+/// Why an item was not accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rejected<T> {
     /// There is no room at the moment.
@@ -76,14 +76,14 @@ impl<T> State<T> {
         self.items.len() >= self.count_max
     }
 
-    /// Takes an item, and returns the waker to call once the lock is free.
+    /// Adds an item, and returns the waker to call after the lock is released.
     fn put(&mut self, item: T) -> Option<Waker> {
         assert!(!self.is_closed, "a closed queue takes nothing");
         self.items.push_back(item);
         self.receiver.take()
     }
 
-    /// The task of `cx` is woken when something changes. Mostly it waits already.
+    /// Registers the task of `cx` to be woken on a change. Usually it is already registered.
     fn wait(&mut self, cx: &mut Context<'_>) {
         let waits = |waker: &Waker| waker.will_wake(cx.waker());
         if !self.receiver.as_ref().is_some_and(waits) {
@@ -108,7 +108,7 @@ impl<T, L: Lock<State<T>>> Sender<T, L> {
         Ok(())
     }
 
-    /// Sends an item as soon as there is room. It comes back if the receiver is gone.
+    /// Sends an item as soon as there is room. It is returned if the receiver is gone.
     pub(super) fn send(&self, item: T) -> Sending<'_, T, L> {
         Sending {
             sender: self,
@@ -189,14 +189,15 @@ impl<T, L: Lock<State<T>>> Drop for Sending<'_, T, L> {
             .0
             .state
             .with(|state| state.waiting.remove(&number));
-        // Not under the lock: a waker's last handle may drop the task that it wakes.
+        // Dropped after the lock is released: a waker's last handle may drop the task that it
+        // wakes.
         drop(waker);
     }
 }
 
 impl<T, L: Lock<State<T>>> Receiver<T, L> {
-    /// Takes all items that are here, or is woken when there are some. False at the end: the sender
-    /// is gone, and everything was taken.
+    /// Takes all available items, or registers to be woken when there are some. False at the end:
+    /// the senders are gone, and everything was taken.
     ///
     /// # Panics
     ///
@@ -209,7 +210,7 @@ impl<T, L: Lock<State<T>>> Receiver<T, L> {
         assert!(items.is_empty(), "what was taken before was looked at");
         let waiting = self.0.state.with(|state| {
             if !state.items.is_empty() {
-                // Both keep their memory.
+                // Both keep their capacity.
                 std::mem::swap(&mut state.items, items);
                 return Poll::Ready(Some(std::mem::take(&mut state.waiting)));
             }
@@ -221,13 +222,15 @@ impl<T, L: Lock<State<T>>> Receiver<T, L> {
         });
         waiting.map(|waiting| {
             let Some(waiting) = waiting else { return false };
-            // All of them, since one that is dropped instead of sending wakes no other.
+            // All of them are woken, since a sender that is dropped instead of sending wakes no
+            // other.
             waiting.into_values().for_each(Waker::wake);
             true
         })
     }
 
-    /// Whether the sender is gone, be there items or not; else the task of `cx` is woken when it is.
+    /// Whether the senders are gone, regardless of items; otherwise registers the task of `cx` to
+    /// be woken when they are.
     pub(super) fn poll_abandoned(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.state.with(|state| {
             if state.is_abandoned {
@@ -238,7 +241,7 @@ impl<T, L: Lock<State<T>>> Receiver<T, L> {
         })
     }
 
-    /// Takes nothing more; what is here is handed out. All later items go back to their senders.
+    /// Closes the queue, and returns its items. Later items are returned to their senders.
     pub(super) fn close(&mut self) -> VecDeque<T> {
         let (items, waiting, receiver) = self.0.state.with(|state| {
             state.is_closed = true;
@@ -257,7 +260,8 @@ impl<T, L: Lock<State<T>>> Receiver<T, L> {
 
 impl<T, L: Lock<State<T>>> Drop for Receiver<T, L> {
     fn drop(&mut self) {
-        // Items are dropped here, and not under the lock: that wakes the tasks that wait for them.
+        // Items are dropped here, after the lock is released, which wakes the tasks that wait for
+        // them.
         drop(self.close());
     }
 }

@@ -19,35 +19,34 @@ use crate::{Answer, Answers, Error, Queryable, Request, Result};
 
 /// Exclusive use of a shared connection; requests of other handles wait.
 ///
-/// The connection is shared again as soon as this is dropped and all its requests are answered. A
-/// transaction that is open then is rolled back. Other settings of the session stay as they are.
+/// The connection is shared again as soon as this is dropped and all its requests are answered. An
+/// open transaction is rolled back. Other settings of the session stay as they are.
 ///
 /// A request on the [`Client`] that this came from waits for the lock: a task that holds it and
 /// awaits such a request deadlocks.
 pub struct Lock<D: Driver> {
     inbox: Sender<Command>,
-    /// How long what is asked may take that says nothing else.
+    /// The default timeout of requests without a deadline.
     timeout: Option<Duration>,
-    /// Whether each request is canceled whose future is dropped before it is answered.
+    /// Whether requests are canceled if their future is dropped before they are answered.
     is_canceled_on_drop: bool,
-    /// How many portals had a name.
+    /// The number of portals that were named so far.
     portal_count: AtomicU64,
-    /// Keeps the connection, and knows why it ended.
+    /// Keeps the connection open, and has the reason of its end.
     client: Client<D>,
 }
 
-/// Answers on their way.
+/// Outstanding answers.
 pub(crate) struct PendingAnswers<D: Driver> {
     received: oneshot::Receiver<Result<Answers>>,
-    /// Until when, where there is a bound to it.
+    /// The deadline, if any.
     bound: Option<(Instant, Claim)>,
-    /// The bound, where it is that of the lock.
+    /// The timeout, if the deadline results from that of the lock.
     timeout: Option<Duration>,
     client: Client<D>,
 }
 
-/// Bounds each wait of a dialogue that takes several: how long the connection may send and receive
-/// nothing.
+/// Bounds each wait of a multi-step operation: how long the connection may be inactive.
 pub(crate) struct StepTimeout<D: Driver> {
     timeout: Option<Duration>,
     claim: Claim,
@@ -64,7 +63,8 @@ impl<D: Driver> Client<D> {
         self.lock_within(None).await
     }
 
-    /// The same; once the lock is dropped, the connection is free within `release_timeout`, or fails.
+    /// Like [`lock`](Self::lock); once the lock is dropped, the connection is free within
+    /// `release_timeout`, or fails.
     pub(crate) async fn lock_within(&self, release_timeout: Option<Duration>) -> Result<Lock<D>> {
         let inbox = self.lock_inbox(release_timeout).await?;
         Ok(Lock::new(inbox, self.clone()))
@@ -82,12 +82,13 @@ impl<D: Driver> Lock<D> {
         }
     }
 
-    /// Bounds how long what is asked may take that has no deadline.
+    /// Sets the timeout of requests without a deadline.
     pub(crate) fn within(self, timeout: Option<Duration>) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Cancels requests whose futures are dropped before they are answered, if that is wanted.
+    /// Cancels requests whose futures are dropped before they are answered, if
+    /// `is_canceled_on_drop`.
     pub(crate) fn canceling_on_drop(self, is_canceled_on_drop: bool) -> Self {
         Self {
             is_canceled_on_drop,
@@ -97,10 +98,10 @@ impl<D: Driver> Lock<D> {
 
     query_methods!();
 
-    /// Makes the session as it was after the log-in, without another log-in: settings, variables,
-    /// temporary tables, locks and prepared statements are gone. MySQL and MariaDB roll back what
-    /// is open (`COM_RESET_CONNECTION`, since MySQL 5.7 and MariaDB 10.2); PostgreSQL refuses to in
-    /// a transaction (`DISCARD ALL`).
+    /// Resets the session to its state after the log-in, without another log-in: settings,
+    /// variables, temporary tables, locks and prepared statements are discarded. MySQL and MariaDB
+    /// roll back an open transaction (`COM_RESET_CONNECTION`, since MySQL 5.7 and MariaDB 10.2);
+    /// PostgreSQL refuses it in a transaction (`DISCARD ALL`).
     ///
     /// ```no_run
     /// # async fn example(client: &lookaside_client::mysql::Client) -> lookaside_client::Result<()> {
@@ -118,29 +119,28 @@ impl<D: Driver> Lock<D> {
         Ok(())
     }
 
-    /// Takes the connection out of its task, as soon as all that was asked is answered. The task
-    /// stays without one, until it is aborted.
+    /// Detaches the connection from its task, as soon as all requests are answered. The task stays
+    /// without a connection until it is aborted.
     pub(crate) async fn detach(&self) -> Result<Box<dyn Polled>> {
         let (detached, connection) = oneshot::channel();
-        // It is not taken if the connection has ended, which the wait below finds.
+        // If the push fails, the connection has ended, which the wait below reports.
         let _ = self.inbox.push(Command::Detach(detached));
         let connection = connection.await;
         connection.map_err(|_| self.client.ended().of_query(Sent::Nothing))
     }
 
-    /// Whether the connection can be used no more.
+    /// Whether the connection is closed.
     pub fn is_closed(&self) -> bool {
         self.inbox.is_closed()
     }
 
-    /// A name for a portal. It is free: those of who had the connection before were gone with the
-    /// transaction.
+    /// Returns an unused portal: those of earlier lock holders ended with their transactions.
     pub(super) fn new_portal(&self) -> Portal {
-        // Relaxed, because nothing but the number is shared.
+        // Relaxed, because only the number is shared.
         Portal(self.portal_count.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Sends a request; it is on its way when this returns.
+    /// Sends a request; it is queued when this returns.
     pub(super) fn ask(&self, request: Request, order: Order) -> PendingAnswers<D> {
         let timeout = self.timeout.filter(|_| request.deadline.is_none());
         let request = self.bounded(request);
@@ -171,7 +171,7 @@ impl<D: Driver> Lock<D> {
         (waiting, step_timeout)
     }
 
-    /// A request with a deadline, if there is to be one.
+    /// Adds the deadline of the lock to a request, if there is one.
     fn bounded(&self, request: Request) -> Request {
         match self.timeout {
             Some(timeout) if request.deadline.is_none() => {
@@ -205,7 +205,7 @@ impl<D: Driver> Lock<D> {
             order,
             claim,
         });
-        // Where it is not taken, the connection has ended, which the wait for the answer finds.
+        // If the push fails, the connection has ended, which the wait for the answer reports.
         let _ = self.inbox.push(Command::Submit(ask));
     }
 }
@@ -260,12 +260,12 @@ impl<D: Driver> PendingAnswers<D> {
 }
 
 impl<D: Driver> StepTimeout<D> {
-    /// Waits for a step. The time starts again whenever bytes were sent or received. A step that takes
-    /// too long is the last: the request is canceled.
+    /// Waits for a step. The timeout restarts whenever bytes are sent or received. If a step takes
+    /// too long, the request is canceled.
     ///
     /// # Errors
     ///
-    /// When it took too long.
+    /// When the step took too long.
     pub(crate) async fn step<T>(&self, step: impl Future<Output = T>) -> Result<T> {
         let mut step = pin!(step);
         let late = async {
@@ -291,7 +291,7 @@ impl<D: Driver> StepTimeout<D> {
         let sent = match self.claim.take() {
             true => Sent::Nothing,
             false => {
-                // It is not taken only if the connection has ended.
+                // The push fails only if the connection has ended.
                 let _ = self.client.cancels().push(self.claim.clone());
                 Sent::Something
             }

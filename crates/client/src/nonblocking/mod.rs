@@ -1,8 +1,8 @@
 //! Connections for tokio, for both protocols: any number of tasks share a [`Client`].
 //!
-//! [`postgres::Client`](crate::postgres::Client) and [`mysql::Client`](crate::mysql::Client) are the
-//! two kinds of it. [`blocking`](crate::blocking) has connections that block, and
-//! [`poll`](crate::poll) those that an event loop drives.
+//! [`postgres::Client`](crate::postgres::Client) and [`mysql::Client`](crate::mysql::Client) are
+//! its two kinds. [`blocking`](crate::blocking) has connections that block, and
+//! [`poll`](crate::poll) has those that an event loop drives.
 
 mod activity;
 mod claim;

@@ -1,5 +1,5 @@
-//! The task that owns a socket: it moves bytes both ways at once, so that neither side can block
-//! the other by not reading.
+//! The task that owns a socket: it moves bytes in both directions at once, so that neither side can
+//! block the other by not reading.
 
 use std::future::Future;
 use std::io;
@@ -22,14 +22,15 @@ use crate::net::{Address, CANCEL_TIMEOUT, IntoStream, MaybeTls, READ_SIZE};
 use crate::poll;
 use crate::{Error, Request, Result, TargetSession};
 
-/// How many statements restore a session at most: one ends a transaction, and one turns autocommit on.
+/// The maximum number of statements that restore a session: one ends a transaction, and one turns
+/// autocommit on.
 const RESTORE_COUNT_MAX: usize = 2;
 
-/// How many commands are taken before what they ask is sent, and answers are read: as many as wait in
-/// a full queue. Callers that go on asking while some are taken would otherwise keep a pass from its end.
+/// The number of commands that are taken before their requests are sent and answers are read: the
+/// capacity of the queue. Otherwise, callers that keep sending could prevent a pass from ending.
 const COMMAND_COUNT_MAX: usize = 1024;
 
-/// Why a task ended, for requests that come too late.
+/// Why the connection ended, for late requests.
 pub(super) type End = Arc<OnceLock<Error>>;
 
 /// What the task shares with the handles.
@@ -38,15 +39,15 @@ pub(super) struct Report {
     pub(super) activity: Arc<Activity>,
 }
 
-/// Waits for answers.
+/// A caller that waits for answers.
 struct Waiter {
     answers: Caller,
     order: Order,
 }
 
 impl Waiter {
-    /// Whether the caller is gone, so that what was not sent is not sent. What begins or ends a
-    /// transaction is sent all the same.
+    /// Whether the caller is gone, so that unsent requests are dropped. Statements that begin or
+    /// end a transaction are sent nevertheless.
     fn is_unwanted(&self) -> bool {
         self.order == Order::Any && self.answers.is_closed()
     }
@@ -54,9 +55,9 @@ impl Waiter {
 
 /// Lives as long as the connection.
 pub(super) struct Task<S, D> {
-    /// None once the connection was given away.
+    /// `None` once the connection was detached.
     exchange: Option<Exchange<S, D>>,
-    /// Where requests come in after that.
+    /// The queue of requests after that.
     commands: Option<CommandQueue>,
 }
 
@@ -65,31 +66,31 @@ struct Exchange<S, D> {
     stream: S,
     address: Address,
     driver: MaybeTls<D>,
-    /// What the session must be.
+    /// The required session attributes.
     target: TargetSession,
     commands: CommandQueue,
-    /// How many statements were sent to restore the session that a holder left.
+    /// The number of statements that were sent to restore the session of a lock holder.
     restore_count: usize,
-    /// How many callers got their answers since requests were last dispatched.
+    /// The number of callers that got answers since requests were last dispatched.
     woken_count: usize,
     /// The callers that wait for answers.
     waiting: Tickets<Waiter>,
-    /// Hears of the log-in.
+    /// Gets the result of the log-in.
     ready: Option<oneshot::Sender<Result<Fitness>>>,
     alarm: Option<(Instant, Pin<Box<Sleep>>)>,
     cancel: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     report: Report,
     /// Whether bytes were sent or received since that was reported.
     is_active: bool,
-    /// Where the connection goes as soon as nothing is under way.
+    /// The channel for the connection once nothing is in flight.
     detached: Option<Detached>,
 }
 
-/// How an exchange is over.
+/// How an exchange ends.
 enum Over {
-    /// The connection is at its end.
+    /// The connection has ended.
     Ended,
-    /// It goes there.
+    /// It was detached.
     Detached(Detached),
 }
 
@@ -127,13 +128,13 @@ impl<S, D> Task<S, D> {
 }
 
 impl<S, D> Task<S, D> {
-    /// Refuses what is asked now that the connection was given away; is done when all handles are gone.
+    /// Refuses requests after the connection was detached; ready when all handles are gone.
     fn poll_detached(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let commands = self.commands.as_mut();
         let commands = commands.expect("they are left when the connection is not");
         loop {
             match commands.next(cx, true) {
-                // Its answers are dropped, which says that the connection is closed.
+                // Dropping the answer channel signals that the connection is closed.
                 Next::Submit(_) | Next::Detach(_) => {}
                 Next::Release => commands.release(),
                 Next::Nothing if commands.is_closed() => return Poll::Ready(()),
@@ -144,7 +145,7 @@ impl<S, D> Task<S, D> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Exchange<S, D> {
-    /// Takes what was asked, up to a limit; says whether more is likely to be asked at once.
+    /// Takes commands, up to a limit; returns whether more are likely to arrive immediately.
     fn take_commands(&mut self, cx: &mut Context<'_>) -> bool {
         while let Some(claim) = self.commands.next_cancel(cx) {
             if let Some(ticket) = claim.ticket() {
@@ -168,18 +169,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Exchange<S, D> {
                 }
             }
         }
-        // The others are taken in the next pass.
+        // The rest is taken in the next pass.
         cx.waker().wake_by_ref();
         false
     }
 
     fn submit(&mut self, ask: Submission) {
         let answers = match ask.answers {
-            // A caller that has gone in the meantime needs no answer.
+            // A caller that is gone needs no answer.
             Some(answers) if answers.is_closed() && ask.order == Order::Any => return,
             answers => answers,
         };
-        // Who was told that it was not sent is not lied to.
+        // Requests already reported as unsent are dropped.
         if ask.claim.as_ref().is_some_and(|claim| !claim.take()) {
             return;
         }
@@ -197,7 +198,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Exchange<S, D> {
         }
     }
 
-    /// Lets all handles use the connection again, once the session is restored.
+    /// Restores the session, and then releases the lock.
     fn release(&mut self) {
         let Some(sql) = self.driver.restoring_statement() else {
             self.restore_count = 0;
@@ -211,7 +212,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Exchange<S, D> {
         self.restore_count += 1;
     }
 
-    /// Sends nothing for callers that have gone while it waited to be sent.
+    /// Withdraws unsent requests of callers that are gone.
     fn withdraw_unwanted(&mut self) {
         let waiting = &mut self.waiting;
         self.driver.withdraw(|ticket| {
@@ -223,7 +224,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Exchange<S, D> {
         });
     }
 
-    /// Keeps no rows for a caller that has gone while they come.
+    /// Discards rows for a caller that is gone.
     fn discard_unwanted(&mut self) {
         if let Some(ticket) = self.driver.collecting()
             && let Some(waiter) = self.waiting.get(ticket)
@@ -292,7 +293,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Exchange<S, D> {
         Poll::Ready(Ok(()))
     }
 
-    /// Whether it is time to look at the clock again.
+    /// Ready when the next deadline has passed.
     fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let deadlines = [self.driver.deadline(), self.commands.release_until()];
         let Some(deadline) = deadlines.into_iter().flatten().min() else {
@@ -302,8 +303,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Exchange<S, D> {
             let sleep = Box::pin(sleep_until(deadline.into()));
             (deadline, sleep)
         });
-        // Deadlines come one after the other and most are met. An alarm that was set for one of
-        // those goes off once and is set again, which costs less than to set it for each.
+        // Deadlines are mostly in order and most are met. An alarm that was set for a met deadline
+        // fires once and is set again, which costs less than resetting it for each request.
         if deadline < *set {
             *set = deadline;
             sleep.as_mut().reset(deadline.into());
@@ -319,19 +320,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Exchange<S, D> {
         }
     }
 
-    /// Moves what can be moved; is done when the connection is at its end, or is given away.
+    /// Sends and receives; ready when the connection has ended, or was detached.
     fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Over> {
-        // What woke the task is an answer or a request. Read first, an answer costs one pass as a
-        // request does; and where nothing came, no second look is needed to be woken when it does.
+        // The task was woken by an answer or a request. Reading first, an answer takes only one
+        // pass, like a request; and without input, no second read is needed to register the waker.
         let mut read = self.poll_read(cx);
         loop {
             if let Poll::Ready(Err(error)) = read {
                 self.driver.fail(error.into());
                 read = Poll::Ready(Ok(()));
             } else if self.take_commands(cx) {
-                // Those who were answered together ask again one after the other, and the first of
-                // them wakes this task before the others have run. It goes after them in the
-                // line, so that what they ask makes one flight and one write.
+                // Callers that were answered together send their next requests one after the other,
+                // and the first of them wakes this task before the others have run. Yielding once
+                // lets them run first, so that their requests form one batch and one write.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -348,7 +349,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Exchange<S, D> {
             self.discard_unwanted();
             self.poll_cancel(cx);
             if let Poll::Ready(Err(error)) = self.poll_write(cx) {
-                // The server may have said why it does not listen.
+                // The server may have sent an error before it closed the connection.
                 while self.driver.end().is_none()
                     && !self.driver.is_input_ended()
                     && matches!(self.poll_read(cx), Poll::Ready(Ok(())))
@@ -360,11 +361,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Exchange<S, D> {
             }
             self.hand_out();
             if self.driver.end().is_some() {
-                // TLS may have something to say to that.
+                // TLS may have an alert to send.
                 let _ = self.poll_write(cx);
                 return Poll::Ready(Over::Ended);
             }
-            // Where a server is still asked to cancel something, it is not idle yet.
+            // While a cancel request is in flight, the connection is not idle.
             if let Some(detached) = self.detached.take_if(|_| self.cancel.is_none()) {
                 return Poll::Ready(Over::Detached(detached));
             }
@@ -373,7 +374,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Exchange<S, D> {
             }
             if self.commands.is_closed() && self.driver.is_idle() {
                 self.driver.close();
-                // A server that does not take the farewell finds the end of the stream instead.
+                // If the server does not receive the terminate message, it gets the end of the
+                // stream instead.
                 let _ = self.poll_write(cx);
                 return Poll::Ready(Over::Ended);
             }
@@ -398,7 +400,7 @@ impl<S: AsyncRead + AsyncWrite + IntoStream + Unpin, D: Driver> Future for Task<
         if let Over::Detached(detached) = ready!(exchange.poll_exchange(cx)) {
             let exchange = task.exchange.take().expect("it is here");
             task.commands = Some(exchange.commands);
-            // Where it does not work, the holder of the lock finds nothing and lets go of the place.
+            // If this fails, the lock holder gets no connection and releases its slot.
             if let Ok(stream) = exchange.stream.into_stream() {
                 let connection = poll::Connection::open(stream, exchange.driver);
                 drop(detached.send(Box::new(connection)));
@@ -425,8 +427,8 @@ impl<S: AsyncRead + AsyncWrite + IntoStream + Unpin, D: Driver> Future for Task<
     }
 }
 
-/// Drives an auxiliary connection. A server that cannot be asked to cancel something
-/// goes on, and is waited for.
+/// Drives an auxiliary connection. If a cancel request fails, the server continues, and the answer
+/// is awaited.
 async fn run(address: Address, auxiliary: impl Protocol) {
     let run = async {
         match address {
@@ -480,7 +482,7 @@ mod tests {
         }
     }
 
-    /// What is left is taken in the next pass, for which the task wakes itself.
+    /// The rest is taken in the next pass, for which the task wakes itself.
     #[test]
     fn a_pass_takes_so_many_commands() {
         let (sender, receiver) = inbox(usize::MAX);

@@ -15,12 +15,13 @@ use crate::{Answers, Queryable, Request, Result, TransactionOptions};
 
 pub use row_stream::RowStream;
 
-/// A transaction, or a savepoint in one. Dropped without [`commit`](Self::commit), it is undone.
+/// A transaction, or a savepoint in one. If it is dropped without [`commit`](Self::commit), it is
+/// rolled back.
 ///
-/// Nothing in it is sent again for any reason. After an error of the server nothing more is
-/// answered on PostgreSQL, until it or the savepoint around the error is rolled back. MySQL and
-/// MariaDB go on, unless the error was one that they roll the whole transaction back for, such as a
-/// deadlock: then nothing more is sent in it.
+/// Its statements are never sent again. After an error, PostgreSQL refuses all further statements
+/// until the transaction, or the savepoint around the error, is rolled back. MySQL and MariaDB
+/// continue, unless the error rolls back the whole transaction, such as a deadlock: then nothing
+/// more is sent in it.
 ///
 /// ```no_run
 /// # use lookaside_client::{Result, TransactionOptions, postgres::Client};
@@ -42,7 +43,7 @@ pub use row_stream::RowStream;
 pub struct Transaction<'l, D: Driver> {
     lock: &'l mut Lock<D>,
     level: Level,
-    /// Whether it is undone when it is dropped.
+    /// Whether it is rolled back on drop.
     is_open: bool,
 }
 
@@ -53,7 +54,7 @@ impl<D: Driver> Lock<D> {
     ///
     /// When the server refuses, or the connection is lost.
     pub async fn begin(&mut self, options: TransactionOptions) -> Result<Transaction<'_, D>> {
-        // Whatever interrupts this, what may have begun is undone.
+        // If this is interrupted, the transaction that may have begun is rolled back.
         let transaction = Transaction {
             lock: self,
             level: Level::Transaction,
@@ -63,7 +64,7 @@ impl<D: Driver> Lock<D> {
         Ok(transaction)
     }
 
-    /// Sends what begins a transaction, one statement after the other.
+    /// Sends the statements that begin a transaction, in order.
     pub(crate) async fn begin_transaction(&self, options: &TransactionOptions) -> Result<()> {
         for sql in D::begin_statements(options) {
             self.send_alone(sql).answer().await?;
@@ -97,14 +98,14 @@ impl<D: Driver> Lock<D> {
         self.send_within(level.commit())
     }
 
-    /// Sends what undoes a transaction; all is on its way when this returns, so that the wait for the
-    /// answers can be dropped.
+    /// Sends the statements that roll back a transaction; they are queued when this returns, so the
+    /// wait for the answers can be dropped.
     pub(crate) fn send_rollback(&self, level: Level) -> Vec<PendingAnswers<D>> {
         let statements = level.rollback().into_iter();
         statements.map(|sql| self.send_alone(sql)).collect()
     }
 
-    /// Sends what is of no use without the transaction.
+    /// Sends a statement that is only useful within the transaction.
     fn send_within(&self, sql: String) -> PendingAnswers<D> {
         let request = Request::new(sql, &[]).of_transaction();
         self.ask(request, Order::Alone)
@@ -116,7 +117,7 @@ impl<D: Driver> Lock<D> {
 }
 
 impl<D: Driver> Transaction<'_, D> {
-    /// Sets a savepoint: what follows can be undone without the rest.
+    /// Sets a savepoint: what follows can be rolled back without the rest.
     ///
     /// # Errors
     ///
@@ -125,35 +126,37 @@ impl<D: Driver> Transaction<'_, D> {
         self.lock.savepoint_in(self.level).await
     }
 
-    /// Makes what was done part of what is around it; for all to see, if this is not a savepoint.
+    /// Commits the transaction, or releases the savepoint, which makes its work part of the outer
+    /// level.
     ///
     /// # Errors
     ///
-    /// When the server refuses, and then nothing was done. When the connection is lost meanwhile,
-    /// the outcome is not known; see [`is_connection_lost`](crate::Error::is_connection_lost).
+    /// When the server refuses; then nothing took effect. When the connection is lost meanwhile,
+    /// the outcome is unknown; see [`is_connection_lost`](crate::Error::is_connection_lost).
     pub async fn commit(mut self) -> Result<()> {
         let committed = self.lock.send_commit(self.level);
         self.is_open = false;
         let result = committed.answer().await;
         if result.is_err() {
-            // A COMMIT that was not sent in time leaves it open, and a savepoint that was not released
-            // stays. Where the server has undone it already, this does nothing.
+            // A COMMIT that was not sent in time leaves the transaction open, and a savepoint that
+            // was not released remains. If the server has already rolled it back, this has no
+            // effect.
             self.undo();
         }
         result.map(drop)
     }
 
-    /// Undoes what was done.
+    /// Rolls back the transaction, or to the savepoint.
     ///
     /// # Errors
     ///
-    /// When the connection is lost; then it is undone as well.
+    /// When the connection is lost; then it is rolled back as well.
     pub async fn rollback(mut self) -> Result<()> {
         let undone = self.lock.send_rollback(self.level);
         self.is_open = false;
         for undone in undone {
             if let Err(error) = undone.answer().await {
-                // What was not sent in time would leave it open.
+                // If it was not sent in time, the transaction would stay open.
                 self.undo();
                 return Err(error);
             }
@@ -163,11 +166,11 @@ impl<D: Driver> Transaction<'_, D> {
 
     query_methods!();
 
-    /// The rows of a large result in chunks of `chunk_row_count`, at least 1, of which one is in
-    /// memory at a time. Other queries can be asked meanwhile.
+    /// Returns the rows of a large result in chunks of `chunk_row_count`, at least 1, of which one
+    /// is in memory at a time. Other queries can be run meanwhile.
     ///
-    /// MySQL and MariaDB give the rows of a SELECT this way, from a table that they fill with all of
-    /// them first. Of other statements all rows come at once, and are cut into chunks here.
+    /// MySQL and MariaDB support this for a SELECT only, by a temporary table that is first filled
+    /// with all rows. The rows of other statements arrive at once, and are split into chunks here.
     pub fn stream(
         &self,
         sql: impl Into<Arc<str>>,
@@ -181,7 +184,7 @@ impl<D: Driver> Transaction<'_, D> {
         self.lock
     }
 
-    /// Undoes what was done, and does not wait for it.
+    /// Rolls back without waiting for the answer.
     fn undo(&self) {
         for sql in self.level.rollback() {
             self.lock.send_detached(Request::new(sql, &[]));

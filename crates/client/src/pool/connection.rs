@@ -1,4 +1,4 @@
-//! The kinds of connections that a pool can have. Another kind of server is another variant here.
+//! The kinds of connections that a pool can have. Each kind of server is a variant here.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     TransactionOptions, mysql, postgres,
 };
 
-/// Where connections lead, and how they begin.
+/// The server of the connections, and their set-up.
 pub(super) struct Target {
     server: Server,
     session: Vec<String>,
@@ -27,7 +27,7 @@ enum Server {
     Mysql(Box<MysqlConfig>, mysql::Options),
 }
 
-/// A handle of a connection. Its clones are handles of the same.
+/// A handle of a connection. Clones are handles of the same connection.
 #[derive(Clone)]
 pub(super) enum Connection {
     Postgres(postgres::Client),
@@ -68,8 +68,8 @@ impl Target {
         }
     }
 
-    /// How many requests on one connection the server gets to see at once. More would only wait
-    /// for each other.
+    /// The maximum number of requests in flight on one connection. More would only wait for each
+    /// other.
     pub(super) fn depth_max(&self) -> usize {
         match &self.server {
             Server::Postgres(_, options) => options.window,
@@ -77,8 +77,8 @@ impl Target {
         }
     }
 
-    /// Connects, logs in and prepares the session. A waiter waits no longer than for
-    /// a connection.
+    /// Connects, logs in and prepares the session. Bounded by the time that a waiter waits for a
+    /// connection.
     pub(super) async fn connect(&self) -> Result<(Connection, ConnectionWatch)> {
         let connecting = tokio::time::timeout(self.timeout, self.begin());
         let connected = connecting.await;
@@ -111,9 +111,9 @@ impl Connection {
         }
     }
 
-    /// Locks the connection; there, what has no deadline is answered within `timeout`. Once it
-    /// is dropped, the connection is free within `release_timeout`, or fails. With `cancel_on_drop`,
-    /// a request is canceled whose future is dropped before it is answered.
+    /// Locks the connection; requests without a deadline have `timeout`. Once it is dropped, the
+    /// connection is free within `release_timeout`, or fails. With `cancel_on_drop`, requests are
+    /// canceled if their future is dropped before they are answered.
     pub(super) async fn lock(
         &self,
         timeout: Option<Duration>,
@@ -133,7 +133,7 @@ impl Connection {
         })
     }
 
-    /// Whether what is asked waits for the end of a lock.
+    /// Whether requests wait for the end of a lock.
     pub(super) fn is_locked(&self) -> bool {
         match self {
             Self::Postgres(client) => client.is_locked(),
@@ -208,7 +208,7 @@ pub(super) async fn set_up<F: Future<Output = Result<Answers>>>(
     Ok(())
 }
 
-/// How long to try one host, so that all of them are tried in the time that a connection may take.
+/// The time for one host, so that all of them can be tried within the limit for a connection.
 fn share(limit: Option<Duration>, whole: Duration, attempt_count: usize) -> Option<Duration> {
     if attempt_count <= 1 {
         return limit;

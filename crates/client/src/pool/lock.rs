@@ -11,11 +11,12 @@ use crate::nonblocking::passed;
 use crate::queryable::query_methods;
 use crate::{Answer, Answers, Queryable, Request, Result, mysql, nonblocking, postgres};
 
-/// A connection of a [`Pool`](super::Pool) that is one caller's for a while.
+/// Exclusive use of a connection of a [`Pool`](super::Pool).
 ///
-/// It is shared again as soon as this is dropped and all requests are answered. A
-/// transaction that is open then is rolled back. Where that takes longer than
-/// [`PoolOptions::check_timeout`](crate::PoolOptions::check_timeout), the connection is closed. Other settings of the session stay as they are.
+/// It is shared again as soon as this is dropped and all requests are answered. An open transaction
+/// is rolled back. If that takes longer than
+/// [`PoolOptions::check_timeout`](crate::PoolOptions::check_timeout), the connection is closed.
+/// Other settings of the session stay as they are.
 ///
 /// ```no_run
 /// # async fn example(pool: &lookaside_client::Pool) -> lookaside_client::Result<()> {
@@ -33,7 +34,7 @@ use crate::{Answer, Answers, Queryable, Request, Result, mysql, nonblocking, pos
 /// ```
 pub struct PoolLock {
     exclusive: Exclusive,
-    /// Last, so that the connection is free when it is given back.
+    /// The last field, so that the connection is free when it is returned.
     returned: ReturnOnDrop,
 }
 
@@ -60,8 +61,8 @@ impl PoolLock {
     /// Runs a script, and leaves a session that others may be in: the connection is reset, or else
     /// closed, also where this is dropped.
     ///
-    /// A script whose future is dropped is cancelled: its connection ends, which alone would not keep
-    /// the server from going on.
+    /// A script whose future is dropped is cancelled: its connection ends, which alone would not
+    /// stop the server.
     pub(super) async fn script(mut self, request: Request) -> Result<Vec<Result<Answer>>> {
         self.returned.is_shareable = false;
         let deadline = request.deadline;
@@ -69,8 +70,8 @@ impl PoolLock {
         let timeout = self.returned.inner.options.check_timeout.min(FOREVER);
         let until = Instant::now() + timeout;
         let until = deadline.map_or(until, |deadline| deadline.min(until));
-        // It is refused in a transaction that the script has left open. Where it does not succeed,
-        // the connection is closed.
+        // The reset is refused in a transaction that the script has left open. If it fails, the
+        // connection is closed.
         tokio::select! {
             biased;
             _ = self.reset() => {}
@@ -79,8 +80,9 @@ impl PoolLock {
         Ok(answers)
     }
 
-    /// Makes the session as it was when the pool opened it: reset, and with the statements of
-    /// [`PoolOptions::session`](crate::PoolOptions::session). See [`nonblocking::Lock::reset`].
+    /// Resets the session to its state after the pool opened it: the server's reset, followed by
+    /// the statements of [`PoolOptions::session`](crate::PoolOptions::session). See
+    /// [`nonblocking::Lock::reset`].
     ///
     /// Where it fails, or its future is dropped before it is done, the session may lack those
     /// statements: unless another reset succeeds, the connection is closed when this is dropped.
@@ -101,8 +103,8 @@ impl PoolLock {
         Ok(())
     }
 
-    /// Takes the connection out of its task, for an event loop: the holder sends and receives on its
-    /// socket, without another thread or task.
+    /// Detaches the connection from its task, for an event loop: the holder itself sends and
+    /// receives on the socket, without another thread or task.
     ///
     /// # Errors
     ///
@@ -116,7 +118,7 @@ impl PoolLock {
         Ok(PolledConnection::new(connection, self.returned))
     }
 
-    /// The connection, if it is one to PostgreSQL, with all that can be done there. Its own
+    /// The complete interface of the connection, if it is one to PostgreSQL. Its own
     /// [`reset`](nonblocking::Lock::reset) does not run
     /// [`PoolOptions::session`](crate::PoolOptions::session): [`reset`](Self::reset) of this does.
     pub fn as_postgres(&mut self) -> Option<&mut nonblocking::Lock<postgres::PostgresDriver>> {
@@ -126,7 +128,7 @@ impl PoolLock {
         }
     }
 
-    /// The connection, if it is one to MySQL or MariaDB, with all that can be done there. As with
+    /// The complete interface of the connection, if it is one to MySQL or MariaDB. As with
     /// [`as_postgres`](Self::as_postgres), its own `reset` does not run
     /// [`PoolOptions::session`](crate::PoolOptions::session).
     pub fn as_mysql(&mut self) -> Option<&mut nonblocking::Lock<mysql::MysqlDriver>> {

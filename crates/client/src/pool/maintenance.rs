@@ -1,7 +1,7 @@
 //! The tasks of a pool: the maintenance task, and one for each connection.
 //!
-//! None of them holds the pool, only the way to it while it is there. When the last handle of a
-//! pool is gone, the maintenance task ends, the connections' tasks with it, and so the connections.
+//! They only hold weak references to the pool. When the last handle of a pool is dropped, the
+//! maintenance task ends, and with it the connections' tasks and the connections.
 
 use std::future::{Future as _, poll_fn};
 use std::sync::{Arc, Weak};
@@ -18,11 +18,11 @@ use super::state::MaintenanceJob;
 use crate::jitter::jitter;
 use crate::{Answers, Error, ErrorKind, Request};
 
-/// Does the jobs of the pool's state, for as long as the pool and this runtime live.
+/// Runs the jobs of the pool's state, as long as the pool and this runtime exist.
 pub(super) async fn maintain(pool: Weak<Inner>) {
     let notice = EndNotice(pool);
     let pool = &notice.0;
-    // The sender of each place ends its connection.
+    // Dropping or using the sender of a slot ends its connection.
     let mut enders: Vec<Option<oneshot::Sender<()>>> = Vec::new();
     loop {
         match next_job(pool).await {
@@ -40,7 +40,7 @@ pub(super) async fn maintain(pool: Weak<Inner>) {
             }
             MaintenanceJob::Abort(slot_id) => {
                 let ender = enders.get_mut(slot_id.index).and_then(Option::take);
-                // It may have ended by itself.
+                // The connection may have ended by itself.
                 ender.map(|ender| ender.send(()));
             }
             MaintenanceJob::Sleep(_) | MaintenanceJob::End => return,
@@ -48,7 +48,7 @@ pub(super) async fn maintain(pool: Weak<Inner>) {
     }
 }
 
-/// The next thing to do, or the end.
+/// The next job, or the end.
 async fn next_job(pool: &Weak<Inner>) -> MaintenanceJob<Connection> {
     let mut alarm = None;
     poll_fn(|cx| {
@@ -70,7 +70,7 @@ async fn next_job(pool: &Weak<Inner>) -> MaintenanceJob<Connection> {
     .await
 }
 
-/// Opens a connection and stays with it to its end.
+/// Opens a connection and waits for its end.
 async fn live(leaving: Leaving, mut end: oneshot::Receiver<()>) {
     let Leaving(pool, slot_id) = &leaving;
     let Some(target) = pool.upgrade().map(|inner| Arc::clone(&inner.target)) else {
@@ -115,23 +115,24 @@ async fn live(leaving: Leaving, mut end: oneshot::Receiver<()>) {
         }
         () = watch.ended() => watch.error(),
     };
-    // What was closed here was not lost.
+    // A connection that was closed on purpose was not lost.
     let error = error.filter(|error| error.kind() != ErrorKind::Closed);
     leaving.leave(error);
 }
 
-/// Sends a short query after all that is under way.
+/// Sends a short query after all requests in flight.
 async fn check(pool: Weak<Inner>, slot_id: PoolSlotId, connection: Connection) {
     let answers = connection.ask(Request::new("select 1", &[])).await;
     let answer = answers.and_then(Answers::into_one);
     let is_lost = answer.is_err_and(|error| error.is_connection_lost());
-    // Any word of the server's is a sign of life. The end is seen by who stays with it.
+    // Any answer of the server is a sign of life. The end of the connection is handled by its own
+    // task.
     if let Some(inner) = pool.upgrade().filter(|_| !is_lost) {
         inner.state.checked(slot_id, Instant::now());
     }
 }
 
-/// Tells the pool that the maintenance task has ended, also where its runtime ends.
+/// Notifies the pool that the maintenance task has ended, also if its runtime ends.
 struct EndNotice(Weak<Inner>);
 
 impl Drop for EndNotice {
@@ -142,7 +143,7 @@ impl Drop for EndNotice {
     }
 }
 
-/// Says when a connection is gone, also where its runtime ends.
+/// Notifies the pool that a connection has ended, also if its runtime ends.
 struct Leaving(Weak<Inner>, PoolSlotId);
 
 impl Leaving {
@@ -155,7 +156,7 @@ impl Leaving {
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        // Heard once, if it was said before.
+        // Ignored if it was reported before.
         self.leave(None);
     }
 }

@@ -1,13 +1,13 @@
-//! A pool of connections that are shared.
+//! A pool of shared connections.
 //!
-//! - `planner` decides, without socket, task or clock;
+//! - `planner` makes the decisions, without socket, task or clock;
 //! - `state` is the lock around it, and wakes the waiters;
 //! - `maintenance` has the tasks that connect and watch;
 //! - `connection` has the kinds of servers.
 //!
-//! A statement that one connection's server knows no more is not forgotten on the others: each finds
-//! that out by itself and prepares it again, which costs one round trip once, and a message between
-//! them would come no sooner than the next request.
+//! A prepared statement that becomes invalid on one connection is not evicted on the others: each
+//! of them detects that by itself and prepares it again, which costs one round trip; a message
+//! between them would not arrive before the next request.
 
 mod connection;
 mod lock;
@@ -48,31 +48,33 @@ pub use polled::PolledConnection;
 pub use status::PoolStatus;
 pub use transaction::{PoolSavepoint, PoolTransaction};
 
-/// Connections to one server that any number of tasks share. A clone is another handle of the same.
+/// Connections to one server that any number of tasks can share. Clones are handles of the same
+/// pool.
 ///
-/// Callers need not check connections out and in: a request goes to a connection after those of
-/// other callers, and more connections are opened only when that is not enough. Each request may meet
-/// another session, so what belongs to all sessions is said in [`PoolOptions::session`], and what
-/// begins a transaction or changes the session is refused: for that, there is [`lock`](Self::lock).
-/// Where a statement begins a transaction unseen, a procedure for one, its connection is closed:
-/// the statement fails, and so does what was sent after it, so that no write is acknowledged and
-/// then lost.
+/// Callers need not check connections out and in: a request is pipelined on a connection after
+/// those of other callers, and more connections are opened only if that is not enough. Each request
+/// may use another session, so the set-up of all sessions belongs into [`PoolOptions::session`],
+/// and statements that begin a transaction or change the session are refused: use
+/// [`lock`](Self::lock) for those. If a statement begins a transaction in a way that is not
+/// detected before, such as in a procedure, its connection is closed: the statement fails, and so
+/// do those sent after it, so that no write is acknowledged and then lost.
 ///
-/// A lost connection is replaced. A request of which nothing was sent goes to another one; what was
-/// sent may be done, and so is its caller's to repeat: see [`Error::is_retryable`] and
-/// [`Error::is_connection_lost`]. While the server starts, is full or does not answer, requests wait
-/// for it, up to [`PoolOptions::acquire_timeout`]. Where the port is refused, where the host's name is
-/// unknown, or where the server refuses for a reason that lasts, such as a wrong password, they fail
-/// at once; the server is tried again after a pause of up to half a second, or 15 seconds where it
-/// refused.
+/// A lost connection is replaced. A request of which nothing was sent is moved to another
+/// connection; one that was sent may have been executed, so its caller has to decide whether to
+/// repeat it: see [`Error::is_retryable`] and [`Error::is_connection_lost`]. While the server is
+/// starting, has no free connections or does not respond, requests wait for it, up to
+/// [`PoolOptions::acquire_timeout`]. If the connection is refused, the host name is unknown, or the
+/// server refuses for a lasting reason, such as a wrong password, they fail at once; the server is
+/// tried again after a pause of up to half a second, or 15 seconds if it refused.
 ///
-/// No wait is without an end: a request takes no longer than its deadline or
+/// All waits are bounded: a request takes no longer than its deadline or
 /// [`PoolOptions::query_timeout`].
 ///
-/// Nothing is opened before the first request. The connections live on the runtime of tokio that it
-/// came from, which must have time and I/O enabled, as tokio panics in their tasks otherwise; if that
-/// ends, the next request opens new ones on its own. A request from outside of a runtime uses those that are open, and those that they open; where
-/// there is no runtime to open any on, it fails with [`ErrorKind::Misuse`].
+/// No connection is opened before the first request. The connections run on the tokio runtime of
+/// that request, which must have time and I/O enabled, since tokio panics in their tasks otherwise;
+/// if that runtime ends, the next request opens new ones on its own runtime. A request from outside
+/// of a runtime uses existing connections, and the pool's existing runtime for new ones; if there
+/// is none, it fails with [`ErrorKind::Misuse`].
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -105,7 +107,7 @@ pub struct Pool {
     inner: Arc<Inner>,
 }
 
-/// How late the pool's own task may be in saying that no connection came in time.
+/// How late the pool's own task may be in reporting that no connection was available in time.
 const MAINTENANCE_DELAY_MAX: Duration = Duration::from_secs(1);
 
 struct Inner {
@@ -115,7 +117,7 @@ struct Inner {
 }
 
 impl Pool {
-    /// A pool that opens its first connection when it is asked for something.
+    /// Creates a pool, which opens its first connection on the first request.
     pub fn new(config: Config, options: PoolOptions) -> Self {
         let target = Arc::new(Target::new(config, &options));
         let state = PoolState::new(
@@ -173,8 +175,8 @@ impl Pool {
                 outcome: Outcome::GivenUp,
             };
             // The task of a shared connection takes a request as soon as it runs. On the same
-            // runtime it does run, so its driver enforces the deadline and no timer is needed here.
-            // Not so after a lock that was dropped and has something under way.
+            // runtime it does run, so its driver enforces the deadline and no timer is needed here,
+            // except after a dropped lock that has requests in flight.
             let is_driven =
                 Handle::try_current().is_ok_and(|here| here.id() == connection.runtime());
             request.clock = match is_driven && !connection.is_locked() {
@@ -192,13 +194,14 @@ impl Pool {
         }
     }
 
-    /// Exclusive use of a connection: for transactions, COPY, and settings of a session. No other
-    /// requests go there until it is dropped. It is an idle one or a new one; where there can be no
-    /// more, it is one that takes nothing else and is done with what it has.
+    /// Locks a connection for exclusive use: for transactions, COPY, and settings of a session. No
+    /// other requests use it until the lock is dropped. It is an idle connection or a new one; if
+    /// the limit is reached, one is reserved, which takes no new requests and is locked once it is
+    /// idle.
     ///
     /// # Errors
     ///
-    /// When there is none in time.
+    /// When none is available in time.
     pub async fn lock(&self) -> Result<PoolLock> {
         let until = self.inner.until(Instant::now());
         self.lock_until(until, None, None).await
@@ -218,7 +221,7 @@ impl Pool {
             let acquired = self.acquire(Usage::Exclusive, until, deadline, token).await;
             let (slot_id, connection) = acquired?;
             let returned = ReturnOnDrop::new(&self.inner, slot_id);
-            // It is idle, so this waits for nothing but its task.
+            // It is idle, so this only waits for its task.
             let locked = tokio::select! {
                 biased;
                 locked = connection.lock(timeout, release_timeout, cancel_on_drop) => locked,
@@ -236,7 +239,7 @@ impl Pool {
         }
     }
 
-    /// What the pool does at the moment, and has done so far.
+    /// The current state and the counters of the pool.
     pub fn status(&self) -> PoolStatus {
         let (counts, totals, last_error) = self.inner.state.look();
         PoolStatus {
@@ -245,23 +248,24 @@ impl Pool {
         }
     }
 
-    /// Takes no more requests, fails those that wait for a connection, waits for the answers to
-    /// those that are under way, and ends the connections. All handles of the pool are closed then. It
-    /// waits for a [`PoolLock`] until that is dropped, and for the connections' runtime to run.
+    /// Closes the pool: refuses new requests, fails those that wait for a connection, waits for the
+    /// answers to those in flight, and closes the connections. This affects all handles of the
+    /// pool. It waits until each [`PoolLock`] is dropped, and needs the connections' runtime to
+    /// run.
     pub async fn close(&self) {
         self.inner.state.close(Instant::now());
         poll_fn(|cx| {
             let (closed, maintenance) = self.inner.state.poll_closed(cx);
             match self.inner.maintain(maintenance) {
                 Ok(()) => closed,
-                // The runtime of the connections is gone, and they with it.
+                // The runtime of the connections has ended, and the connections with it.
                 Err(_) => Poll::Ready(()),
             }
         })
         .await;
     }
 
-    /// Takes note of a connection that was lost before it was sent anything; says whether there is
+    /// Records a connection that was lost before anything was sent on it; returns whether there is
     /// time to try another.
     fn may_go_on(
         &self,
@@ -272,7 +276,7 @@ impl Pool {
     ) -> bool {
         let now = Instant::now();
         if connection.is_closed() {
-            // Its task will say so too, and perhaps later than the next request comes.
+            // Its task will report that, too, but possibly after the next request.
             let error = Some(error.clone());
             self.inner.state.ended(slot_id, error, jitter(), now);
         }
@@ -298,7 +302,7 @@ impl Pool {
                     usage,
                 };
                 kept?;
-                // The pool's own task sees to it, unless its runtime is not driven.
+                // The pool's own task does this, unless its runtime is not driven.
                 let served = tokio::select! {
                     biased;
                     served = waiter_state => served?,
@@ -343,7 +347,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Until when a request that is made now waits for a connection.
+    /// The deadline for a new request's wait for a connection.
     fn until(&self, now: Instant) -> Instant {
         now + self.options.acquire_timeout.min(FOREVER)
     }
@@ -369,7 +373,7 @@ impl Drop for Inner {
     }
 }
 
-/// A place on a shared connection, until the request is over.
+/// A lease of a shared connection, until the request is over.
 struct Lease<'a> {
     inner: &'a Inner,
     slot_id: PoolSlotId,
@@ -411,9 +415,9 @@ impl Drop for WaiterState<'_> {
     }
 }
 
-/// Whether the server may still work on what has its answers.
+/// Whether the server may still execute a request that has its answers.
 fn outcome(answers: &Result<Answers>) -> Outcome {
-    // Even of a query that was not sent: its statement may be on its way.
+    // Even if the query was not sent: the Prepare of its statement may be in flight.
     let is_late = |error: &Error| matches!(error.kind(), ErrorKind::Deadline | ErrorKind::Canceled);
     let is_given_up = match answers {
         Ok(answers) => answers
@@ -428,7 +432,7 @@ fn outcome(answers: &Result<Answers>) -> Outcome {
     }
 }
 
-/// Why nothing of a request was sent, if that is so and another connection may help.
+/// The error, if nothing of the request was sent and another connection may succeed.
 fn unsent(answers: &Result<Answers>) -> Option<&Error> {
     let is_unsent = |error: &&Error| error.is_connection_lost() && error.is_retryable();
     match answers {

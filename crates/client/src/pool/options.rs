@@ -1,62 +1,63 @@
-//! What a pool may do.
+//! The options of a pool.
 
 use std::time::Duration;
 
 use super::planner::Limits;
 use crate::{Syncs, mysql, postgres};
 
-/// What a longer time is taken for; a clock cannot count to the end of the longest.
+/// The limit of timeouts: adding longer ones to the clock could overflow.
 pub(super) const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// How many connections a pool has, how long they live, and how they begin.
 #[derive(Clone, Debug)]
 pub struct PoolOptions {
-    /// How many connections there are at most.
+    /// The maximum number of connections.
     ///
-    /// The default of 8 leaves most of a server's usual hundred to others. It is a limit and not a
-    /// wish: see [`pipeline_depth`](Self::pipeline_depth). Less than one is one.
+    /// The default of 8 leaves most of a server's usual hundred to others. It is only a limit: see
+    /// [`pipeline_depth`](Self::pipeline_depth) for when connections are opened. 0 counts as 1.
     pub connection_count_max: usize,
 
-    /// How many connections are kept open, from the first request on. By default none.
+    /// The minimum number of connections that are kept open after the first request. 0 by default.
     pub connection_count_min: usize,
 
-    /// How many requests may be under way on a connection before another is used or opened.
+    /// The number of requests in flight on a connection before another one is used or opened.
     ///
-    /// Few connections with much under way answer more than many with little: what waits for the
-    /// same socket travels in one write and is read at once. But one connection is one core of the
-    /// server's: the default of 32 leaves 64 tasks two of them, which was faster than one connection
-    /// for all of them and than eight with 8 each.
+    /// Few connections with many requests have a higher throughput than many with few: requests
+    /// that wait for the same socket share one write and one read. But one connection uses only one
+    /// core of the server: with the default of 32, 64 tasks use two connections, which was faster
+    /// than one connection for all of them and than eight with 8 each.
     ///
-    /// Where most requests take long on the server, 1 is better: then each has a connection for
-    /// itself as long as there are enough.
+    /// If most requests take long on the server, 1 is better: then each request has its own
+    /// connection as long as there are enough.
     pub pipeline_depth: usize,
 
-    /// How long a connection may owe an answer, beyond a round trip to the server, before it is
-    /// stalled and requests go elsewhere.
+    /// How long an answer may be outstanding on a connection, beyond a round trip to the server,
+    /// before the connection is stalled and requests prefer other connections.
     ///
-    /// Answers come in the order of the questions, so one that takes long holds up those after it.
-    /// While another connection can be opened, no request goes after a query that is older than
-    /// this: it waits for the new connection, which takes milliseconds, or for the answer that is
-    /// owed, whichever is first. The default of 3 ms is beyond a lookup, and about what a connection
-    /// takes. The round trip is measured when connections are made, so it need not be added.
+    /// Answers arrive in the order of the requests, so a slow one delays those after it. While
+    /// another connection can be opened, no request is queued after a query that is older than
+    /// this: it waits for the new connection, which takes milliseconds, or for the outstanding
+    /// answer, whichever is first. The default of 3 ms is longer than a lookup, and about the time
+    /// to open a connection. The round trip is measured when connections are opened, so it need not
+    /// be included.
     pub stall: Duration,
 
-    /// How the queries are separated from each other whose [`Request`](crate::Request) does not say.
+    /// How queries are separated from each other, unless their [`Request`](crate::Request) sets it.
     ///
-    /// The default is a Sync each. [`Syncs::Shared`] promises that **all** of those queries only
-    /// read, functions that they call included; requests that write then say
-    /// [`Syncs::Each`] themselves. Nothing is concluded from the text of a statement, except that
-    /// one that is seen to write gets its own Sync all the same.
+    /// The default is a Sync each. [`Syncs::Shared`] promises that **all** of those queries are
+    /// read-only, including functions that they call; requests that write must set [`Syncs::Each`]
+    /// themselves. The text of a statement is not analyzed, except that one that evidently writes
+    /// gets its own Sync nevertheless.
     pub syncs: Syncs,
 
-    /// How long a request without a deadline may take, waiting for a connection
-    /// included. Then it fails with [`ErrorKind::Deadline`](crate::ErrorKind::Deadline), and what
-    /// the server does for it is cancelled. It holds for each request of a [`PoolLock`](crate::PoolLock)
-    /// as well, the begin and the end of its transactions included. A COPY whose data comes or goes piece
-    /// by piece takes as long as its caller likes; what it bounds there is each wait for the server.
+    /// How long a request without a deadline may take, waiting for a connection included. After
+    /// that it fails with [`ErrorKind::Deadline`](crate::ErrorKind::Deadline), and is cancelled on
+    /// the server. It applies to each request of a [`PoolLock`](crate::PoolLock) as well, including
+    /// the begin and the end of its transactions. A streamed COPY may take as long as its caller
+    /// needs; there, it bounds each wait for the server.
     ///
-    /// The default is 30 seconds: longer than any lookup. `None` waits for as long as the server
-    /// takes; a server that is gone is noticed all the same, unless its machine goes on answering.
+    /// The default is 30 seconds: longer than any lookup. `None` waits without a limit; a vanished
+    /// server is still detected, unless its machine continues to acknowledge.
     pub query_timeout: Option<Duration>,
 
     /// Whether a request is canceled whose future is dropped before it is answered, as by
@@ -67,39 +68,39 @@ pub struct PoolOptions {
     /// connection to the server.
     pub cancel_on_drop: bool,
 
-    /// How long a request waits for a connection. The default is 10 seconds.
+    /// The limit for waiting for a connection. The default is 10 seconds.
     ///
-    /// Making one takes no longer either: where a URL names several hosts, each is tried for its
-    /// part of that time, or for the URL's own `connect_timeout` if that is less.
+    /// It also bounds the time to open a connection: if a URL has several hosts, each is tried for
+    /// an equal part of that time, or for the URL's own `connect_timeout` if that is less.
     pub acquire_timeout: Duration,
 
-    /// After how long without a request a connection is closed. The default is a minute.
+    /// The idle time after which a connection is closed. The default is a minute.
     pub idle_timeout: Option<Duration>,
 
-    /// After how long a connection is replaced, less up to a tenth so that not all are replaced at
-    /// once. By default never.
+    /// The age at which a connection is replaced, minus a random part of up to a tenth so that not
+    /// all are replaced at once. By default never.
     pub lifetime_max: Option<Duration>,
 
-    /// How long a connection may be idle and is used again without being checked.
+    /// The idle time after which a connection is checked before it is used again.
     ///
-    /// The end of a connection is noticed in any case; a check finds a server that vanished without
-    /// a word, and costs the first request after a pause a round trip. The default is 5 seconds.
+    /// A closed connection is detected in any case; a check detects a server that vanished, and
+    /// costs the first request after a pause a round trip. The default is 5 seconds.
     pub check_after: Duration,
 
-    /// How long a server may take to answer a check, and what a dropped [`PoolLock`](crate::PoolLock)
-    /// leaves under way, the end of its transaction included. Then the connection is closed. The
-    /// default is 5 seconds.
+    /// The limit for the answer to a check, and for requests that a dropped
+    /// [`PoolLock`](crate::PoolLock) leaves in flight, including the end of its transaction. After
+    /// that, the connection is closed. The default is 5 seconds.
     pub check_timeout: Duration,
 
-    /// SQL that each connection runs before it is used, such as `set jit = off`. A connection on
-    /// which one fails is none.
+    /// SQL that each connection runs before it is used, such as `set jit = off`. If one fails, the
+    /// connection is not used.
     pub session: Vec<String>,
 
-    /// What a connection to PostgreSQL may keep.
+    /// The options of connections to PostgreSQL.
     pub postgres: postgres::Options,
 
-    /// What a connection to MySQL or MariaDB may keep. One with as many requests under way as its
-    /// [`window`](mysql::Options::window) is full, whatever the `pipeline_depth`.
+    /// The options of connections to MySQL or MariaDB. A connection with as many requests in flight
+    /// as its [`window`](mysql::Options::window) is full, whatever the `pipeline_depth`.
     pub mysql: mysql::Options,
 }
 
@@ -126,7 +127,7 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// The limits of a pool on whose connections so many requests are under way at once.
+    /// The limits of a pool whose connections may have `depth_max` requests in flight.
     pub(super) fn limits(&self, depth_max: usize) -> Limits {
         let count_max = self.connection_count_max.max(1);
         Limits {

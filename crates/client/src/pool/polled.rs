@@ -8,12 +8,12 @@ use super::return_on_drop::ReturnOnDrop;
 use crate::poll::Polled;
 use crate::{Error, Reply, Request, Result, Ticket};
 
-/// A connection of a [`Pool`](crate::Pool) that its holder drives: no task of the pool stands between
-/// a request and the socket.
+/// A connection of a [`Pool`](crate::Pool) that its holder drives, without a task of the pool
+/// between a request and the socket.
 ///
 /// It is one of the pool's [`connection_count_max`](crate::PoolOptions::connection_count_max)
-/// connections until it is dropped, which closes it. The pool neither checks nor replaces it: its holder
-/// lets go of one that was idle for long, and of one that has [ended](Self::end).
+/// connections until it is dropped, which closes it. The pool neither checks nor replaces it: its
+/// holder should drop one that was idle for long, and one that has [ended](Self::end).
 ///
 /// The methods are those of [`postgres::poll::Connection`](crate::postgres::poll::Connection), except
 /// that it is logged in from the start.
@@ -42,7 +42,7 @@ use crate::{Error, Reply, Request, Result, Ticket};
 /// ```
 pub struct PolledConnection {
     connection: Box<dyn Polled>,
-    /// Last, so that the socket is closed when its place is given back.
+    /// The last field, so that the socket is closed when the slot is returned.
     _returned: ReturnOnDrop,
 }
 
@@ -54,34 +54,35 @@ impl PolledConnection {
         }
     }
 
-    /// Takes a request, which goes out with the next [`turn`](Self::turn) or [`flush`](Self::flush).
-    /// Its deadline is kept to by these as well, see [`deadline`](Self::deadline).
+    /// Submits a request, which is sent by the next [`turn`](Self::turn) or [`flush`](Self::flush).
+    /// These also enforce its deadline, see [`deadline`](Self::deadline).
     ///
     /// # Errors
     ///
-    /// When too many wait already, or the connection has ended: then nothing of it was sent.
+    /// When too many requests wait already, or the connection has ended; nothing was sent.
     pub fn submit(&mut self, request: Request) -> Result<Ticket> {
         self.connection.submit(request)
     }
 
-    /// Takes back a request whose answers are not wanted any more; there is no reply.
+    /// Abandons a request whose answers are no longer needed; there will be no reply.
     pub fn abandon(&mut self, ticket: Ticket) {
         self.connection.abandon(ticket);
     }
 
-    /// Cancels a request: its reply is an error of [`ErrorKind::Canceled`](crate::ErrorKind::Canceled), and
-    /// the server is asked to end what it does for it. The turns that follow send that; until the server
-    /// has taken it, nothing else is sent.
+    /// Cancels a request: its reply is an error of
+    /// [`ErrorKind::Canceled`](crate::ErrorKind::Canceled), and a cancel request is sent to the
+    /// server. The following turns send that; until the server has received it, nothing else is
+    /// sent.
     pub fn cancel(&mut self, ticket: Ticket) {
         self.connection.cancel(ticket);
     }
 
-    /// The next answers, in the order in which they came.
+    /// The next reply, in the order of arrival.
     pub fn next_reply(&mut self) -> Option<Reply> {
         self.connection.next_reply()
     }
 
-    /// Whether there is output that the socket did not take.
+    /// Whether there is output that the socket has not accepted.
     pub fn wants_write(&self) -> bool {
         self.connection.wants_write()
     }
@@ -91,37 +92,39 @@ impl PolledConnection {
         self.connection.deadline()
     }
 
-    /// How many queries wait for their answers, without those that were cancelled or were too late.
+    /// How many queries wait for their answers, not counting those that were cancelled or timed
+    /// out.
     pub fn query_count(&self) -> usize {
         self.connection.query_count()
     }
 
-    /// Whether the server works on nothing, also not on queries that were cancelled or were too late, and
-    /// no cancellation is under way.
+    /// Whether the server is idle, also regarding queries that were cancelled or timed out, and no
+    /// cancel request is in flight.
     pub fn is_idle(&self) -> bool {
         self.connection.is_idle()
     }
 
-    /// Why the connection has ended, if it has. Everything that waited has a reply then.
+    /// Why the connection has ended, if it has. All waiting requests have a reply then.
     pub fn end(&self) -> Option<&Error> {
         self.connection.end()
     }
 
-    /// Moves what can be moved without waiting.
+    /// Sends and receives without blocking.
     pub fn turn(&mut self, now: Instant) {
         self.connection.turn(now);
     }
 
-    /// As [`turn`](Self::turn), without reading, which saves a system call where nothing has come.
+    /// As [`turn`](Self::turn), but without reading, which saves a system call if there is no
+    /// input.
     pub fn flush(&mut self, now: Instant) {
         self.connection.flush(now);
     }
 
-    /// Waits until a turn has something to move, or until then.
+    /// Waits until a turn can send or receive, or until a deadline.
     ///
     /// # Errors
     ///
-    /// When the socket cannot be waited for.
+    /// When polling the socket fails.
     pub fn wait(&self, until: Option<Instant>) -> Result<()> {
         self.connection.wait(until).map_err(Error::from)
     }

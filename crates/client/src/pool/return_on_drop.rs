@@ -1,4 +1,4 @@
-//! Gives an exclusive connection back to its pool.
+//! Returns an exclusive connection to its pool.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,11 +6,11 @@ use std::time::Instant;
 use super::Inner;
 use super::planner::{Outcome, PoolSlotId};
 
-/// Gives the connection back when it is dropped.
+/// Returns the connection on drop.
 pub(super) struct ReturnOnDrop {
     pub(super) inner: Arc<Inner>,
     slot_id: PoolSlotId,
-    /// Whether others may be in its session as it is; if not, it ends.
+    /// Whether its session may be shared as it is; if not, the connection is closed.
     pub(super) is_shareable: bool,
 }
 
@@ -26,8 +26,8 @@ impl ReturnOnDrop {
 
 impl Drop for ReturnOnDrop {
     fn drop(&mut self) {
-        // A query may be under way, or a transaction may have to be rolled back: the plan finds out
-        // when that is done.
+        // A query may be in flight, or a transaction may have to be rolled back: the planner is
+        // informed when that is done.
         let now = Instant::now();
         if self.is_shareable {
             self.inner.state.unlock(self.slot_id, Outcome::GivenUp, now);

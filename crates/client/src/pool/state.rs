@@ -1,12 +1,12 @@
-//! The state that callers and connections of a pool share: the [`PoolPlanner`] behind a lock, and the wakers of
-//! tasks that wait.
+//! The state that callers and connections of a pool share: the [`PoolPlanner`] under a lock, and
+//! the wakers of waiting tasks.
 //!
-//! The state knows no runtime. Callers hold the lock for a few dozen instructions and never while they
-//! wait. Wakers are called after the lock is released.
+//! The state is independent of a runtime. Callers hold the lock for a few dozen instructions and
+//! never while they wait. Wakers are called after the lock is released.
 //!
-//! One task, the maintenance task, does what takes a runtime: it connects, checks, and watches deadlines.
-//! It runs on a runtime that may end before the pool does. A caller that finds no such task is told that
-//! it is [missing](Maintenance::Missing).
+//! One task, the maintenance task, does everything that needs a runtime: it connects, checks, and
+//! watches deadlines. Its runtime may end before the pool does. If there is no such task, callers
+//! get [`Maintenance::Missing`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::task::{Context, Poll, Waker};
@@ -21,15 +21,15 @@ use crate::sync::Lock;
 /// What the maintenance task does next.
 #[derive(Debug)]
 pub(super) enum MaintenanceJob<C> {
-    /// Connect; then `opened` or `open_failed`, and `ended` in the end.
+    /// Connect; then call `opened` or `open_failed`, and finally `ended`.
     Open(PoolSlotId),
     /// Send a short query; then call `checked`.
     Check(PoolSlotId, C),
-    /// End it, whatever is under way.
+    /// Close it, whatever is in flight.
     Abort(PoolSlotId),
-    /// Nothing, until then or until woken.
+    /// Sleep until then or until woken.
     Sleep(Option<Instant>),
-    /// Go: the pool is closed.
+    /// End: the pool is closed.
     End,
 }
 
@@ -44,17 +44,17 @@ pub(super) enum Acquisition<T> {
 /// What a waiter gets.
 pub(super) type Acquired<C> = Result<(PoolSlotId, C), Refusal>;
 
-/// Whether the maintenance task is there to do the jobs.
+/// Whether the maintenance task exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Maintenance {
     Running,
     /// The caller must spawn one.
     Missing,
-    /// There is none, and the caller has no runtime to begin one on.
+    /// There is none, and the caller has no runtime to spawn one on.
     NoRuntime,
 }
 
-/// What has happened so far.
+/// Cumulative counters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals {
     pub(super) opened: u64,
@@ -74,7 +74,7 @@ pub(super) struct PoolState<C, L> {
 
 pub(super) struct Inner<C> {
     planner: PoolPlanner,
-    /// By the index of their places.
+    /// By slot index.
     connections: Box<[Option<C>]>,
     waiters: BTreeMap<Waiter, WaiterState<C>>,
     jobs: VecDeque<MaintenanceJob<C>>,
@@ -82,18 +82,18 @@ pub(super) struct Inner<C> {
     maintenance: Option<Waker>,
     /// When the maintenance task wakes by itself.
     alarm: Option<Instant>,
-    /// The callers that wait for the end of everything.
+    /// The callers that wait for the pool to close.
     closers: Vec<Waker>,
     totals: Totals,
     last_error: Option<Error>,
     /// Why a connection could not be opened, if none was opened since.
     failure: Option<Error>,
-    /// Why one could not, for a reason that the waiters are told at once, also if another was
-    /// opened since: they may hear of it later.
+    /// Why one could not be opened, for a reason that fails waiters at once. Kept even if another
+    /// was opened since, because waiters may read it later.
     refusal: Option<Error>,
 }
 
-/// How far a waiter is.
+/// The state of a waiter.
 enum WaiterState<C> {
     Waiting(Option<Waker>, Instant),
     Acquired(PoolSlotId, C),
@@ -125,7 +125,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         }
     }
 
-    /// Asks for a connection, and waits for it until then at most.
+    /// Requests a connection, with a deadline.
     pub(super) fn take(
         &self,
         usage: Usage,
@@ -149,7 +149,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         })
     }
 
-    /// Whether the connection is there. Once this was ready, the waiter is gone.
+    /// Ready when the connection is available. The waiter is removed then.
     pub(super) fn poll_waiter(
         &self,
         waiter: Waiter,
@@ -174,8 +174,8 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         })
     }
 
-    /// A waiter goes, served or not. One that was answered by [`poll_waiter`](Self::poll_waiter) is
-    /// gone already.
+    /// Removes a waiter, served or not. One that was answered by [`poll_waiter`](Self::poll_waiter)
+    /// has been removed already.
     pub(super) fn leave(&self, waiter: Waiter, usage: Usage, now: Instant) {
         let connection = self.change(now, |state| match state.waiters.remove(&waiter) {
             Some(WaiterState::Waiting(..)) => {
@@ -191,26 +191,26 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
             }
             Some(WaiterState::Rejected(_)) | None => None,
         });
-        // Not under the lock, as in `ended`.
+        // Dropped after the lock is released, as in `ended`.
         drop(connection);
     }
 
-    /// A request on a shared connection is over.
+    /// Handles the end of a request on a shared connection.
     pub(super) fn give_back(&self, slot_id: PoolSlotId, outcome: Outcome, now: Instant) {
         self.change(now, |state| state.planner.give_back(slot_id, outcome, now));
     }
 
-    /// An exclusive connection comes back.
+    /// Handles the return of an exclusive connection.
     pub(super) fn unlock(&self, slot_id: PoolSlotId, outcome: Outcome, now: Instant) {
         self.change(now, |state| state.planner.unlock(slot_id, outcome, now));
     }
 
-    /// An exclusive connection comes back, and is to end.
+    /// Handles the return of an exclusive connection that must be closed.
     pub(super) fn discard(&self, slot_id: PoolSlotId, now: Instant) {
         self.change(now, |state| state.planner.discard(slot_id, now));
     }
 
-    /// A connection can be used.
+    /// Handles an opened connection.
     pub(super) fn opened(
         &self,
         slot_id: PoolSlotId,
@@ -232,7 +232,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         drop(unwanted);
     }
 
-    /// A connection could not be opened.
+    /// Handles a connection that could not be opened.
     pub(super) fn open_failed(
         &self,
         slot_id: PoolSlotId,
@@ -252,12 +252,12 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         });
     }
 
-    /// A check was answered.
+    /// Handles the answer to a check.
     pub(super) fn checked(&self, slot_id: PoolSlotId, now: Instant) {
         self.change(now, |state| state.planner.checked(slot_id, now));
     }
 
-    /// A connection has ended; with an error if it was lost. Said twice, it is heard once.
+    /// Handles the end of a connection, with an error if it was lost. Repeated reports are ignored.
     pub(super) fn ended(
         &self,
         slot_id: PoolSlotId,
@@ -275,14 +275,14 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
             }
             state.connections[slot_id.index].take()
         });
-        // Not under the lock: the last handle of a connection wakes its task.
+        // Dropped after the lock is released: the last handle of a connection wakes its task.
         drop(connection);
     }
 
-    /// What the maintenance task does next. Before it sleeps, its waker is kept.
+    /// The next job of the maintenance task. Before it sleeps, its waker is stored.
     pub(super) fn next_job(&self, cx: &mut Context<'_>, now: Instant) -> MaintenanceJob<C> {
         let (job, wakes) = self.state.with(|state| {
-            // It need not wake itself.
+            // The task need not wake itself.
             state.maintenance = None;
             if state.jobs.is_empty() {
                 state.planner.advance(now);
@@ -302,7 +302,8 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         job
     }
 
-    /// The maintenance task has ended, perhaps with its runtime. Tasks that wait spawn another.
+    /// Handles the end of the maintenance task, possibly with its runtime. Waiting tasks spawn
+    /// another.
     pub(super) fn maintenance_ended(&self) {
         let wakers: Vec<_> = self.state.with(|state| {
             state.has_maintenance = false;
@@ -320,13 +321,13 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes the maintenance task: no other task may be left.
+    /// Wakes the maintenance task; there may be no other task to do it.
     pub(super) fn wake_maintenance(&self) {
         let waker = self.state.with(|state| state.maintenance.take());
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Takes no more wishes, and ends each connection once it is done.
+    /// Refuses new requests, and closes each connection once it is idle.
     pub(super) fn close(&self, now: Instant) {
         self.change(now, |state| state.planner.close_all(now));
     }
@@ -348,12 +349,12 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         self.state.with(|state| state.failure.clone())
     }
 
-    /// Why one could not, for a reason that the waiters are told at once.
+    /// Why a connection could not be opened, for a reason that fails waiters at once.
     pub(super) fn last_refusal(&self) -> Option<Error> {
         self.state.with(|state| state.refusal.clone())
     }
 
-    /// What there is, what has happened, and what went wrong last.
+    /// The current counts, the totals, and the last error.
     pub(super) fn look(&self) -> (Counts, Totals, Option<Error>) {
         self.state.with(|state| {
             let counts = state.planner.counts();
@@ -371,7 +372,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
     }
 }
 
-/// What is done after the lock is released.
+/// Work that is done after the lock is released.
 struct DeferredWakes<C> {
     wakers: Vec<Waker>,
     /// The last handle of a connection wakes its task.
@@ -402,7 +403,7 @@ impl<C: Clone> Inner<C> {
         connection.expect("what is lent is open")
     }
 
-    /// Passes on what the plan says after a change.
+    /// Executes the planner's steps after a change.
     fn settle(&mut self, now: Instant) -> DeferredWakes<C> {
         let mut wakes = DeferredWakes {
             wakers: Vec::new(),
@@ -464,7 +465,7 @@ impl<C: Clone> Inner<C> {
         }
     }
 
-    /// Whether the maintenance task sleeps for longer than it may.
+    /// Whether the maintenance task would sleep beyond the deadline.
     fn is_maintenance_due(&self, now: Instant) -> bool {
         let deadline = self.planner.deadline(now);
         let is_nearer = match (deadline, self.alarm) {

@@ -1,4 +1,4 @@
-//! What a pool does at the moment, and has done so far.
+//! The current state and the counters of a pool.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use super::planner::Counts;
 use super::state::Totals;
 use crate::Error;
 
-/// A pool at one moment. What counts events only grows, so the difference of two is what happened
-/// in between.
+/// A pool at one moment. The totals only increase, so the difference of two snapshots is what
+/// happened in between.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PoolStatus {
-    /// Connections that can be used.
+    /// Usable connections.
     pub connection_count: usize,
-    /// Connections with nothing under way.
+    /// Connections without requests in flight.
     pub idle_count: usize,
     /// Connections that are locked.
     pub locked_count: usize,
     /// Connections that are being opened.
     pub opening_count: usize,
-    /// Requests under way on shared connections, with those whose callers are gone.
+    /// Requests in flight on shared connections, including those whose callers are gone.
     pub in_flight_count: usize,
     /// Requests that wait for a connection.
     pub waiting_count: usize,
@@ -27,15 +27,15 @@ pub struct PoolStatus {
     pub opened_total: u64,
     /// Connections that could not be opened.
     pub open_failed_total: u64,
-    /// Connections that ended without being closed here.
+    /// Connections that ended without being closed by the pool.
     pub lost_total: u64,
-    /// Requests that had to wait for a connection, and how long in all.
+    /// Requests that had to wait for a connection.
     pub wait_total: u64,
-    /// See [`wait_total`](Self::wait_total).
+    /// The total time of those waits.
     pub wait_time_total: Duration,
-    /// Requests that waited in vain.
+    /// Requests whose wait timed out.
     pub wait_timeout_total: u64,
-    /// Why a connection could not be opened or was lost, the last time that happened.
+    /// The last error by which a connection could not be opened or was lost.
     pub last_error: Option<Error>,
     /// Why no connection could be opened, if none was opened since.
     pub open_error: Option<Error>,

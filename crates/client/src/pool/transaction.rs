@@ -27,7 +27,7 @@ pub use savepoint::PoolSavepoint;
 /// # }
 /// ```
 pub struct PoolTransaction {
-    /// Rolls back what is open when it is dropped.
+    /// Rolls back an open transaction on drop.
     lock: PoolLock,
 }
 
@@ -84,17 +84,17 @@ impl PoolTransaction {
     ///
     /// # Errors
     ///
-    /// When the server refuses, and then nothing was done. When the connection is lost meanwhile,
-    /// the outcome is not known; see [`is_connection_lost`](crate::Error::is_connection_lost).
+    /// When the server refuses; then nothing took effect. When the connection is lost meanwhile,
+    /// the outcome is unknown; see [`is_connection_lost`](crate::Error::is_connection_lost).
     pub async fn commit(self) -> Result<()> {
         self.lock.exclusive().commit().await
     }
 
-    /// Undoes what was done.
+    /// Rolls back the transaction.
     ///
     /// # Errors
     ///
-    /// When the connection is lost; then it is undone as well.
+    /// When the connection is lost; then it is rolled back as well.
     pub async fn rollback(self) -> Result<()> {
         self.lock.exclusive().rollback().await
     }

@@ -8,9 +8,9 @@ use super::prologue::{Next, Prologue};
 use crate::Error;
 use crate::driver::{Protocol, Sealed, Upgrade};
 
-/// Asks a server to cancel what it does in another session.
+/// Sends a cancel request for another session.
 ///
-/// The server says nothing to it, and closes once it has passed the request on.
+/// The server does not answer, and closes once it has processed the request.
 #[derive(Debug)]
 pub struct CancelConnection {
     prologue: Option<Prologue>,

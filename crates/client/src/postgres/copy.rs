@@ -10,7 +10,7 @@ use crate::{Answer, Error, Request, Result};
 
 impl Lock<PostgresDriver> {
     /// A `COPY … FROM STDIN` whose data is written piece by piece, in the format that the statement
-    /// says.
+    /// specifies.
     ///
     /// It may take as long as its caller has data. On a connection of a pool, a call of [`CopyIn`] waits for
     /// [`PoolOptions::query_timeout`](crate::PoolOptions::query_timeout) while no bytes are sent or
@@ -32,11 +32,11 @@ impl Lock<PostgresDriver> {
     }
 
     /// A `COPY … TO STDOUT` whose data is read piece by piece, in the format that the statement
-    /// says.
+    /// specifies.
     ///
-    /// It may take as long as its caller has time for the data. On a connection of a pool, a call of
-    /// [`CopyOut`] waits for [`PoolOptions::query_timeout`](crate::PoolOptions::query_timeout) while no
-    /// bytes are sent or received; then the copy is canceled.
+    /// It may take as long as its caller needs for the data. On a connection of a pool, a call of
+    /// [`CopyOut`] waits for [`PoolOptions::query_timeout`](crate::PoolOptions::query_timeout)
+    /// while no bytes are sent or received; then the copy is canceled.
     ///
     /// ```no_run
     /// # async fn example(client: &lookaside_client::postgres::Client) -> lookaside_client::Result<()> {
@@ -85,10 +85,10 @@ fn begin(
     (pipe, waiting, step_timeout)
 }
 
-/// Data on its way to a table. About 256 KiB of it are in memory at a time.
+/// The data for a table. About 256 KiB of it are in memory at a time.
 ///
-/// It counts when [`finish`](Self::finish) has said so. If this is dropped before, the server
-/// undoes what came.
+/// It takes effect when [`finish`](Self::finish) succeeds. If this is dropped before, the server
+/// rolls it back.
 pub struct CopyIn<'l> {
     // Keeps others from asking meanwhile.
     _lock: &'l Lock<PostgresDriver>,
@@ -111,13 +111,13 @@ impl<'l> CopyIn<'l> {
         }
     }
 
-    /// Writes data, cut anywhere, and waits until there is room for it. Dropped while it waits, it
-    /// has written nothing.
+    /// Writes data, split anywhere, and waits until there is room for it. If the future is dropped
+    /// while it waits, nothing was written.
     ///
     /// # Errors
     ///
-    /// When the server has refused the statement or data that was sent before, takes too long to take
-    /// data, or the connection is lost. Each further call says so again.
+    /// When the server has refused the statement or data that was sent before, takes too long to
+    /// take data, or the connection is lost. Each further call returns the same error.
     pub async fn send(&mut self, data: impl Into<Vec<u8>>) -> Result<()> {
         if let Some(error) = &self.error {
             return Err(error.clone());
@@ -147,7 +147,7 @@ impl<'l> CopyIn<'l> {
             .into_one()
     }
 
-    /// Ends the data, and says how many rows were copied.
+    /// Ends the data, and returns how many rows were copied.
     ///
     /// # Errors
     ///
@@ -162,11 +162,11 @@ impl<'l> CopyIn<'l> {
     }
 }
 
-/// Data on its way from a table or a query. About 256 KiB of it wait in memory at a time; while
-/// no caller takes them, the server waits.
+/// The data from a table or a query. About 256 KiB of it are in memory at a time; while the caller
+/// does not read, the server waits.
 ///
-/// If this is dropped before the end, what still comes is discarded, and the connection is busy
-/// with it.
+/// If this is dropped before the end, the rest is received and discarded, which keeps the
+/// connection busy.
 pub struct CopyOut<'l> {
     // Keeps others from asking meanwhile.
     _lock: &'l Lock<PostgresDriver>,
@@ -189,14 +189,14 @@ impl<'l> CopyOut<'l> {
         }
     }
 
-    /// The next data: whole rows in the text formats, any number of them; then none. Dropped while
-    /// it waits, it has taken nothing.
+    /// Returns the next data: in the text formats, any number of complete rows; `None` at the end.
+    /// If the future is dropped while it waits, no data is lost.
     ///
     /// # Errors
     ///
     /// When the server refuses the statement or fails half-way, sends nothing for too long, or the
-    /// connection is lost. What
-    /// came before is then no whole copy. Each further call says so again.
+    /// connection is lost. The data before is then incomplete. Each further call returns the same
+    /// error.
     pub async fn next_chunk(&mut self) -> Result<Option<Vec<u8>>> {
         if let Some(error) = &self.error {
             return Err(error.clone());

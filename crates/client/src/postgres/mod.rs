@@ -3,9 +3,9 @@
 //! The [`PostgresDriver`] is the connection state machine, without a socket. Three kinds of connections own a
 //! socket and drive it:
 //!
-//! - [`Client`] for tokio: any number of tasks share one connection;
+//! - [`Client`] for tokio, which any number of tasks can share;
 //! - [`blocking::Connection`], whose calls block the thread;
-//! - [`poll::Connection`], which an event loop drives.
+//! - [`poll::Connection`], which is driven by an event loop.
 
 mod cancel;
 mod copy;
@@ -25,7 +25,7 @@ pub use driver::{Hook, Notices, Notification, Options, PostgresDriver, Route};
 pub use listener::{Listener, ListenerEvent, ListenerOptions};
 pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStatus};
 
-/// A connection for tokio that any number of tasks share.
+/// A connection for tokio that any number of tasks can share.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,7 +43,7 @@ pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStat
 pub type Client = crate::nonblocking::Client<PostgresDriver>;
 
 impl Client {
-    /// Runs a [script](Request::script), once all that others have asked is answered.
+    /// Runs a [script](Request::script), once all earlier requests are answered.
     ///
     /// # Errors
     ///
@@ -84,12 +84,12 @@ pub mod blocking {
     pub type Connection = crate::blocking::Connection<PostgresDriver>;
 
     impl Connection {
-        /// Where the last query left the transaction.
+        /// The transaction status after the last query.
         pub fn transaction_status(&self) -> TransactionStatus {
             self.driver().transaction_status()
         }
 
-        /// Runs a [script](Request::script): any number of statements, each with an answer.
+        /// Runs a [script](Request::script): any number of statements, each with its own answer.
         ///
         /// ```no_run
         /// # use lookaside_client::postgres::blocking::Connection;
@@ -105,7 +105,7 @@ pub mod blocking {
         ///
         /// # Errors
         ///
-        /// When nothing was sent. What happens later is the last answer.
+        /// When nothing was sent. A later error is the last answer.
         pub fn script(
             &mut self,
             sql: impl Into<Arc<str>>,
@@ -114,7 +114,7 @@ pub mod blocking {
             self.request(Request::script(sql, row_count_max))
         }
 
-        /// The server's version as it says it, such as `18.6`.
+        /// The version that the server reports, such as `18.6`.
         pub fn server_version(&self) -> &str {
             self.driver().server_version()
         }
@@ -124,8 +124,8 @@ pub mod blocking {
             self.driver_mut().take_notices()
         }
 
-        /// Waits until the server says something without being asked, a notification say, which the
-        /// [hooks](super::Hook) hear. It can return sooner, and does after `timeout`.
+        /// Waits for an unsolicited message of the server, such as a notification, which is passed
+        /// to the [hooks](super::Hook). May return earlier; returns after `timeout` at the latest.
         ///
         /// ```no_run
         /// # fn example(config: &lookaside_client::PostgresConfig) -> lookaside_client::Result<()> {
@@ -167,7 +167,7 @@ pub mod blocking {
 pub mod poll {
     use super::{Notices, PostgresDriver};
 
-    /// A connection that never blocks, and that its caller's event loop drives.
+    /// A connection that never blocks, driven by the caller's event loop.
     ///
     /// ```no_run
     /// use std::time::Instant;

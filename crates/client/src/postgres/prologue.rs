@@ -1,4 +1,4 @@
-//! What is said before the log-in: whether there shall be TLS.
+//! The negotiation of TLS before the log-in.
 
 use lookaside_wire::postgres::{SSL_REQUEST, SslAnswer};
 
@@ -6,15 +6,15 @@ use crate::config::TlsNegotiation;
 use crate::driver::Transport;
 use crate::{Error, Host, Result};
 
-/// One byte is an answer; room for more shows who says more.
+/// The answer is one byte; a larger buffer detects longer ones.
 const ANSWER_SIZE_MAX: usize = 16;
 
-/// The dialogue up to TLS.
+/// The negotiation up to TLS.
 #[derive(Debug)]
 pub(super) struct Prologue {
-    /// The whole question; none where TLS begins by itself.
+    /// The request; empty if TLS begins directly.
     asked: &'static [u8],
-    /// What of it is not written.
+    /// The unwritten part of it.
     question: &'static [u8],
     answer: [u8; ANSWER_SIZE_MAX],
     answer_size: usize,
@@ -23,19 +23,19 @@ pub(super) struct Prologue {
     host: Box<str>,
 }
 
-/// What follows.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// The rest of the answer.
+    /// Wait for the answer.
     Answer,
-    /// TLS.
+    /// Start TLS.
     Tls,
-    /// The log-in, without it.
+    /// Log in without TLS.
     Plain,
 }
 
 impl Prologue {
-    /// There is none where nothing but the socket is wanted.
+    /// `None` for a plain connection.
     pub(super) fn new(
         host: &Host,
         transport: Transport,
@@ -87,7 +87,7 @@ impl Prologue {
         }
     }
 
-    /// The same for another connection, which shall be as this one became.
+    /// The prologue for another connection with the same transport.
     pub(super) fn again(&self) -> Self {
         Self {
             question: self.asked,

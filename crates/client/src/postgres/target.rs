@@ -1,4 +1,4 @@
-//! What of a PostgreSQL URL concerns sockets.
+//! The part of a PostgreSQL URL that concerns sockets.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Target for PostgresConfig {
         self.target_session
     }
 
-    /// As libpq has it: `allow` and `prefer` try both ways.
+    /// As in libpq: `allow` and `prefer` try both transports.
     fn transports(&self, host: &Host) -> (Transport, Option<Transport>) {
         if matches!(host.address, HostAddress::Unix(_)) {
             return (Transport::Plain, None);
@@ -55,7 +55,7 @@ impl Target for PostgresConfig {
         }
     }
 
-    /// As in libpq: root certificates are used where there are any, whatever the mode.
+    /// As in libpq: root certificates are used if there are any, whatever the mode.
     fn trust(&self) -> Trust<'_> {
         Trust {
             tls: &self.tls,

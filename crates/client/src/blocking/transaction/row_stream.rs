@@ -20,15 +20,15 @@ pub struct RowStream<'t, 'c, D: Driver> {
     is_begun: bool,
 }
 
-/// What the next chunk takes.
+/// How to get the next chunk.
 enum Next {
     /// The whole query.
     Open(Box<Request>),
-    /// To ask for it.
+    /// Fetch it.
     Fetch,
-    /// There is none.
+    /// There are no more.
     End,
-    /// There is none for this reason.
+    /// The stream has failed with this error.
     Failed(Error),
 }
 
@@ -53,12 +53,12 @@ impl<'t, 'c, D: Driver> RowStream<'t, 'c, D> {
         }
     }
 
-    /// The next rows, as many as a chunk has, or the last ones; then none.
+    /// Returns the next chunk of rows; `None` after the last one.
     ///
     /// # Errors
     ///
     /// When the server refuses, a value does not fit, a chunk is larger than a result may be, or
-    /// the connection is lost. Each further call says so again.
+    /// the connection is lost. Each further call returns the same error.
     pub fn next_chunk(&mut self) -> Result<Option<RowSet>> {
         let request = match &self.next {
             Next::Open(request) => (**request).clone(),
@@ -94,8 +94,8 @@ impl<'t, 'c, D: Driver> RowStream<'t, 'c, D> {
 impl<D: Driver> Drop for RowStream<'_, '_, D> {
     fn drop(&mut self) {
         if self.is_begun {
-            // The server keeps what has come to its end as well, until the transaction does. Where
-            // it cannot be told, there is no transaction any more.
+            // The server keeps an exhausted portal, too, until the end of the transaction. If the
+            // request cannot be sent, the transaction has ended.
             let _ = self.ask(Request::close(self.fetch.portal));
         }
     }

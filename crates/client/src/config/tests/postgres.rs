@@ -30,7 +30,7 @@ fn parse(url: &str) -> PostgresConfig {
 fn check(url: &str, shown: &str) {
     let config = parse(url);
     assert_eq!(config.to_string(), shown, "{url}");
-    // What is shown leads to the same servers again.
+    // The displayed URL leads to the same servers.
     let again = parse(shown);
     assert_eq!((again.user, again.database), (config.user, config.database));
     let host_addresses = |hosts: Vec<Host>| {
@@ -44,7 +44,7 @@ fn check(url: &str, shown: &str) {
     );
 }
 
-/// Addresses are not shown.
+/// `Display` does not show addresses.
 fn unnamed(address: HostAddress) -> HostAddress {
     match address {
         HostAddress::Tcp { name, .. } => HostAddress::Tcp {
@@ -232,7 +232,7 @@ fn the_environment_fills_what_the_url_leaves_out() {
     assert_eq!(config.password, Some(Secret::from("p")));
     assert_eq!(config.tls.mode, SslMode::Disable);
 
-    // What the URL leaves empty is not filled.
+    // Empty values in the URL are not overridden.
     let config = parse_with("postgres://u:p@h/d?sslmode=&port=", &environment);
     assert_eq!(config.to_string(), "postgres://u@h:5432/d");
     assert_eq!(config.tls.mode, SslMode::Prefer);

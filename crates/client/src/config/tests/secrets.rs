@@ -1,12 +1,12 @@
-//! What is never shown.
+//! Passwords are never displayed.
 
 use crate::{Config, Environment};
 
-/// Characters that mean something in a URL, and others.
+/// Characters with a special meaning in URLs, and others.
 const LETTERS: &[u8] = b"@:/?#&=%[],+ .aZ9-_~";
 
-/// Passwords as people paste them, without encoding: what is made of such a URL may be wrong, what
-/// is said about it never quotes the password.
+/// Passwords as people paste them, without encoding: such a URL may be misparsed, but the error
+/// never contains the password.
 #[test]
 fn no_error_quotes_a_piece_of_a_password() {
     let mut rng = fastrand::Rng::with_seed(4);
@@ -62,7 +62,7 @@ fn a_password_is_not_shown() {
             "{shown}"
         );
     }
-    // Who forgets the scheme begins with the rest.
+    // URLs without a scheme.
     for url in ["u:hunter2@h/d", "hunter2://u@h", "u:hunter2@h://d"] {
         let error = Config::parse(url, &environment).unwrap_err();
         assert!(!error.to_string().contains("hunter2"), "{error}");

@@ -1,4 +1,4 @@
-//! The answer that is coming in.
+//! The answer that is being received.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use lookaside_wire::mysql::{OkPacket, Row};
 use super::plan::Plan;
 use crate::{Answer, Error, Result};
 
-/// What a result takes beside its rows and the names of its columns, as an estimate: so there is an end
-/// to empty ones as well.
+/// The estimated overhead of a result beside its rows and column names, so that empty ones count
+/// for the limit as well.
 const RESULT_SIZE: usize = size_of::<Answer>();
 
-/// What has come of the answer to a query. A procedure may give several results; the first with
-/// rows is the answer, and the rest is read and left out, unless all are wanted.
+/// The received part of an answer. A procedure may return several results; the first with rows is
+/// the answer, and the rest is read and dropped, unless all are requested.
 #[derive(Default)]
 pub(super) struct Incoming {
     stage: Stage,
@@ -36,9 +36,9 @@ enum Stage {
         rows: RowSetBuilder,
         size: usize,
     },
-    /// The rows are here.
+    /// All rows have been received.
     Complete(RowSetBuilder, usize),
-    /// The rest is of no use.
+    /// The rest is discarded, because of an error.
     Failed(Error),
     /// Its caller is gone.
     Discarded,

@@ -1,7 +1,7 @@
-//! Many parameter sets in one command, where the server is MariaDB: COM_STMT_BULK_EXECUTE.
+//! Many parameter sets in one command, for MariaDB: COM_STMT_BULK_EXECUTE.
 //!
-//! Each statement of a bulk is done as if it were sent alone, but they commit together, fail
-//! together, and their changes are counted together. So it is done only if the caller asks for it.
+//! Each set of a bulk is executed as if it were sent alone, but they commit together, fail
+//! together, and their changes are counted together. So it is used only if the caller requests it.
 
 use std::sync::Arc;
 
@@ -18,8 +18,9 @@ use crate::request::{Goal, Params};
 use crate::types::mysql::ParamType;
 use crate::{Answer, Error, Result};
 
-/// How many bytes of values one command takes, unless a set alone has more. Servers refuse what is
-/// longer than `max_allowed_packet`, of 1 MiB at least by any default; more gains nothing.
+/// The limit of value bytes in one command, unless a single set has more. Servers refuse packets
+/// longer than `max_allowed_packet`, whose default is at least 1 MiB everywhere; more gains
+/// nothing.
 const SIZE_MAX: usize = 512 * 1024;
 
 /// The types that parameter sets have in common: NULL has that of the others.
@@ -51,7 +52,7 @@ impl Extent {
 }
 
 impl MysqlDriver {
-    /// What a command can take of a span, if it may take more than one set.
+    /// The part of a range that fits into one command, if it may contain more than one set.
     pub(super) fn extent(&self, range: &QueryRange) -> Option<Extent> {
         let request = self.session.requests.get(range.ticket)?;
         let may_be = request.details.is_bulk
@@ -65,7 +66,7 @@ impl MysqlDriver {
         (extent.count > 1).then_some(extent)
     }
 
-    /// Queues as much of a span as one command takes.
+    /// Queues as much of a range as fits into one command.
     pub(super) fn bulk(&mut self, mut range: QueryRange, statement: &Arc<Statement>) {
         let Self {
             connection,

@@ -1,4 +1,4 @@
-//! Results that come in chunks: through a cursor of the server's, or cut here.
+//! Results in chunks: through a server-side cursor, or split here.
 //!
 //! ```text
 //!   first chunk   COM_STMT_PREPARE   COM_STMT_EXECUTE with a cursor   COM_STMT_FETCH
@@ -6,8 +6,8 @@
 //!   in the end    COM_STMT_CLOSE, which has no answer
 //! ```
 //!
-//! Each waits for the answer to the one before it: an error may have ended the transaction, and
-//! whether there is a cursor is only known from what EXECUTE brings.
+//! Each waits for the answer to the previous one: an error may have ended the transaction, and
+//! whether there is a cursor is only known from the answer to EXECUTE.
 
 use std::sync::Arc;
 

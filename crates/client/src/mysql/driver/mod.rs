@@ -1,52 +1,54 @@
 //! The connection state machine: which query is sent when, which answer arrives, and what an error
 //! means.
 //!
-//! A [`MysqlDriver`] knows no socket and no clock. Its owner, a connection, moves
-//! bytes between it and a server and tells it the time; [`Driver`] says how.
+//! A [`MysqlDriver`] has no socket and no clock. Its owner, a connection, moves bytes between it
+//! and a server and passes the time; see [`Driver`].
 //!
 //! # Statements
 //!
-//! Each statement is prepared once, for the types of its parameters, because MySQL fixes them with
-//! the first execution. Its first use takes a round trip more. MariaDB executes along with it what
-//! was prepared last, so there it takes none, where it is certain how many parameters there are.
-//! MySQL would have to be told the statement's number, which could only be guessed, and a wrong
-//! guess may be the number of another statement. What begins or ends a transaction or
-//! sets something is not prepared; nor is what cannot be, as the server says when it is asked.
+//! Each statement is prepared once, for the types of its parameters, because MySQL fixes them at
+//! the first execution. Its first use takes an additional round trip. MariaDB can execute the last
+//! prepared statement in the same batch, which saves that round trip if the number of parameters is
+//! certain. MySQL needs the statement's number, which could only be guessed, and a wrong guess may
+//! be the number of another statement. Statements that begin or end a transaction or set something
+//! are not prepared, nor are those that the server refuses to prepare.
 //!
-//! # What the columns are
+//! # Column definitions
 //!
-//! The server sends the definitions of a result's columns with each answer, or MariaDB only when
-//! they are others than before. Those that come are compared with the last ones byte by byte, and
-//! read only if they differ. So a table can change between two executions, and rows are read as what
-//! they are.
+//! The server sends the definitions of a result's columns with each answer, or, on MariaDB, only if
+//! they have changed. Received definitions are compared with the last ones byte by byte, and parsed
+//! only if they differ. So a table can change between two executions, and rows are still decoded
+//! correctly.
 //!
 //! # Streams
 //!
-//! A result that comes in chunks has a statement of its own, because a cursor ends when its statement
-//! is executed once more. The server fills a table with the rows at once, and gives from there what
-//! is fetched. Where a statement can have no cursor, all of its rows come and are handed out in
+//! A result in chunks has its own prepared statement, because a cursor ends when its statement is
+//! executed again. The server stores all rows in a temporary table first, and returns fetched rows
+//! from there. If a statement does not support a cursor, all rows are received and returned in
 //! chunks.
 //!
 //! # Order
 //!
-//! Queries that are under way at the same time have no order among them. A caller that needs one waits
-//! for the first answer before it sends the next query.
+//! Concurrent queries are not ordered. A caller that needs an order waits for the first answer
+//! before it sends the next query.
 //!
 //! # What an error means
 //!
-//! - A statement that the server knows no more is forgotten, and the query is sent once more, unless
-//!   it is part of a transaction.
-//! - After `SET` and `USE` all statements are forgotten, because names may mean something else.
-//! - What fails while it runs fails for its caller only. What is lost with the connection says
-//!   whether it was sent: see [`Error::is_retryable`].
+//! - A prepared statement that no longer exists on the server is evicted, and the query is sent
+//!   once more, unless it is part of a transaction.
+//! - After `SET` and `USE` all prepared statements are evicted, because names may mean something
+//!   else.
+//! - An error of a query affects only its caller. If the connection is lost, the error tells
+//!   whether the query was sent: see [`Error::is_retryable`].
 //!
 //! # Sessions that are shared
 //!
-//! A pool's requests come from callers that know nothing of each other. Those that begin a transaction
-//! or change the session by their first word are refused. What does so unseen, a procedure for one, is
-//! found by the status in its answer: neither that answer nor one after it is handed out, and the
-//! connection ends, so that the server undoes what was not committed. An error tells no status, so after
-//! one of a statement that may have changed it, the server is asked before anything else is sent.
+//! A pool's requests come from independent callers. Statements whose first word begins a
+//! transaction or changes the session are refused. If another statement does so, for example a
+//! procedure, that is detected by the status in its answer: neither that answer nor later ones are
+//! returned, and the connection is closed, so that the server rolls back. Errors have no status, so
+//! after an error of a statement that may have changed it, the status is queried before anything
+//! else is sent.
 
 mod answer;
 mod bulk;
@@ -87,7 +89,7 @@ pub use options::{Definitions, Options};
 use session::Session;
 use statement::Scratch;
 
-/// A connection without its socket. See the [module](self).
+/// A connection's state machine without its socket. See the [module](self).
 pub struct MysqlDriver {
     connection: Connection,
     output: Output,
@@ -96,29 +98,29 @@ pub struct MysqlDriver {
     /// Memory for the types of one query's parameters.
     types: Vec<ParamType>,
     is_input_ended: bool,
-    /// Whether the output ends with the farewell.
+    /// Whether the output ends with the quit command.
     is_closing: bool,
     is_encrypted: bool,
     query_count_max: usize,
     window: usize,
-    /// How long the definitions of pinned columns are believed.
+    /// How long the definitions of pinned columns are trusted.
     pinned_check_after: Option<Duration>,
     definitions: Definitions,
-    /// Whether the server keeps silent where it should greet.
+    /// The detection of a server that does not send a greeting.
     silence: Silence,
-    /// How to reach the same server once more.
+    /// The log-in for a second connection to the same server.
     login: Option<Login>,
 }
 
 impl MysqlDriver {
-    /// Begins with the log-in. The server speaks first.
+    /// Creates a driver, which begins with the log-in. The server sends first.
     ///
-    /// A driver that is made this way does not know how to log in once more, and so cannot have
-    /// queries cancelled; [`Driver::begin`] makes one that does.
+    /// A driver that is created this way cannot open a second connection, and so cannot cancel
+    /// queries; [`Driver::begin`] creates one that can.
     ///
     /// # Errors
     ///
-    /// When a name or the password holds a NUL.
+    /// When a name or the password contains a NUL.
     pub fn new(startup: &Startup<'_>, credentials: Credentials, options: Options) -> Result<Self> {
         let startup = match options.pinned_check_after {
             Some(_) => startup.optional_metadata(),

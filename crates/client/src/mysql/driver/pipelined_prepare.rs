@@ -1,9 +1,9 @@
-//! What makes it safe to execute "what was prepared last" along with a Prepare.
+//! Makes it safe to execute "the last prepared statement" in the same batch as its Prepare.
 //!
-//! Where `max_prepared_stmt_count` is reached, MariaDB (seen with 10.11.19) refuses the Prepare and
-//! executes the statement before it: with our values, and whatever it does. So each Prepare
-//! is followed by another one, of a statement that does nothing, and only where that is known to be the
-//! server's last one, the next Prepare has an execution with it.
+//! If `max_prepared_stmt_count` is reached, MariaDB (seen with 10.11.19) refuses the Prepare and
+//! executes the statement prepared before it, with our values. So each Prepare is followed by that
+//! of a no-op statement, and only if that is known to be the server's last one, the next Prepare is
+//! pipelined with an execution.
 
 use lookaside_wire::mysql::{Request as Wire, StatementId};
 
@@ -13,7 +13,7 @@ use super::in_flight::InFlight;
 /// Executed in place of another, it leaves everything as it is.
 const NOTHING: &str = "do 0";
 
-/// What is known of the statement that the server has prepared last.
+/// Tracks the statement that the server has prepared last.
 #[derive(Default)]
 pub(super) struct PrepareGuard {
     /// Of the statement that does nothing.

@@ -1,4 +1,4 @@
-//! How many parameters a statement has, as far as that can be known without its server.
+//! The number of parameters of a statement, as far as it can be determined without the server.
 
 /// The number of `?` that stand for values, or nothing where a server might see it otherwise: it
 /// depends on the session's `sql_mode` and character set what a backslash in a string is, and on

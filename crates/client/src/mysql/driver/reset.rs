@@ -1,9 +1,9 @@
-//! COM_RESET_CONNECTION: the session becomes what it was after the log-in, without another log-in.
+//! COM_RESET_CONNECTION: resets the session to its state after the log-in, without another log-in.
 //!
-//! The server rolls back, and forgets prepared statements, variables, temporary tables and locks.
-//! The character set becomes the server's own, and so ours has to be said again. The database stays
-//! what was chosen last, and so that of the log-in is chosen again. None at all cannot be chosen:
-//! such a connection ends.
+//! The server rolls back, and discards prepared statements, variables, temporary tables and locks.
+//! The character set becomes the server's default, so ours has to be set again. The database stays
+//! the last one chosen, so that of the log-in is chosen again. It is not possible to choose none:
+//! such a connection is closed.
 
 use lookaside_value::{RowSetBuilder, Text};
 use lookaside_wire::mysql::Request as Wire;

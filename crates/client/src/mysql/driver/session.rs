@@ -1,4 +1,4 @@
-//! What is under way, and what the server's events do to it.
+//! The session: requests in flight, and the handling of the server's events.
 
 mod cancel;
 mod report;
@@ -39,7 +39,7 @@ pub(super) const VICTIM_RETRY_COUNT_MAX: u8 = 3;
 /// `ER_ACCESS_DENIED_ERROR`, `ER_ACCESS_DENIED_NO_PASSWORD_ERROR`
 const ACCESS_DENIED: [u16; 2] = [1045, 1698];
 
-/// The least that any of these servers takes by its defaults; no error hints at the limit below it.
+/// The smallest default of any of these servers; below it, errors do not mention the limit.
 const ALLOWED_PACKET_MIN: usize = 1 << 20;
 
 /// All of a driver but the wire.
@@ -87,8 +87,8 @@ pub(super) struct Details {
     pub(super) keeps_results: bool,
 }
 
-/// Whether a transaction that was begun is still open. Where a server breaks a deadlock it rolls all
-/// of one back, and does what comes next on its own; the error does not say so.
+/// Whether a transaction that was begun is still open. To resolve a deadlock, a server rolls back a
+/// whole transaction, and executes later statements outside of it; the error does not tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TransactionState {
     /// It is open, as far as is known.

@@ -1,9 +1,9 @@
 //! What is known of the session: whether a transaction is open, and whether statements commit themselves.
 //!
-//! Each OK says so, and each end of rows. An ERR does not, and of most statements it leaves both as they
-//! were: a query, or a change of rows. A procedure can have begun a transaction before it failed. Then
-//! the next OK tells; where others share the session, that is the answer to a COM_PING, and nothing is
-//! sent before it.
+//! Each OK and each end of rows contains both. An ERR does not; after most statements, such as a
+//! query or a change of rows, it leaves both unchanged. But a procedure can have begun a
+//! transaction before it failed. Then the next OK has the status; in a shared session, that is the
+//! answer to a COM_PING, before which nothing else is sent.
 
 use lookaside_wire::mysql::{Request as Wire, StatusFlags};
 

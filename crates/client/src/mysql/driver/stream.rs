@@ -1,4 +1,4 @@
-//! Where the rest of a result is that comes in chunks.
+//! The source of the rest of a result in chunks.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use lookaside_value::RowSet;
 use super::plan::Plan;
 use super::statement::Statement;
 
-/// Where the rest of a result is.
+/// The source of the rest of a result.
 pub(super) enum Source {
     /// On the server.
     Cursor {

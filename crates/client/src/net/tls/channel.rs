@@ -1,4 +1,4 @@
-//! One TLS connection: ciphertext on the side of the socket, a dialogue on the other.
+//! One TLS connection: ciphertext on the side of the socket, the protocol on the other.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,15 +13,15 @@ use crate::driver::Upgrade;
 use crate::net::READ_SIZE;
 use crate::{Error, HostAddress, Result};
 
-/// How much ciphertext waits for the socket before more of the dialogue is taken.
+/// The amount of waiting ciphertext above which no more plaintext is taken.
 const OUTPUT_SIZE: usize = 64 * 1024;
 
-/// TLS between a dialogue and its socket.
+/// TLS between a protocol and its socket.
 pub(in crate::net) struct Channel {
     peer: Peer,
     tls: ClientConnection,
     is_open: bool,
-    /// Ciphertext for the socket, of which `written` bytes have gone.
+    /// Ciphertext for the socket, of which `written` bytes are written.
     output: Vec<u8>,
     written: usize,
     /// Where ciphertext is read to.
@@ -34,7 +34,7 @@ impl Channel {
         let config = Arc::clone(&peer.context.config);
         let tls = ClientConnection::new(config, server_name(&peer)?);
         let mut tls = tls.map_err(|error| Error::tls(&peer.host, error))?;
-        // What a dialogue writes at once is its own limit.
+        // The protocol limits its output itself.
         tls.set_buffer_limit(None);
         Ok(Self {
             peer,
@@ -89,13 +89,13 @@ impl Channel {
         &mut self.space
     }
 
-    /// Decrypts what came, and hands it on.
+    /// Decrypts received bytes, and passes them on.
     pub(in crate::net) fn received(&mut self, protocol: &mut impl Upgrade, size: usize) {
         let space = std::mem::take(&mut self.space);
         let mut received = &space[..size];
         while !received.is_empty() {
             match self.tls.read_tls(&mut received) {
-                // The server has said that it says no more.
+                // The server has sent `close_notify`.
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(error) => {
@@ -115,7 +115,7 @@ impl Channel {
         self.space = space;
     }
 
-    /// The handshake is done.
+    /// Called when the handshake is done.
     fn open(&mut self, protocol: &mut impl Upgrade) {
         if self.peer.context.confirms_protocol && self.tls.alpn_protocol().is_none() {
             return protocol.fail(Error::protocol_unconfirmed(&self.peer.host));
@@ -146,13 +146,14 @@ impl Channel {
         if self.is_open {
             protocol.end_of_input();
         } else {
-            // A server that does not know TLS without a request for it ends it, and will again.
+            // A server that does not support direct TLS closes the connection, and will do so
+            // again.
             let is_direct = self.peer.context.confirms_protocol;
             protocol.fail(Error::tls_interrupted(&self.peer.host, is_direct));
         }
     }
 
-    /// Says that nothing more will be said, once the output is written.
+    /// Sends `close_notify` after the output.
     pub(in crate::net) fn close(&mut self, protocol: &mut impl Upgrade) {
         while self.is_open {
             let plain = protocol.output();
@@ -166,12 +167,12 @@ impl Channel {
     }
 }
 
-/// Why TLS cannot fail to take or give bytes.
+/// Why reading and writing TLS bytes cannot fail.
 const IN_MEMORY: &str = "the bytes stay in memory";
 
-/// The name that the certificate must have.
+/// The name that is sent and that the certificate must have.
 fn server_name(peer: &Peer) -> Result<ServerName<'static>> {
-    // It is not requested, and an address is not sent.
+    // A placeholder for no name: an address is not sent to the server.
     let unnamed = ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let HostAddress::Tcp { name, .. } = &peer.host.address else {
         return Ok(unnamed);

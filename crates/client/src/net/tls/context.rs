@@ -1,4 +1,4 @@
-//! From a configuration and the files that it names to what a handshake needs.
+//! Loads the TLS configuration of a connection from its files.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use crate::config::{ClientCertificate, RootCertificates};
 use crate::driver::{Check, Trust};
 use crate::{Error, Result};
 
-/// What all handshakes with one configuration share.
+/// The state that all handshakes with one configuration share.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(super) config: Arc<ClientConfig>,
@@ -54,7 +54,7 @@ impl Context {
         };
         config.enable_sni = trust.tls.server_name;
         config.alpn_protocols = trust.protocol.map(<[u8]>::to_vec).into_iter().collect();
-        // Each connection reads the files anew, so nothing is there to be resumed.
+        // Each connection reads the files again, so sessions cannot be resumed.
         config.resumption = Resumption::disabled();
         Ok(Self {
             config: Arc::new(config),
@@ -64,7 +64,7 @@ impl Context {
     }
 }
 
-/// Who may have issued the server's certificate; `None` if that is not to be checked.
+/// The trusted issuers; `None` if the issuer is not checked.
 fn issuers(trust: &Trust<'_>) -> Result<Option<Issuers>> {
     if trust.check == Check::Nothing {
         return Ok(None);
@@ -82,7 +82,7 @@ fn issuers(trust: &Trust<'_>) -> Result<Option<Issuers>> {
         RootCertificates::FileIfPresent(_) | RootCertificates::None => return Ok(None),
     };
     let mut roots = RootCertStore::empty();
-    // One that is not understood issues nothing; the others may do.
+    // Root certificates that cannot be parsed are ignored.
     roots.add_parsable_certificates(certificates.iter().cloned());
     Ok(Some(Issuers {
         roots,
@@ -112,7 +112,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// Our own certificate and its key; none where the user's own files are not there.
+/// The client certificate and its key; `None` if the user's default files do not exist.
 fn certified_key(
     files: &ClientCertificate,
     keeps_key_private: bool,
@@ -133,7 +133,7 @@ fn certified_key(
     own.map(Some).map_err(|cause| error(cause.into()))
 }
 
-/// Whether others can read a key, as libpq sees it: one of root's may be its group's as well.
+/// Whether others can read a key, by the rules of libpq: root's key may be readable by its group.
 fn is_open(path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = fs::metadata(path)?;

@@ -1,11 +1,11 @@
-//! `tls-server-end-point`: what ties a log-in to the certificate of the server.
+//! `tls-server-end-point`: binds a log-in to the certificate of the server.
 //!
 //! <https://www.rfc-editor.org/rfc/rfc5929#section-4>
 
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
-/// The certificate, hashed with the hash of its signature, or with SHA-256 where that is MD5 or
-/// SHA-1. `None` where the signature has no hash of its own, as with Ed25519, or is unknown here.
+/// The certificate, hashed with the hash of its signature, or with SHA-256 if that is MD5 or SHA-1.
+/// `None` if the signature has no separate hash, as with Ed25519, or is unknown here.
 pub(super) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     match signature_hash(certificate)? {
         Hash::Sha256 => Some(Sha256::digest(certificate).to_vec()),
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(signature_hash(&ed25519), None);
     }
 
-    /// What only the algorithm's name tells, in a certificate with nothing else.
+    /// Algorithms by their names only, in a certificate with nothing else.
     #[test]
     fn algorithms_that_others_sign_with() {
         let sequence = |content: &[u8]| {

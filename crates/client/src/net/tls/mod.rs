@@ -1,4 +1,4 @@
-//! TLS as a stage between a dialogue and its socket; it knows neither.
+//! TLS as a layer between a protocol and its socket, independent of both.
 
 mod channel;
 mod context;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::Host;
 
-/// The peer that TLS is negotiated with, if it is.
+/// The peer for TLS, if it is used.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) context: Arc<Context>,

@@ -1,4 +1,4 @@
-//! What of a server's certificate is checked.
+//! Verification of a server's certificate.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
@@ -7,8 +7,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Checks as much as the configuration asks for. That the server has the certificate's key is
-/// always checked, because a log-in may be tied to the certificate.
+/// Verifies as much as the configuration requires. The server's possession of the private key is
+/// always verified, because a log-in may be bound to the certificate.
 #[derive(Debug)]
 pub(super) struct Verifier {
     pub(super) issuers: Option<Issuers>,
@@ -16,11 +16,11 @@ pub(super) struct Verifier {
     pub(super) algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// Who may have issued a certificate.
+/// The trusted issuers.
 #[derive(Debug)]
 pub(super) struct Issuers {
     pub(super) roots: RootCertStore,
-    /// The same as they are in the file.
+    /// The certificates as they are in the file.
     pub(super) certificates: Vec<CertificateDer<'static>>,
 }
 
@@ -41,9 +41,9 @@ impl Issuers {
             algorithms.all,
         );
         match verified {
-            // A certificate that one call of openssl makes is one that is an issuer's and a
-            // server's at once, and names it as its own root. That is fine with OpenSSL; here it
-            // is what is left to object to, after the times were found in order.
+            // A self-signed certificate, as made by one call of openssl, is both a CA and a server
+            // certificate. OpenSSL accepts that as its own root; rustls rejects it with this error,
+            // after it has checked the validity period.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.certificates.contains(end_entity) =>
             {

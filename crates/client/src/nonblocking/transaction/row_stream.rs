@@ -12,8 +12,9 @@ use crate::{Answers, Error, Request, Result};
 
 /// The rows of a large result, of which a chunk is in memory at a time.
 ///
-/// They are those of the moment when the first were asked for. PostgreSQL computes them as they are
-/// asked for; MySQL and MariaDB compute all at first, and keep them in a table. When this is dropped, the rest is not asked for, and the transaction goes on.
+/// They are a snapshot of the moment when the first ones were requested. PostgreSQL computes them
+/// on demand; MySQL and MariaDB compute all first, and store them in a temporary table. When this
+/// is dropped, the rest is not fetched, and the transaction continues.
 ///
 /// ```no_run
 /// # use lookaside_client::{Result, TransactionOptions, postgres::Client};
@@ -34,17 +35,17 @@ pub struct RowStream<'t, D: Driver> {
     is_begun: bool,
 }
 
-/// What the next chunk takes.
+/// How to get the next chunk.
 enum Next<D: Driver> {
     /// The whole query.
     Open(Box<Request>),
-    /// To ask for it.
+    /// Fetch it.
     Fetch,
-    /// To wait for it.
+    /// Wait for it.
     Wait(PendingAnswers<D>),
-    /// There is none.
+    /// There are no more.
     End,
-    /// There is none for this reason.
+    /// The stream has failed with this error.
     Failed(Error),
 }
 
@@ -67,14 +68,14 @@ impl<'t, D: Driver> RowStream<'t, D> {
         }
     }
 
-    /// The next rows, as many as a chunk has, or the last ones; then none.
+    /// Returns the next chunk of rows; `None` after the last one.
     ///
     /// If it is dropped before it is done, the next call waits for the same rows.
     ///
     /// # Errors
     ///
     /// When the server refuses, a value does not fit, a chunk is larger than a result may be, or
-    /// the connection is lost. Each further call says so again.
+    /// the connection is lost. Each further call returns the same error.
     pub async fn next_chunk(&mut self) -> Result<Option<RowSet>> {
         let request = match &mut self.next {
             Next::Open(request) => Some((**request).clone()),
@@ -109,7 +110,7 @@ impl<'t, D: Driver> RowStream<'t, D> {
 impl<D: Driver> Drop for RowStream<'_, D> {
     fn drop(&mut self) {
         if self.is_begun {
-            // The server keeps what has come to its end as well, until the transaction does.
+            // The server keeps an exhausted portal, too, until the end of the transaction.
             self.lock.send_detached(Request::close(self.fetch.portal));
         }
     }

@@ -1,8 +1,8 @@
-//! What a pool decides: which connection takes a request, when another is opened or closed, who
-//! waits and until when.
+//! The decisions of a pool: which connection takes a request, when another one is opened or closed,
+//! and which callers wait until when.
 //!
-//! A [`PoolPlanner`] knows no socket, task or clock. It is told what happens and when, and says what is to
-//! be done as [`Step`]s:
+//! A [`PoolPlanner`] has no socket, task or clock. Events and times are passed to it, and it
+//! returns actions as [`Step`]s:
 //!
 //! ```text
 //!   take, give_back, leave    ──► ┌──────┐
@@ -14,25 +14,25 @@
 //!
 //! # Which connection
 //!
-//! A connection is shared: a request is sent after those of other callers, and does not wait
-//! for a connection to itself. So the fullest connection that is not [full](Limits::depth) takes a
-//! request: packed requests travel in fewer writes, and connections that are not needed become
-//! idle. When all are full, the one with the fewest under way takes it, and another is opened.
+//! A connection is shared: a request is sent after those of other callers, and does not wait for a
+//! connection to itself. So the fullest connection that is not [full](Limits::depth) takes a
+//! request: requests on one connection share writes, and unneeded connections become idle. If all
+//! are full, the one with the fewest requests takes it, and another one is opened.
 //!
-//! A connection that owes an answer for longer than [`Limits::stall`] is stalled: whatever holds it
-//! up would hold up the next request too. No request goes there while another connection can be had.
-//! A new one takes milliseconds, so a request rather waits for that, or for the answer that is owed,
-//! whichever is first. Only where there can be no more connections, or the server refuses them, it
-//! goes after what is under way.
+//! A connection with an answer outstanding for longer than [`Limits::stall`] is stalled: the cause
+//! would delay the next request, too. No request is sent there while another connection is
+//! available. Opening one takes milliseconds, so a request waits for that, or for the outstanding
+//! answer, whichever is first. Only if the limit of connections is reached, or the server refuses
+//! new ones, is it queued on a stalled connection.
 //!
-//! An exclusive user gets an idle connection or a new one. Where there can be no more,
-//! the one with the fewest under way is reserved: it takes nothing new and is given out when it is done.
+//! An exclusive user gets an idle connection or a new one. If the limit is reached, the one with
+//! the fewest requests is reserved: it takes no new requests and is handed out once it is idle.
 //!
-//! # Given up, and perhaps under way
+//! # Abandoned requests
 //!
-//! A future that is dropped and a deadline that passes leave a query that the server may still work
-//! on: a ghost. It counts as under way until a [check](Step::Check), sent after it, is answered. A
-//! connection that has only ghosts and does not answer in time is given up.
+//! A dropped future or a passed deadline leaves a query that the server may still execute: a ghost.
+//! It counts as in flight until a [check](Step::Check), sent after it, is answered. A connection
+//! that has only ghosts and does not answer in time is closed.
 
 mod queue;
 mod settle;
@@ -47,55 +47,55 @@ use queue::Queue;
 pub(super) use queue::Waiter;
 use slot::{Load, Slot, State};
 
-/// The first pause after a failure to connect, and the longest. The longest keeps a pool that is
-/// waited for within a second of its server's return.
+/// The first pause after a failure to connect, and the longest. With the longest one, a pool with
+/// waiting requests recovers within a second of its server's return.
 const BACK_OFF_MIN: Duration = Duration::from_millis(20);
 const BACK_OFF_MAX: Duration = Duration::from_millis(500);
 
-/// The same where the server has refused for a reason that waiting does not cure. Servers count
-/// wrong passwords.
+/// The same if the server has refused for a lasting reason. Servers count wrong passwords.
 const LASTING_BACK_OFF_MIN: Duration = Duration::from_secs(1);
 const LASTING_BACK_OFF_MAX: Duration = Duration::from_secs(15);
 
-/// What the plan has to keep to; see `PoolOptions`.
+/// The limits of the planner; see `PoolOptions`.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     pub(super) count_max: usize,
     pub(super) count_min: usize,
-    /// How many under way make a connection full.
+    /// The number of requests that make a connection full.
     pub(super) depth: usize,
-    /// How long a connection may owe an answer before it is stalled, beyond a round trip.
+    /// How long an answer may be outstanding, beyond a round trip, before the connection is
+    /// stalled.
     pub(super) stall: Duration,
     pub(super) idle_timeout: Option<Duration>,
     pub(super) lifetime_max: Option<Duration>,
-    /// How long a connection may be idle and is used without a check.
+    /// The idle time after which a connection is checked before use.
     pub(super) check_after: Duration,
-    /// How long a check may take where no request waits for the connection.
+    /// How long a check may take if no request waits for the connection.
     pub(super) check_timeout: Duration,
 }
 
-/// Names one connection. The next one in its place has another generation, so that late words about
-/// the old one do not concern it.
+/// Identifies one connection. The next one in its slot has another generation, so that late events
+/// of the old one do not affect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PoolSlotId {
     pub(super) index: usize,
     generation: u64,
 }
 
-/// How a connection is wanted.
+/// How a connection is to be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Usage {
-    /// Beside others.
+    /// Shared with other callers.
     Shared,
-    /// By no other caller.
+    /// By this caller only.
     Exclusive,
 }
 
-/// The answer to a wish for a connection.
+/// The result of requesting a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Take {
     Now(PoolSlotId),
-    /// A [`Step`] will name the waiter.
+    /// A [`Step`] will refer to the waiter.
     Wait(Waiter),
     Refused(Refusal),
 }
@@ -103,53 +103,53 @@ pub(super) enum Take {
 /// Why there is no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// None came in time.
+    /// None was available in time.
     Late,
-    /// The port is refused, or the server refuses for a reason that lasts.
+    /// The connection was refused, or the server refuses for a lasting reason.
     Failed,
     /// The pool is closed.
     Closed,
 }
 
-/// What became of a request, or of all that was asked on an exclusive connection.
+/// The outcome of a request, or of all requests on an exclusive connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Answered,
     /// Nothing of it was sent.
     Unused,
-    /// Its caller is gone, and the server may still work on it.
+    /// Its caller is gone, and the server may still execute it.
     GivenUp,
 }
 
 /// Why a connection could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The server is full, or starts, or does not answer: it is tried again, and requests wait for a
-    /// connection.
+    /// The server has no free connections, is starting, or does not respond: it is tried again, and
+    /// requests wait.
     Passing,
-    /// The port is refused, or the host unknown: it is tried again just as soon, and requests that
-    /// wait for a connection fail at once.
+    /// The connection was refused, or the host is unknown: it is tried again just as soon, but
+    /// waiting requests fail at once.
     Unreachable,
-    /// Waiting does not help: a wrong password, say.
+    /// A lasting reason, for example a wrong password.
     Lasting,
 }
 
-/// What is to be done.
+/// An action to perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Connect; then say `opened` or `open_failed`.
+    /// Connect; then call `opened` or `open_failed`.
     Open(PoolSlotId),
-    /// Send a short query after all that is under way; then call `checked`.
+    /// Send a short query after all requests in flight; then call `checked`.
     Check(PoolSlotId),
-    /// End a connection once all is answered that was asked there; then say `ended`.
+    /// Close a connection once all its requests are answered; then call `ended`.
     Close(PoolSlotId),
-    /// End a connection whatever is under way; then say `ended`.
+    /// Close a connection whatever is in flight; then call `ended`.
     Abort(PoolSlotId),
     Serve(Waiter, PoolSlotId),
     Reject(Waiter, Refusal),
 }
 
-/// How much of what there is.
+/// The current counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) opening: usize,
@@ -165,22 +165,23 @@ pub(super) struct Counts {
 #[derive(Debug)]
 pub(super) struct PoolPlanner {
     limits: Limits,
-    /// The shortest round trip to the server that was seen; none before a connection was made.
+    /// The shortest round trip to the server so far; `None` before the first connection.
     round_trip: Option<Duration>,
     slots: Box<[Slot]>,
     queue: Queue,
     steps: VecDeque<Step>,
-    /// Failures to connect since the last success, and when it may be tried again.
+    /// The failures to connect since the last success, and when to try again.
     failure_count: u32,
     retry_at: Option<Instant>,
     last_failure: Failure,
     is_closing: bool,
-    /// Whether the deadline may have come nearer since this was asked last.
+    /// Whether the deadline may have become earlier since the last query.
     is_changed: bool,
 }
 
 impl PoolPlanner {
-    /// Nothing is open until [`advance`](Self::advance) or [`take`](Self::take) asks for it.
+    /// Creates a planner. Nothing is opened before [`advance`](Self::advance) or
+    /// [`take`](Self::take) is called.
     pub(super) fn new(limits: Limits, now: Instant) -> Self {
         assert!(limits.count_max > 0, "a pool has room for a connection");
         assert!(limits.depth > 0, "a connection has room for a request");
@@ -198,7 +199,7 @@ impl PoolPlanner {
         }
     }
 
-    /// A caller wants a connection, and waits for it until then at most.
+    /// Requests a connection for a caller, which waits until `until` at most.
     pub(super) fn take(&mut self, usage: Usage, until: Instant, now: Instant) -> Take {
         if self.is_closing {
             return Take::Refused(Refusal::Closed);
@@ -217,7 +218,7 @@ impl PoolPlanner {
         }
         let waiter = self.queue.push(usage, until);
         self.settle(now);
-        // What can be had at once need not be waited for.
+        // If a connection is available at once, there is no wait.
         let mut steps = self.steps.iter();
         let position =
             steps.position(|step| matches!(step, Step::Serve(served, _) if *served == waiter));
@@ -227,13 +228,13 @@ impl PoolPlanner {
         }
     }
 
-    /// A waiter is gone that was neither served nor dismissed.
+    /// Removes a waiter that was neither served nor rejected.
     pub(super) fn leave(&mut self, waiter: Waiter, now: Instant) {
         self.queue.remove(waiter);
         self.settle(now);
     }
 
-    /// A request on a shared connection is over.
+    /// Handles the end of a request on a shared connection.
     pub(super) fn give_back(&mut self, slot_id: PoolSlotId, outcome: Outcome, now: Instant) {
         let Some(slot) = self.find(slot_id) else {
             return;
@@ -257,22 +258,23 @@ impl PoolPlanner {
         }
     }
 
-    /// An exclusive connection comes back.
+    /// Handles the return of an exclusive connection.
     pub(super) fn unlock(&mut self, slot_id: PoolSlotId, outcome: Outcome, now: Instant) {
         let Some(slot) = self.find(slot_id) else {
             return;
         };
         assert_eq!(slot.state, State::Locked, "what is unlocked was locked");
         slot.state = State::Open;
-        // All that was asked there is one request here.
+        // All its requests count as one here.
         slot.lease_count = 1;
         self.give_back(slot_id, outcome, now);
         self.after_return(slot_id.index, now);
         self.settle(now);
     }
 
-    /// A locked connection comes back whose session must not be used again. It ends once what is under
-    /// way there is answered or cancelled: a server goes on with what a closed connection has asked.
+    /// Handles the return of a locked connection whose session must not be used again. It is closed
+    /// once its requests are answered or cancelled: a server continues to execute requests of a
+    /// closed connection.
     pub(super) fn discard(&mut self, slot_id: PoolSlotId, now: Instant) {
         let Some(slot) = self.find(slot_id) else {
             return;
@@ -282,13 +284,13 @@ impl PoolPlanner {
         self.settle(now);
     }
 
-    /// Whether a connection that is being opened is still to come.
+    /// Whether a connection that is being opened is still needed.
     pub(super) fn is_wanted(&mut self, slot_id: PoolSlotId) -> bool {
         let slot = self.find(slot_id);
         slot.is_some_and(|slot| slot.state == State::Opening)
     }
 
-    /// A connection can be used, whose server is a round trip away. The jitter shortens its lifetime
+    /// Handles an opened connection, with its measured round trip. The jitter shortens its lifetime
     /// by up to a tenth, so that those that were opened together are not replaced together.
     pub(super) fn opened(
         &mut self,
@@ -297,7 +299,7 @@ impl PoolPlanner {
         jitter: u32,
         now: Instant,
     ) {
-        // The shortest, as what is measured longer is longer by what this machine was busy with.
+        // The shortest one, since longer measurements include delays of this machine.
         let known = self.round_trip.unwrap_or(Duration::ZERO);
         let shortest = self
             .round_trip
@@ -323,7 +325,7 @@ impl PoolPlanner {
         self.settle(now);
     }
 
-    /// A connection could not be opened.
+    /// Handles a connection that could not be opened.
     pub(super) fn open_failed(
         &mut self,
         slot_id: PoolSlotId,
@@ -342,7 +344,7 @@ impl PoolPlanner {
         self.settle(now);
     }
 
-    /// A check was answered, with all that was under way before it.
+    /// Handles the answer to a check, and thereby of all requests before it.
     pub(super) fn checked(&mut self, slot_id: PoolSlotId, now: Instant) {
         let Some(slot) = self.find(slot_id) else {
             return;
@@ -357,12 +359,13 @@ impl PoolPlanner {
         self.settle(now);
     }
 
-    /// A connection has ended, for whatever reason. Said twice, it is heard once: that is the answer.
+    /// Handles the end of a connection, for any reason. Returns false for repeated reports, which
+    /// are ignored.
     pub(super) fn ended(&mut self, slot_id: PoolSlotId, jitter: u32, now: Instant) -> bool {
         let Some(slot) = self.find(slot_id) else {
             return false;
         };
-        // A server that takes connections only to drop them is not asked in a tight loop.
+        // A server that accepts connections only to drop them is not tried in a tight loop.
         let is_useless = match slot.state {
             State::Opening => true,
             State::Open | State::Locked => !slot.has_served,
@@ -376,7 +379,7 @@ impl PoolPlanner {
         true
     }
 
-    /// Does what the time asks for.
+    /// Handles everything that is due.
     pub(super) fn advance(&mut self, now: Instant) {
         while let Some(waiter) = self.queue.pop_overdue(now) {
             self.steps.push_back(Step::Reject(waiter, Refusal::Late));
@@ -396,8 +399,8 @@ impl PoolPlanner {
         self.settle(now);
     }
 
-    /// When [`advance`](Self::advance) is due. Where a connection becomes idle later, its end is
-    /// noticed one idle time-out after this was asked, so that idling itself costs nothing.
+    /// When [`advance`](Self::advance) is due. If a connection becomes idle later, its expiry is
+    /// noticed one idle timeout after this call, so that becoming idle needs no wake-up.
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         let idle_timeout = self.limits.idle_timeout;
         let has_spare = self.kept_count() > self.limits.count_min;
@@ -419,7 +422,7 @@ impl PoolPlanner {
         slots.chain(others).flatten().min()
     }
 
-    /// Takes no more requests, rejects those that wait, and ends each connection once it is done.
+    /// Refuses new requests, rejects waiting ones, and closes each connection once it is idle.
     pub(super) fn close_all(&mut self, now: Instant) {
         self.is_closing = true;
         self.is_changed = true;
@@ -436,7 +439,7 @@ impl PoolPlanner {
         }
     }
 
-    /// Whether the pool was closed and nothing is left of it.
+    /// Whether the pool is closed and has no connections left.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closing && self.slots.iter().all(|slot| slot.state == State::Empty)
     }
@@ -445,8 +448,7 @@ impl PoolPlanner {
         self.steps.pop_front()
     }
 
-    /// Whether there is anything to look at since this was asked last: steps, or a deadline that
-    /// has come nearer.
+    /// Whether there are steps or an earlier deadline since the last call.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.is_changed) || !self.steps.is_empty()
     }
@@ -480,7 +482,8 @@ impl PoolPlanner {
         (slot.generation == slot_id.generation).then_some(slot)
     }
 
-    /// Whether there is no connection and none to come, for a reason that fails requests at once.
+    /// Whether there is no connection and none can be opened, for a reason that fails requests at
+    /// once.
     fn is_refused(&self, now: Instant) -> bool {
         let is_over = self.retry_at.is_none_or(|retry_at| retry_at <= now);
         if self.last_failure == Failure::Passing || is_over {
@@ -494,7 +497,7 @@ impl PoolPlanner {
         self.slots.iter().any(|slot| slot.state == State::Opening)
     }
 
-    /// How many connections there are and will be, as far as is known.
+    /// The number of current and expected connections.
     fn kept_count(&self) -> usize {
         let kept = self.slots.iter().filter(|slot| slot.is_kept());
         kept.count()
@@ -511,7 +514,7 @@ impl PoolPlanner {
             Failure::Passing | Failure::Unreachable => (BACK_OFF_MIN, BACK_OFF_MAX),
             Failure::Lasting => (LASTING_BACK_OFF_MIN, LASTING_BACK_OFF_MAX),
         };
-        // Thirty doublings are beyond each maximum.
+        // Thirty doublings exceed each maximum.
         let pause = min.saturating_mul(1 << self.failure_count.min(30)).min(max);
         self.failure_count = self.failure_count.saturating_add(1);
         self.last_failure = why;
@@ -543,7 +546,7 @@ impl PoolPlanner {
     }
 }
 
-/// A part of a duration, by a random number.
+/// A random part of a duration.
 fn part(whole: Duration, jitter: u32) -> Duration {
     whole.mul_f64(f64::from(jitter) / f64::from(u32::MAX))
 }

@@ -1,4 +1,4 @@
-//! The waiters for a connection, first come, first served.
+//! The queue of waiters for a connection, first come, first served.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
@@ -55,7 +55,7 @@ impl Queue {
         self.entries.len() - self.exclusive_count
     }
 
-    /// How the one at `position` wants a connection.
+    /// The usage that the waiter at `position` requests.
     pub(super) fn usage(&self, position: usize) -> Option<Usage> {
         self.entries.get(position).map(|entry| entry.usage)
     }
@@ -68,12 +68,12 @@ impl Queue {
         Some(entry.waiter)
     }
 
-    /// Takes out the first.
+    /// Removes the first waiter.
     pub(super) fn pop(&mut self) -> Option<Waiter> {
         self.remove_at(0)
     }
 
-    /// Takes out a waiter that may be gone already.
+    /// Removes a waiter, which may be gone already.
     pub(super) fn remove(&mut self, waiter: Waiter) {
         let position = self
             .entries
@@ -83,12 +83,12 @@ impl Queue {
         }
     }
 
-    /// When the first of them has waited for too long.
+    /// The earliest deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.ends.first().map(|&(until, _)| until)
     }
 
-    /// Takes out a waiter whose time is over.
+    /// Removes a waiter whose deadline has passed.
     pub(super) fn pop_overdue(&mut self, now: Instant) -> Option<Waiter> {
         let &(until, waiter) = self.ends.first()?;
         if now < until {

@@ -1,4 +1,4 @@
-//! Brings wishes and connections together again after something has happened.
+//! Matches waiters and connections after an event.
 
 use std::time::Instant;
 
@@ -6,7 +6,8 @@ use super::slot::{Check, Load, Slot, State};
 use super::{PoolPlanner, Refusal, Step, Usage};
 
 impl PoolPlanner {
-    /// Serves the waiters that can be served, reserves for those that cannot, and opens what is missing.
+    /// Serves the waiters that can be served, reserves connections for those that cannot, and opens
+    /// missing connections.
     pub(super) fn settle(&mut self, now: Instant) {
         self.is_changed = true;
         if self.is_closing {
@@ -26,7 +27,7 @@ impl PoolPlanner {
         self.open(0, now);
     }
 
-    /// A request of this connection is over, or a check of it.
+    /// Handles the end of a request or a check of this connection.
     pub(super) fn after_return(&mut self, index: usize, now: Instant) {
         let check_end = now + self.limits.check_timeout;
         let slot = &mut self.slots[index];
@@ -50,8 +51,8 @@ impl PoolPlanner {
         }
     }
 
-    /// The connection that takes the next shared request, if there is one, and what it has to do.
-    /// None where the request rather waits for another connection.
+    /// The connection that takes the next shared request, and its load. `None` if the request
+    /// should wait for another connection.
     pub(super) fn choose(&self, now: Instant) -> Option<(usize, Load)> {
         let mut best = None;
         for (index, slot) in self.slots.iter().enumerate() {
@@ -60,9 +61,9 @@ impl PoolPlanner {
             }
             let busy_count = slot.busy_count();
             let load = slot.load(&self.limits, now);
-            // The fullest that is not full, or else the least full. Of those that are stalled one
-            // that is not for much longer than another, as what has taken long may take as long
-            // again.
+            // The fullest that is not full, or else the least full. Among stalled connections, one
+            // that has not been stalled for much longer than others, since a query that has taken
+            // long may take as long again.
             let rank = match load {
                 Load::Free => (load, 0, usize::MAX - busy_count),
                 Load::Full => (load, 0, busy_count),
@@ -79,8 +80,8 @@ impl PoolPlanner {
         Some((index, load))
     }
 
-    /// Whether another connection can be had soon: one that is being opened or can be, or one that
-    /// only has to be checked. A server that has just refused one is not counted on.
+    /// Whether another connection will be available soon: one that is or can be opened, or one that
+    /// only has to be checked. Not if the server has just refused one.
     fn is_another_coming(&self, now: Instant) -> bool {
         let is_tried = self.failure_count > 0;
         self.slots.iter().any(|slot| match slot.state {
@@ -97,7 +98,7 @@ impl PoolPlanner {
     pub(super) fn open(&mut self, pressure: usize, now: Instant) {
         for _ in 0..self.open_wish(pressure) {
             if self.failure_count > 0 {
-                // One attempt at a time shows whether the server is back.
+                // After a failure, only one attempt at a time tests whether the server is back.
                 if self.is_opening() || self.retry_at.is_some_and(|retry_at| now < retry_at) {
                     return;
                 }
@@ -125,14 +126,15 @@ impl PoolPlanner {
         missing.max(wanted).min(self.count(State::Empty))
     }
 
-    /// One pass over the waiters.
+    /// Serves waiters in one pass.
     fn serve(&mut self, now: Instant) {
         let mut coming_count = self.reliably_coming_count(now);
         let mut reserved_count = self.reserved_count();
         let mut has_shared = self.queue.shared_count() > 0;
         let mut has_exclusive = self.queue.exclusive_count() > 0;
         let mut position = 0;
-        // Once there is nothing for one of a kind, there is nothing for those after it.
+        // Once there is no connection for one kind of waiter, there is none for later ones of the
+        // kind.
         while has_shared || has_exclusive {
             let Some(usage) = self.queue.usage(position) else {
                 return;
@@ -157,7 +159,7 @@ impl PoolPlanner {
                     if reserved_count > 0 {
                         reserved_count -= 1;
                     } else if self.check_stale(now) {
-                        // What is there is better than what would have to come.
+                        // An existing connection is better than one that is to be opened.
                     } else if coming_count > 0 {
                         coming_count -= 1;
                     } else {
@@ -194,7 +196,7 @@ impl PoolPlanner {
         found.or_else(|| self.slots.iter().position(is_free))
     }
 
-    /// Begins to check a connection that was idle for long; says whether there was one.
+    /// Begins to check a connection that was idle for long; returns whether there was one.
     fn check_stale(&mut self, now: Instant) -> bool {
         let mut slots = self.slots.iter();
         let Some(index) = slots.position(|slot| slot.is_stale(&self.limits, now)) else {
@@ -204,7 +206,7 @@ impl PoolPlanner {
         true
     }
 
-    /// Reserves a connection for a waiter that needs it to be done with all else.
+    /// Reserves a connection for an exclusive waiter, until it is idle.
     fn reserve(&mut self, now: Instant) -> bool {
         let slots = self.slots.iter_mut();
         let open = slots.filter(|slot| slot.state == State::Open && !slot.is_reserved);
@@ -214,7 +216,7 @@ impl PoolPlanner {
         best.map(|slot| slot.is_reserved = true).is_some()
     }
 
-    /// Gives reserved connections back to all if those are gone that they were for.
+    /// Releases reserved connections whose waiters are gone.
     fn trim_reserved(&mut self) {
         for _ in self.queue.exclusive_count()..self.reserved_count() {
             let reserved = self.slots.iter_mut().filter(|slot| slot.is_reserved);
@@ -243,7 +245,7 @@ impl PoolPlanner {
         self.slots.iter().filter(|slot| slot.state == state).count()
     }
 
-    /// How many connections will soon be available.
+    /// The number of connections that will soon be available.
     fn coming_count(&self) -> usize {
         let checks = self.slots.iter().filter_map(|slot| slot.check);
         self.count(State::Opening) + checks.filter(|check| check.is_before_use).count()

@@ -1,4 +1,4 @@
-//! What is known of one connection.
+//! The state of one connection.
 
 use std::time::Instant;
 
@@ -6,37 +6,37 @@ use super::Limits;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// There is none.
+    /// There is no connection.
     Empty,
     Opening,
     /// Any caller may use it.
     Open,
     /// One caller has exclusive use of it.
     Locked,
-    /// It is to end, and takes up its place until it has.
+    /// It is being closed, and occupies its slot until then.
     Closing,
 }
 
-/// How much a connection has to do, from the best for a request to the worst.
+/// The load of a connection, from the best for a request to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Load {
     /// It has room.
     Free,
-    /// It has as much as it may have, and answers.
+    /// It has the maximum number of requests, and responds.
     Full,
-    /// It owes an answer for too long.
+    /// An answer has been outstanding for too long.
     Stalled,
 }
 
-/// A short query that was sent after all that is under way.
+/// A short query that was sent after all requests in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Check {
-    /// How many ghosts were there when it began.
+    /// The number of ghosts when it was sent.
     pub(super) ghost_count: usize,
-    /// When its connection is given up. None as long as others wait for it too: they may have asked
-    /// for something that takes long.
+    /// When its connection is closed. `None` while it also has requests with callers, which may
+    /// take long.
     pub(super) until: Option<Instant>,
-    /// Whether the connection was idle for long, and is not to be used before the answer.
+    /// Whether the connection was idle for long, and must not be used before the answer.
     pub(super) is_before_use: bool,
 }
 
@@ -50,17 +50,17 @@ impl Check {
 pub(super) struct Slot {
     pub(super) generation: u64,
     pub(super) state: State,
-    /// How many requests have a caller that waits.
+    /// The number of requests with a waiting caller.
     pub(super) lease_count: usize,
-    /// How many requests have lost their caller.
+    /// The number of requests whose caller is gone.
     pub(super) ghost_count: usize,
     pub(super) check: Option<Check>,
-    /// It takes nothing new, and is reserved for an exclusive user.
+    /// It takes no new requests, and is reserved for an exclusive user.
     pub(super) is_reserved: bool,
-    /// It takes nothing new, and ends when it is done.
+    /// It takes no new requests, and is closed when it is idle.
     pub(super) is_retiring: bool,
     pub(super) has_served: bool,
-    /// When the server was last heard, or owed nothing.
+    /// When the server last responded, or had no request.
     pub(super) heard_at: Instant,
     pub(super) retire_at: Option<Instant>,
 }
@@ -81,7 +81,7 @@ impl Slot {
         }
     }
 
-    /// The connection is gone, and the place free for another.
+    /// Frees the slot of a closed connection.
     pub(super) fn clear(&mut self, now: Instant) {
         *self = Self {
             generation: self.generation + 1,
@@ -89,7 +89,7 @@ impl Slot {
         };
     }
 
-    /// How much is under way.
+    /// The number of requests in flight.
     pub(super) fn busy_count(&self) -> usize {
         self.lease_count + self.ghost_count
     }
@@ -98,8 +98,8 @@ impl Slot {
         self.state == State::Open && self.busy_count() == 0 && self.check.is_none()
     }
 
-    /// Whether a request may join those that are under way. Not where it would soon be lost: after
-    /// nothing but ghosts that may never be answered.
+    /// Whether a request may be added. Not if it could soon be lost: after only ghosts that may
+    /// never be answered.
     pub(super) fn is_shareable(&self, limits: &Limits, now: Instant) -> bool {
         let is_doubtful = self.check.is_some_and(|check| {
             check.is_before_use || check.until.is_some() && self.is_stalled(limits, now)
@@ -107,18 +107,18 @@ impl Slot {
         self.state == State::Open && !self.is_reserved && !self.is_retiring && !is_doubtful
     }
 
-    /// Whether the connection stays, or is about to come.
+    /// Whether the connection is kept or being opened.
     pub(super) fn is_kept(&self) -> bool {
         matches!(self.state, State::Opening | State::Open | State::Locked) && !self.is_retiring
     }
 
-    /// Whether the server owes an answer for too long.
+    /// Whether an answer has been outstanding for too long.
     pub(super) fn is_stalled(&self, limits: &Limits, now: Instant) -> bool {
         self.busy_count() > 0 && now > self.heard_at + limits.stall
     }
 
-    /// For how long the server has owed an answer, as the number of binary digits of microseconds:
-    /// times that are alike have the same.
+    /// How long an answer has been outstanding, as the number of binary digits of microseconds:
+    /// similar times are equal.
     pub(super) fn debt_size(&self, now: Instant) -> u32 {
         let owed = now.saturating_duration_since(self.heard_at);
         u128::BITS - owed.as_micros().leading_zeros()
@@ -134,7 +134,7 @@ impl Slot {
         }
     }
 
-    /// Whether it was idle for so long that it is to be checked before it is used.
+    /// Whether it was idle for so long that it must be checked before use.
     pub(super) fn is_stale(&self, limits: &Limits, now: Instant) -> bool {
         self.is_idle() && now > self.heard_at + limits.check_after
     }

@@ -1,4 +1,4 @@
-//! A pool is a plan and a world that does what it says. Here the world is a random one.
+//! Runs the planner against a simulated world that executes its steps with random events.
 #![expect(
     clippy::print_stderr,
     reason = "a seed is said, so that it can be given again"
@@ -13,7 +13,7 @@ use super::*;
 const WORLD_COUNT: usize = 1_000;
 const EVENT_COUNT: usize = 400;
 
-/// One connection, as its server would see it.
+/// One connection, from the server's view.
 #[derive(Debug, Default)]
 struct Connection {
     is_open: bool,
@@ -37,7 +37,7 @@ struct World {
     locks: Vec<PoolSlotId>,
     refused_count: usize,
     served_count: usize,
-    /// Since when nothing goes wrong any more.
+    /// Since when there are no more failures.
     calm_since: Option<Instant>,
 }
 
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// Does what the plan says.
+    /// Executes the planner's steps.
     fn obey(&mut self) {
         while let Some(step) = self.planner.next_step() {
             match step {
@@ -174,7 +174,7 @@ impl World {
         usage
     }
 
-    /// What is true at any time.
+    /// Checks the invariants.
     fn check(&self) {
         assert!(self.connections.len() <= self.limits.count_max);
         let counts = self.planner.counts();
@@ -208,7 +208,7 @@ impl World {
 
     fn give_back(&mut self, index: usize, outcome: Outcome) {
         let slot_id = self.leases.swap_remove(index);
-        // It may be lost since.
+        // It may have been lost meanwhile.
         if let Some(connection) = self.connections.get_mut(&slot_id) {
             connection.lease_count -= 1;
             connection.ghost_count += usize::from(outcome == Outcome::GivenUp);
@@ -270,12 +270,12 @@ impl World {
         self.connections.remove(&slot_id);
         let jitter = self.random.u32(..);
         assert!(self.planner.ended(slot_id, jitter, self.now));
-        // Both ends of it may say so.
+        // Both ends may report it.
         assert!(!self.planner.ended(slot_id, jitter, self.now));
         self.obey();
     }
 
-    /// Something happens.
+    /// Triggers a random event.
     fn wake_all(&mut self) {
         match self.random.u32(0..100) {
             0..25 => drop(self.take(Usage::Shared, ms(10_000))),
@@ -335,7 +335,7 @@ impl World {
         }
     }
 
-    /// From here on all is well, until nothing is left to do.
+    /// Runs without failures until nothing is left to do.
     fn calm_down(&mut self) {
         self.calm_since = Some(self.now);
         for _ in 0..10_000 {
@@ -386,7 +386,7 @@ fn whatever_happens_the_rules_hold_and_everybody_is_served() {
         world.calm_down();
         assert!(world.served_count > 0);
 
-        // What is not needed goes, and no more than that.
+        // Unneeded connections are closed, and no others.
         for _ in 0..200 {
             world.pass(ms(1_000));
             world.calm_down();
@@ -459,7 +459,7 @@ fn requests_fill_a_connection_before_another_is_opened() {
     assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(second));
 }
 
-/// One connection of which one request is under way, for 51 ms where 50 are allowed.
+/// One connection with one request in flight, for 51 ms with a limit of 50.
 fn stalled(limits: Limits) -> (World, PoolSlotId) {
     let mut world = calm(limits);
     world.take(Usage::Shared, ms(100));
@@ -522,7 +522,8 @@ fn a_stalled_connection_takes_requests_if_there_can_be_no_other() {
     assert!(world.any(|one| !one.is_open).is_some());
 }
 
-/// Eight seconds are owed by one, and 100 ms by the other, which has more to do.
+/// One connection has been stalled for eight seconds, the other, which has more requests, for 100
+/// ms.
 #[test]
 fn of_stalled_connections_the_one_that_owes_for_the_shortest_time_is_used() {
     let (mut world, first) = stalled(Limits {
@@ -564,7 +565,7 @@ fn an_idle_connection_is_checked_before_a_stalled_one_is_used() {
     assert_eq!(world.leases, [first, second]);
 }
 
-/// What a distant server owes, it owes for a round trip at least.
+/// An answer of a distant server takes at least a round trip.
 #[test]
 fn a_round_trip_is_no_stall() {
     let mut world = calm(Limits {

@@ -1,5 +1,5 @@
 //! The state under a model checker, which tries each order in which threads can meet at its lock. A
-//! wake-up that is lost leaves a thread parked without end, and that is a failure.
+//! lost wake-up leaves a thread parked, which the checker reports as a deadlock.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -39,7 +39,7 @@ impl Drop for Socket {
 
 fn check(model: impl Fn(Arc<Model>, Instant) + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    // Nearly all there is to find needs no more; without a bound it takes minutes.
+    // Nearly all bugs need no more preemptions; without a bound, it takes minutes.
     builder.preemption_bound = Some(3);
     let now = Instant::now();
     builder.check(move || model(Arc::new(PoolState::new(limits(), || true, now)), now));

@@ -12,7 +12,7 @@ use crate::{Error, Request, Result, Ticket};
 
 impl Connection<PostgresDriver> {
     /// A `COPY … FROM STDIN` whose data is written piece by piece, in the format that the statement
-    /// says.
+    /// specifies.
     ///
     /// ```no_run
     /// # fn example(connection: &mut lookaside_client::postgres::blocking::Connection) -> lookaside_client::Result<()> {
@@ -40,7 +40,7 @@ impl Connection<PostgresDriver> {
     }
 
     /// A `COPY … TO STDOUT` whose data is read piece by piece, in the format that the statement
-    /// says.
+    /// specifies.
     ///
     /// ```no_run
     /// # fn example(connection: &mut lookaside_client::postgres::blocking::Connection) -> lookaside_client::Result<()> {
@@ -87,7 +87,7 @@ impl Transaction<'_, PostgresDriver> {
     }
 }
 
-/// Data on its way to a table; see the [nonblocking one](crate::postgres::CopyIn).
+/// The data for a table; see the [nonblocking one](crate::postgres::CopyIn).
 pub struct CopyIn<'c> {
     connection: &'c mut Connection<PostgresDriver>,
     ticket: Ticket,
@@ -97,12 +97,12 @@ pub struct CopyIn<'c> {
 }
 
 impl CopyIn<'_> {
-    /// Writes data, cut anywhere, as far as the server takes it.
+    /// Writes data, split anywhere, as the server accepts it.
     ///
     /// # Errors
     ///
     /// When the server has refused the statement or data that was sent before, or the connection is
-    /// lost. Each further call says so again.
+    /// lost. Each further call returns the same error.
     pub fn send(&mut self, data: impl Into<Vec<u8>>) -> Result<()> {
         let mut cx = Context::from_waker(Waker::noop());
         let mut data = data.into();
@@ -132,7 +132,7 @@ impl CopyIn<'_> {
         self.connection.step(Some(Instant::now()));
     }
 
-    /// Ends the data, and says how many rows were copied.
+    /// Ends the data, and returns how many rows were copied.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Drop for CopyIn<'_> {
     }
 }
 
-/// Data on its way from a table; see the [nonblocking one](crate::postgres::CopyOut).
+/// The data from a table; see the [nonblocking one](crate::postgres::CopyOut).
 pub struct CopyOut<'c> {
     connection: &'c mut Connection<PostgresDriver>,
     ticket: Ticket,
@@ -169,12 +169,12 @@ pub struct CopyOut<'c> {
 }
 
 impl CopyOut<'_> {
-    /// The next data: whole rows in the text formats, any number of them; then none.
+    /// Returns the next data: in the text formats, any number of complete rows; `None` at the end.
     ///
     /// # Errors
     ///
-    /// When the server refuses the statement or fails half-way, or the connection is lost. What
-    /// came before is then no whole copy. Each further call says so again.
+    /// When the server refuses the statement or fails half-way, or the connection is lost. The data
+    /// before is then incomplete. Each further call returns the same error.
     pub fn next_chunk(&mut self) -> Result<Option<Vec<u8>>> {
         let mut cx = Context::from_waker(Waker::noop());
         loop {

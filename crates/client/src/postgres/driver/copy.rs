@@ -1,8 +1,8 @@
-//! The data of a COPY that comes or goes piece by piece.
+//! The data of a streamed COPY.
 //!
 //! Data for the server waits in the pipe of the copy until the output is written, so that the
-//! output holds no more than the pipe does. Data from the server goes to the pipe as it comes;
-//! while that is full, the owner of the socket reads nothing.
+//! output holds no more than the pipe does. Data from the server is put into the pipe as it
+//! arrives; while that is full, the owner of the socket does not read.
 
 use lookaside_wire::postgres::Connection;
 

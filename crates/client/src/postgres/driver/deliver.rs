@@ -1,4 +1,4 @@
-//! Ready: the outcome of all queries that share a Sync.
+//! Handles ReadyForQuery: the outcomes of all queries that share a Sync.
 
 use lookaside_wire::postgres::{ErrorResponse, TransactionStatus};
 
@@ -14,8 +14,8 @@ use crate::request::RequestScope;
 /// How often a query is sent again because the cancellation of another query hit it.
 const RETRY_COUNT_MAX: u8 = 3;
 
-/// How often a query is sent again whose statement was out of date before it began. Where tables are
-/// changed all the time, what was just prepared may be so, too.
+/// How often a query is sent again if its statement was outdated before it began. If tables change
+/// all the time, even a newly prepared statement may be outdated.
 const STALE_RETRY_COUNT_MAX: u8 = 5;
 
 impl Session {
@@ -153,7 +153,7 @@ fn is_mismatched(error: &ErrorResponse<'_>) -> bool {
     state.is_some_and(|state| state.as_bytes() == b"42804")
 }
 
-/// Whether it is worth to prepare a statement again that Bind refused.
+/// Whether it is worthwhile to prepare a statement again that Bind refused.
 ///
 /// Besides what says so itself, that is whatever names and types can be the reason of: a column
 /// that a parameter is compared with has another type now, and there is no such operator (class

@@ -14,10 +14,10 @@ use crate::driver::Found;
 use crate::request::{Fetch, Goal, RequestScope};
 use crate::{Error, ErrorKind};
 
-/// How many queries share a Sync at most. The server sends answers when it meets a Sync: with 32
-/// callers that wait for their answers and a limit of 64, client and server took turns, each idle for
-/// half of the time; with 16 they work at the same time, and the cost of a Sync is hardly seen in that
-/// of 16 queries (`benchmarks/runs/2026-11-22-shared-syncs`).
+/// The maximum number of queries that share a Sync. The server sends answers when it meets a Sync:
+/// with 32 callers that wait for their answers and a limit of 64, client and server took turns,
+/// each idle for half of the time; with 16 they work at the same time, and the cost of a Sync is
+/// hardly seen in that of 16 queries (`benchmarks/runs/2026-11-22-shared-syncs`).
 const FLIGHT_COUNT_MAX: usize = 16;
 
 /// How many statements the server is told to forget when it prepares one. Each that is prepared
@@ -72,8 +72,7 @@ impl PostgresDriver {
                 Goal::Copy => {
                     let key = request.details.key.clone();
                     self.end_flight();
-                    // A server that waits for data takes any other request for the end of the
-                    // world.
+                    // A server that waits for COPY data treats any other message as fatal.
                     if self.session.in_flight.is_empty() {
                         self.copy(range, key);
                     } else {
@@ -123,18 +122,18 @@ impl PostgresDriver {
         session.in_flight_count < self.window && !(session.is_pooled && is_synced)
     }
 
-    /// Whether what is next waits until all that was queued is answered.
+    /// Whether the next request waits until all queued ones are answered.
     ///
-    /// A pooler takes the answer to a Sync for the end of a transaction and gives the session to
-    /// another client, though the half of what follows may have gone there already: the other half
-    /// reaches another session, or none. So only what shares a Sync goes in one flight, and no
-    /// second flight follows before the first is answered
+    /// A pooler treats the answer to a Sync as the end of a transaction and gives the session to
+    /// another client, even if half of the following messages were already sent there: the other
+    /// half reaches another session, or none. So only queries that share a Sync are sent in one
+    /// batch, and no second batch follows before the first is answered
     /// (<https://github.com/pgbouncer/pgbouncer/issues/759>).
     fn is_barred(&self) -> bool {
         self.session.is_pooled && !self.session.in_flight.is_empty()
     }
 
-    /// Queues what begins or ends a transaction, in one round trip.
+    /// Queues a statement that begins or ends a transaction, in one round trip.
     ///
     /// It is not prepared, because it must not depend on what the server remembers: in a
     /// transaction that has failed nothing can be prepared again, and one that cannot be rolled back

@@ -1,4 +1,4 @@
-//! What a server says without being asked, for those who want to hear it at once.
+//! Hooks for unsolicited messages of a server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use lookaside_value::Text;
 use lookaside_wire::postgres::NotificationResponse;
 
-/// A function that is called with what a server says without being asked.
+/// A function that is called with unsolicited messages of a server.
 ///
-/// It runs where the connection is driven, for a `Client` in the task that owns the socket: while it
-/// runs, nothing else moves there.
+/// It runs where the connection is driven, for a `Client` in the task that owns the socket: while
+/// it runs, the connection makes no progress.
 ///
 /// ```
 /// use lookaside_client::postgres::{Hook, Options};
@@ -22,7 +22,7 @@ use lookaside_wire::postgres::NotificationResponse;
 pub struct Hook<T>(Arc<dyn Fn(T) + Send + Sync>);
 
 impl<T> Hook<T> {
-    /// A hook for [`Options`](super::Options).
+    /// Creates a hook for [`Options`](super::Options).
     pub fn new(call: impl Fn(T) + Send + Sync + 'static) -> Self {
         Self(Arc::new(call))
     }
@@ -44,15 +44,15 @@ impl<T> fmt::Debug for Hook<T> {
     }
 }
 
-/// What was sent with `NOTIFY` on a channel that a session listens to.
+/// A notification that was sent with `NOTIFY` on a channel that a session listens to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Notification {
     /// The channel's name.
     pub channel: Text,
-    /// What was sent along; empty if nothing was.
+    /// The payload; empty if there is none.
     pub payload: Text,
-    /// The process of the server whose session sent it.
+    /// The process id of the server session that sent it.
     pub process_id: u32,
 }
 

@@ -1,8 +1,8 @@
 //! The connection state machine: which query is sent when, which answer arrives, and what an error
 //! means.
 //!
-//! A [`PostgresDriver`] knows no socket and no clock. Its owner, a connection, moves bytes
-//! between it and a server and tells it the time:
+//! A [`PostgresDriver`] has no socket and no clock. Its owner, a connection, moves bytes between it
+//! and a server and passes the time:
 //!
 //! ```text
 //!   submit(request) ──► ┌────────┐ ──► output(), written(size)          ──► socket
@@ -14,34 +14,34 @@
 //!
 //! # The first use of a statement
 //!
-//! A statement is prepared and described in a flight of its own, and its queries follow one round
-//! trip later. They could have come along, with parameters and results as text. But then what a
-//! value is converted to would depend on whether it was used before: `1.0` fits an integer
-//! parameter once its type is known, and fails as text. An answer must not depend on that, so the
-//! round trip is paid, once for each statement and connection. Other queries go on meanwhile.
+//! A statement is prepared and described first, and its queries follow one round trip later. They
+//! could be pipelined with it, with parameters and results as text. But then the conversion of a
+//! value would depend on whether the statement was used before: `1.0` fits an integer parameter
+//! once its type is known, but fails as text. Answers must not depend on that, so each statement
+//! costs one additional round trip per connection. Other queries continue meanwhile.
 //!
 //! # Order
 //!
-//! Queries that are under way at the same time have no order among them. A caller that needs one waits
-//! for the first answer before it sends the next query.
+//! Concurrent queries are not ordered. A caller that needs an order waits for the first answer
+//! before it sends the next query.
 //!
 //! # What an error means
 //!
-//! - A statement that the server knows no more, or whose columns, parameters or names have changed
-//!   their meaning, is forgotten, and the query is sent again, unless it is part of a
-//!   transaction: up to five times where it had not begun, and else once.
-//! - A setting that was changed, `search_path` above all, makes all statements forgotten, because
-//!   names may mean something else.
+//! - A prepared statement that no longer exists on the server, or whose columns, parameters or
+//!   names have changed their meaning, is evicted, and the query is sent again, unless it is part
+//!   of a transaction: up to five times if it had not begun, otherwise once.
+//! - A changed setting, in particular `search_path`, evicts all prepared statements, because names
+//!   may mean something else.
 //! - Queries that share a Sync with one that failed are sent again with a Sync each.
-//! - What fails while it runs fails for its caller only. What is lost with the connection says
-//!   whether it was sent: see [`Error::is_retryable`].
+//! - An error of a query affects only its caller. If the connection is lost, the error tells
+//!   whether the query was sent: see [`Error::is_retryable`].
 //!
 //! # Sessions that are shared
 //!
-//! A pool's requests come from callers that know nothing of each other. Those that begin a transaction
-//! or change the session by their first word are refused. What does so unseen is found by the status in
-//! the answer to its Sync: nothing that came with it or after it is handed out, and the connection ends,
-//! so that the server undoes what was not committed.
+//! A pool's requests come from independent callers. Statements whose first word begins a
+//! transaction or changes the session are refused. If another statement does so, that is detected
+//! by the status in the answer to its Sync: no answers of that Sync or later ones are returned, and
+//! the connection is closed, so that the server rolls back.
 
 mod copy;
 mod deliver;
@@ -81,7 +81,7 @@ use session::{CopyIn, Rows, Session};
 use statement::{Key, QueryRange};
 use statements::NONCE_SIZE;
 
-/// How much data of a COPY goes in one message; a server takes less than a gibibyte.
+/// The size of a CopyData message; a server accepts less than a gibibyte.
 const COPY_SIZE: usize = 1 << 20;
 
 /// Why data can be sent.
@@ -90,17 +90,17 @@ const COPY_OPEN: &str = "the server waits for data";
 /// Why a request without a text can be queued.
 const SMALL: &str = "the window keeps away from the limit of the queue";
 
-/// A connection without its socket. See the [module](self).
+/// A connection's state machine without its socket. See the [module](self).
 pub struct PostgresDriver {
-    /// Until it is known whether there is TLS.
+    /// `Some` until TLS has been negotiated.
     prologue: Option<Prologue>,
-    /// How a connection like this one begins, if it is inside of TLS.
+    /// The prologue for another connection like this one, if it uses TLS.
     prologue_again: Option<Prologue>,
     connection: Connection,
     output: Output,
     session: Session,
     is_input_ended: bool,
-    /// Whether the output ends with the farewell.
+    /// Whether the output ends with the terminate message.
     is_closing: bool,
     query_count_max: usize,
     window: usize,
@@ -109,11 +109,11 @@ pub struct PostgresDriver {
 }
 
 impl PostgresDriver {
-    /// Begins with the log-in, which waits in the output.
+    /// Creates a driver, which begins with the log-in; its first message is in the output.
     ///
     /// # Errors
     ///
-    /// When a name or the password holds a NUL.
+    /// When a name or the password contains a NUL.
     pub fn new(startup: &Startup<'_>, credentials: Credentials, options: Options) -> Result<Self> {
         let request_count_max = options.wire.request_count_max;
         assert!(
@@ -148,12 +148,12 @@ impl PostgresDriver {
         self
     }
 
-    /// Where the last query left the transaction.
+    /// The transaction status after the last query.
     pub fn transaction_status(&self) -> TransactionStatus {
         self.connection.transaction_status()
     }
 
-    /// The server's version as it says it, such as `18.6`; empty before the log-in.
+    /// The version that the server reports, such as `18.6`; empty before the log-in.
     pub fn server_version(&self) -> &str {
         &self.session.server_version
     }

@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 
 use lookaside_wire::postgres::NoticeResponse;
 
-/// How many remarks are kept, and how many bytes of them. Each function of a script can make
-/// millions, and a caller that does not take them must not pay with memory.
+/// The number of notices that are kept, and their size in bytes. A script can produce millions, and
+/// a caller that does not take them must not run out of memory.
 const COUNT_MAX: usize = 1_000;
 const SIZE_MAX: usize = 1 << 20;
 
-/// Warnings and other remarks of a server, in the order in which they came.
+/// Warnings and other notices of a server, in the order of arrival.
 ///
-/// They come at any time, and most belong to what was asked last. The last thousand are kept, of at
-/// most a mebibyte.
+/// They may arrive at any time, and most belong to the last request. The last thousand are kept, of
+/// at most a mebibyte.
 #[derive(Clone, Debug, Default)]
 pub struct Notices {
     kept: VecDeque<NoticeResponse<'static>>,
@@ -21,12 +21,12 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// How many came before these, and were not kept.
+    /// The number of earlier notices that were dropped.
     pub fn lost_count(&self) -> u64 {
         self.lost_count
     }
 
-    /// The remarks.
+    /// The notices.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &NoticeResponse<'static>> {
         self.kept.iter()
     }

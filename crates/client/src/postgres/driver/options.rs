@@ -1,48 +1,47 @@
-//! What a driver may keep.
+//! The options of a driver.
 
 use lookaside_wire::postgres::ErrorResponse;
 
 use super::hook::{Hook, Notification};
 
-/// What stands between us and the server.
+/// The route to the server: direct, or through a pooler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Route {
-    /// Nothing that matters: a session on the server is ours. The default.
+    /// A direct connection: the session on the server is exclusively ours. The default.
     #[default]
     Direct,
-    /// A pooler such as PgBouncer, in its transaction mode: each transaction may run in another
+    /// A pooler such as PgBouncer, in its transaction mode: each transaction may run in a different
     /// session.
     ///
-    /// No statement is kept there. Each query brings its own and is one unit up to its Sync, in
-    /// one round trip after the first, and its rows are read as they were described with them: the
-    /// server parses and plans each query anew. What a session keeps, settings and `LISTEN` say,
-    /// cannot be relied on.
+    /// Statements are not kept prepared. Each query includes its statement and is one unit up to
+    /// its Sync, in one round trip after the first, and its rows are decoded by the description
+    /// sent with them: the server parses and plans each query again. Session state, such as
+    /// settings and `LISTEN`, is not reliable.
     Pooler,
 }
 
-/// The limits of one connection, and what happens there.
+/// The limits and options of one connection.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What stands between us and the server.
+    /// The route to the server.
     pub route: Route,
 
-    /// How many statements stay prepared on the server.
+    /// The number of statements that stay prepared on the server.
     ///
-    /// One more, and the one that was not used for longest is forgotten; with 0 each is, and the
-    /// server is told when the next one is prepared. The default of 256 is an estimate of what a
-    /// service asks at most.
+    /// Beyond that, the least recently used one is closed; with 0, each one is closed when the next
+    /// one is prepared. The default of 256 is an estimate of what a service uses at most.
     pub statement_count_max: usize,
 
-    /// How many queries may wait for their answers.
+    /// The number of queries that may wait for their answers.
     ///
-    /// One more is refused with [`ErrorKind::Limit`](crate::ErrorKind::Limit), and can be sent
-    /// again. The default of 262,144 only stops a runaway loop.
+    /// Further queries are refused with [`ErrorKind::Limit`](crate::ErrorKind::Limit), and can be
+    /// sent again. The default of 262,144 only stops a runaway loop.
     pub query_count_max: usize,
 
-    /// How many queries may be on their way to the server and back.
+    /// The number of queries in flight.
     ///
-    /// More stay here, where they cost nothing to give up. The default of 1,024 is beyond what
-    /// makes a server faster: thirty-two gain nearly all there is.
+    /// Further ones wait in the driver, where they can be cancelled at no cost. The default of
+    /// 1,024 is more than enough: 32 give nearly all of the gain.
     pub window: usize,
 
     /// The largest result, in bytes as the server sends it.
@@ -51,15 +50,15 @@ pub struct Options {
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit). The default is 1 GiB.
     pub result_size_max: usize,
 
-    /// Gets each remark of the server, `RAISE NOTICE` say, as soon as it comes, in place of
-    /// `take_notices`.
+    /// Called with each notice of the server, such as from `RAISE NOTICE`, as soon as it arrives;
+    /// replaces `take_notices`.
     pub on_notice: Option<Hook<ErrorResponse<'static>>>,
 
-    /// Gets each notification of the channels that the session listens to. Without it, they are
-    /// forgotten. A [`Listener`](crate::postgres::Listener) does more.
+    /// Called with each notification of the channels that the session listens to. Without it, they
+    /// are dropped. See also [`Listener`](crate::postgres::Listener).
     pub on_notification: Option<Hook<Notification>>,
 
-    /// What the connection itself takes.
+    /// The limits of the wire protocol.
     pub wire: lookaside_wire::Limits,
 }
 

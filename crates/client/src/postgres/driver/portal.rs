@@ -1,7 +1,7 @@
-//! Portals that stay open: results whose rows are fetched part by part.
+//! Portals that stay open: results whose rows are fetched in parts.
 //!
-//! The server keeps one until it is closed or its transaction ends. So does the session here, for
-//! the columns, which are told only once.
+//! The server keeps one until it is closed or its transaction ends. So does the driver, for the
+//! columns, which are described only once.
 
 use std::sync::Arc;
 

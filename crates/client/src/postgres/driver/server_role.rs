@@ -1,4 +1,4 @@
-//! What a server says about itself: whether it takes writes.
+//! What a server reports about itself: whether it accepts writes.
 
 use std::ffi::CStr;
 

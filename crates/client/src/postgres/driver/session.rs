@@ -1,4 +1,4 @@
-//! What waits, what is under way, and what the server's events do to it.
+//! The session: waiting requests, requests in flight, and the handling of the server's events.
 
 mod cancel;
 mod script;
@@ -63,7 +63,8 @@ pub(super) struct Session {
     pub(super) server_role: ServerRole,
     pub(super) end: Option<Error>,
     pub(super) requests: Requests<Details>,
-    /// Whether a pooler stands before the server, so that each transaction may run elsewhere.
+    /// Whether there is a pooler in front of the server, so that each transaction may run in a
+    /// different session.
     pub(super) is_pooled: bool,
     /// Queries that are not sent and wait for nothing but room.
     pub(super) backlog: VecDeque<QueryRange>,

@@ -33,9 +33,9 @@ impl Statements {
 
     /// Gives statements names that no other connection uses.
     ///
-    /// Behind a pooler that is not configured as one, connections share sessions. With equal names,
-    /// one would run the statement of another and get its rows; now the server knows no such
-    /// statement.
+    /// With a pooler that the configuration does not mention, connections share sessions. With
+    /// equal names, one would run the statement of another and get its rows; with unique names, the
+    /// server reports an unknown statement.
     pub(super) fn set_unique_prefix(&mut self, nonce: [u8; NONCE_SIZE]) {
         let mut prefix = "s".to_owned();
         for byte in nonce {

@@ -1,4 +1,4 @@
-//! A connection that listens, and tells when it does not.
+//! A connection that listens for notifications, and reports when it was interrupted.
 
 mod queue;
 
@@ -18,26 +18,27 @@ use crate::{Error, PostgresConfig, Request, Result};
 
 use queue::Queue;
 
-/// The pause before a lost connection is made again, and the longest one after failures, each of
-/// which doubles it. Up to half is left out at random, so that not all come back at once.
+/// The pause before a reconnect, and the longest one after failures, each of which doubles it. A
+/// random part of up to half is subtracted, so that not all clients reconnect at once.
 const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 const BACK_OFF_MAX: Duration = Duration::from_secs(10);
 
-/// How long a host may take to let us in, where the URL says nothing, and then to listen.
+/// The default limit for the log-in to a host, and then for LISTEN.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest name of a channel, in bytes: `NAMEDATALEN` with its NUL is 64.
 const CHANNEL_SIZE_MAX: usize = 63;
 
-/// Receives what is sent with `NOTIFY`, over a dedicated connection that is made again when it is lost.
+/// Receives notifications that are sent with `NOTIFY`, over a dedicated connection that is
+/// re-established when it is lost.
 ///
-/// What is sent while there is no connection is lost: PostgreSQL keeps nothing for clients that
-/// are away. So a program that keeps a copy of something reads it anew at each
-/// [`Established`](ListenerEvent::Established), and from there on hears of each change.
+/// Notifications that are sent while there is no connection are lost: PostgreSQL does not store
+/// them. So a program that keeps a copy of some data reads it again at each
+/// [`Established`](ListenerEvent::Established), and gets each change from then on.
 ///
-/// A connection that vanishes without a word is noticed within half a minute, unless the URL's
-/// keepalives say otherwise. Nothing is connected again as long as no task waits for
-/// [`next`](Self::next). When this is dropped, its connection ends.
+/// A vanished server is detected within half a minute, unless the URL sets other keepalives. There
+/// is no reconnect while no task waits for [`next`](Self::next). When this is dropped, its
+/// connection is closed.
 ///
 /// ```no_run
 /// # async fn example(config: &lookaside_client::PostgresConfig) -> lookaside_client::Result<()> {
@@ -60,36 +61,36 @@ pub struct Listener {
     options: ListenerOptions,
     channels: BTreeSet<String>,
     state: State,
-    /// How many attempts to connect failed, one after the other.
+    /// The number of consecutive failed attempts to connect.
     failure_count: u32,
 }
 
-/// What is heard.
+/// An event of a [`Listener`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ListenerEvent {
-    /// From here on, all that is said on all channels is heard. It is the first event, and comes
-    /// again with each connection and after each [`Listener::listen`].
+    /// From this event on, all notifications on all channels are received. It is the first event,
+    /// and is repeated with each connection and after each [`Listener::listen`].
     Established,
-    /// The connection was lost, or could not be made again, which is tried once more with the next
-    /// event, after a pause. Nothing is heard up to the next `Established`. Outside of a tokio runtime
-    /// each attempt fails with [`ErrorKind::Misuse`](crate::ErrorKind::Misuse).
+    /// The connection was lost, or a reconnect has failed, which is tried again with the next
+    /// event, after a pause. No notifications are received up to the next `Established`. Outside of
+    /// a tokio runtime each attempt fails with [`ErrorKind::Misuse`](crate::ErrorKind::Misuse).
     Lost(Error),
-    /// Something was sent on a channel.
+    /// A notification was received.
     Notification(Notification),
-    /// So many notifications came here that there was no room for.
+    /// This many notifications were dropped, since the queue was full.
     Missed(u64),
 }
 
-/// How a [`Listener`] listens.
+/// The options of a [`Listener`].
 #[derive(Clone, Debug)]
 pub struct ListenerOptions {
-    /// How many notifications wait to be taken. Those beyond are [missed](ListenerEvent::Missed),
+    /// The capacity of the queue of notifications. Those beyond are [missed](ListenerEvent::Missed),
     /// because a server whose notifications are not read has to keep them for all clients. One has up
     /// to 8,000 bytes; the default is 10,000.
     pub queue_count_max: usize,
 
-    /// What the connection may keep. Its `on_notification` is not called.
+    /// The options of the connection. Its `on_notification` is not called.
     pub connection: Options,
 }
 
@@ -103,13 +104,14 @@ impl Default for ListenerOptions {
 }
 
 enum State {
-    /// It listens.
+    /// The connection is listening.
     Up(Session),
-    /// The connection has ended for this reason, and not all that came is taken.
+    /// The connection has ended with this error, but queued events remain.
     Ended(Arc<Queue>, Error),
     /// The next attempt is not due.
     Paused(Sleep),
-    /// It is under way. It lives here, so that it goes on when the wait for an event ends.
+    /// An attempt is running. It is stored here, so that it continues if the wait for an event is
+    /// cancelled.
     Connecting(Pin<Box<dyn Future<Output = Result<Session>> + Send>>),
 }
 
@@ -121,13 +123,12 @@ struct Session {
 }
 
 impl Listener {
-    /// Connects, and listens to these channels. Their names are taken as they are, upper and lower
-    /// case included.
+    /// Connects, and listens to these channels. Names are case-sensitive.
     ///
     /// # Errors
     ///
-    /// When there is no connection, or a name is none. Later, the connection is made again whatever
-    /// happens.
+    /// When the connection fails, or a name is invalid. Later, the connection is re-established
+    /// whatever happens.
     pub async fn connect<C: Into<String>>(
         config: &PostgresConfig,
         options: ListenerOptions,
@@ -193,7 +194,7 @@ impl Listener {
     }
 
     fn pause(&mut self, error: Error) -> ListenerEvent {
-        // Thirty doublings are beyond the maximum.
+        // Thirty doublings exceed the maximum.
         let pause = BACK_OFF_MIN.saturating_mul(1 << self.failure_count.min(30));
         let pause = pause.min(BACK_OFF_MAX);
         let part = f64::from(jitter()) / f64::from(u32::MAX);
@@ -211,13 +212,13 @@ impl Listener {
         )))
     }
 
-    /// Listens to one channel more. It is in effect when this is done, and
-    /// [`Established`](ListenerEvent::Established) says so again in the line of events; without a
-    /// connection, that event alone says it.
+    /// Listens to one more channel. It is in effect when this returns, and
+    /// [`Established`](ListenerEvent::Established) is queued again; without a connection, only that
+    /// event signals it.
     ///
     /// # Errors
     ///
-    /// When the name is none, or the server refuses.
+    /// When the name is invalid, or the server refuses.
     pub async fn listen(&mut self, channel: impl Into<String>) -> Result<()> {
         let channel = channel.into();
         check(&channel)?;
@@ -232,7 +233,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Listens to a channel no more. What it said before may still come.
+    /// Stops listening to a channel. Earlier notifications may still be returned.
     ///
     /// # Errors
     ///
@@ -248,7 +249,7 @@ impl Listener {
         Ok(())
     }
 
-    /// An attempt that is under way is for other channels.
+    /// A running attempt is for other channels.
     fn start_over(&mut self) {
         if let State::Connecting(_) = self.state {
             self.state = self.connecting();
@@ -256,11 +257,11 @@ impl Listener {
     }
 }
 
-/// Whether the server did as it was asked.
+/// Checks the result of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heard {
     Done,
-    /// The connection is lost, and the next one will know.
+    /// The connection is lost, and the next one will use the new channels.
     Lost,
 }
 

@@ -1,4 +1,4 @@
-//! What was heard and not yet taken, up to a limit.
+//! The queue of received events, up to a limit.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use super::ListenerEvent;
 use crate::postgres::Notification;
 
-/// Between the task of a connection, which never waits for it, and a listener.
+/// The queue between the task of a connection, which never waits for it, and a listener.
 #[derive(Debug)]
 pub(super) struct Queue {
     inner: Mutex<Inner>,
@@ -17,7 +17,7 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct Inner {
     events: VecDeque<ListenerEvent>,
-    /// How many notifications came after these that there was no room for.
+    /// The number of notifications after these that did not fit.
     missed_count: u64,
     waker: Option<Waker>,
 }
@@ -31,7 +31,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // No step under the lock can fail half-way.
+        // No panic under the lock leaves the state inconsistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -52,12 +52,12 @@ impl Queue {
         }
     }
 
-    /// All that was to be listened to is, from before what is here.
+    /// All requested channels are listened to, since before the queued events.
     pub(super) fn establish(&self) {
         self.lock().events.push_front(ListenerEvent::Established);
     }
 
-    /// What was added to it is, from before what comes.
+    /// The added channel is listened to, since before the events to come.
     pub(super) fn extend(&self) {
         let mut inner = self.lock();
         inner.flush();
@@ -66,7 +66,7 @@ impl Queue {
         }
     }
 
-    /// The first event; without one, the waiting task is woken when there is.
+    /// The first event; if there is none, registers the task to be woken.
     pub(super) fn pop(&self, cx: &Context<'_>) -> Option<ListenerEvent> {
         let mut inner = self.lock();
         if inner.events.is_empty() {
@@ -81,7 +81,7 @@ impl Queue {
 }
 
 impl Inner {
-    /// Says what was missed, in its place.
+    /// Adds an event for missed notifications, in order.
     fn flush(&mut self) {
         if self.missed_count > 0 {
             let missed = ListenerEvent::Missed(std::mem::take(&mut self.missed_count));

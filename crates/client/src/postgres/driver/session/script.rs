@@ -1,7 +1,7 @@
 //! Scripts: any number of statements in one message, whose answers are text.
 //!
-//! A script is alone on the wire. It may open a transaction into which no other query must slip,
-//! and where it waits for the data of a COPY, whatever came after it would be lost.
+//! A script is alone on the wire. It may open a transaction that no other query must become a part
+//! of, and if it waits for COPY data, all messages after it would be lost.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
