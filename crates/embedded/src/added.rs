@@ -1,8 +1,8 @@
-//! What is kept of the extensions that were added to a server: their files, and a manifest of each.
+//! Extensions that were added to a server: their files, and a manifest of each.
 //!
 //! ```text
 //! pg/18.6/extensions/vector.toml    the manifest: version, source and files of one extension
-//! pg/18.6/share pg/18.6/lib         where its files go, beside those of the server
+//! pg/18.6/share pg/18.6/lib         the location of its files, together with those of the server
 //! ```
 
 mod control;
@@ -23,17 +23,17 @@ pub(crate) use files::{ExtensionFile, Kind, Layout, check_name, write_files};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AddedExtension {
-    /// What `CREATE EXTENSION` calls it.
+    /// Its name in `CREATE EXTENSION`.
     pub name: String,
-    /// The version that would be created.
+    /// The default version, which `CREATE EXTENSION` creates.
     pub version: String,
-    /// Where its files came from; `None` for one that the server has from the beginning.
+    /// The source of its files; `None` for one that came with the server.
     pub source: Option<String>,
-    /// What `shared_preload_libraries` must name, for one that works only so.
+    /// The library that must be in `shared_preload_libraries`, if the extension requires that.
     pub preload: Option<String>,
 }
 
-/// What was added to a server, was tried, and is whole.
+/// The extensions that were added to a server, were tried, and are undamaged.
 pub(crate) fn usable(server: &Path) -> Vec<AddedExtension> {
     let manifests = ExtensionManifest::all(server).into_iter();
     let whole = manifests
@@ -41,9 +41,9 @@ pub(crate) fn usable(server: &Path) -> Vec<AddedExtension> {
     whole.map(|manifest| manifest.extension()).collect()
 }
 
-/// Changes when extensions of a server are added, replaced, edited or removed: names, sizes and times of
-/// their control and SQL files. `None` if the files of the server are not all below one folder, as in
-/// packages of distributions. `programs` is the folder of its programs.
+/// A stamp that changes when extensions of a server are added, replaced, edited or removed: from
+/// names, sizes and times of their control and SQL files. `None` if the files of the server are not
+/// all below one folder, as in packages of distributions. `programs` is the folder of its programs.
 pub(crate) fn stamp(programs: &Path) -> Option<String> {
     let server = programs.parent()?;
     let folder = server.join(Layout::of(server).ok()?.extension);

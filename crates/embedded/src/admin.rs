@@ -1,6 +1,6 @@
 //! The administrative connection: a log-in and simple queries on the cluster's Unix socket.
 //!
-//! The socket's folder is private and its server trusts it, so there is no password to give.
+//! The socket's folder is private and its server trusts it, so no password is needed.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -19,12 +19,12 @@ use crate::server_error::ServerError;
 /// Longest wait for a reply. `CREATE DATABASE` copies files; migrations may be long.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Largest message taken from the server: answers of this crate's queries are far smaller.
+/// Largest message accepted from the server: answers of this crate's queries are far smaller.
 const MESSAGE_SIZE_MAX: usize = 64 << 20;
 
-/// How a server that has no process for a connection answers: in words without a length, as the
-/// protocol had it before version 3 (`report_fork_failure_to_client` in PostgreSQL's source). They are
-/// sent and come at once.
+/// The answer of a server that cannot fork a process for a connection: a text without a length, as
+/// in the protocol before version 3 (`report_fork_failure_to_client` in PostgreSQL's source). It
+/// arrives in one piece.
 const FORK_REFUSAL: &[u8] = b"Ecould not fork";
 
 /// Size of the receive buffer for one read, in bytes.
@@ -52,7 +52,7 @@ pub(crate) type Row = Vec<Option<String>>;
 pub(crate) struct Connection {
     stream: UnixStream,
     protocol: postgres::Connection,
-    /// Whether anything came from the server.
+    /// Whether anything was received from the server.
     has_heard: bool,
     /// An answer was not read to its end: the next bytes, if any, are a part of it.
     is_lost: bool,
@@ -66,24 +66,24 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Why there is no session or no answer.
+/// The error of a session or a query.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// There is no answer, or no further one.
     Lost(io::Error),
     /// The server returned an error.
     Refused(ServerError),
-    /// No text of the protocol holds a zero byte, so nothing was sent.
+    /// The text contains a zero byte, which the protocol cannot transmit; nothing was sent.
     ZeroByte,
 }
 
 impl Failure {
-    /// 57P03: the server is there but not ready.
+    /// 57P03: the server runs but is not ready.
     pub(crate) fn is_starting_up(&self) -> bool {
         matches!(self, Self::Refused(refusal) if refusal.sqlstate == "57P03")
     }
 
-    /// As an error of this crate, in the course of `doing`.
+    /// Converts it to an error of this crate, which occurred while `doing`.
     pub(crate) fn during(self, doing: &str) -> Error {
         match self {
             Self::Lost(error) => Error::connection_lost(doing, error),
@@ -159,12 +159,12 @@ impl Connection {
         Ok(rows)
     }
 
-    /// Runs one or more statements and forgets their rows as they come.
+    /// Runs one or more statements and discards their rows.
     pub(crate) fn execute(&mut self, sql: &str) -> Result<(), Failure> {
         self.ask(sql, |_| {})
     }
 
-    /// As [`execute`](Self::execute), and gives up when nothing came from the server for so long.
+    /// As [`execute`](Self::execute), but gives up if nothing is received for the timeout.
     pub(crate) fn execute_within(&mut self, sql: &str, timeout: Duration) -> Result<(), Failure> {
         self.stream.set_read_timeout(Some(timeout))?;
         self.execute(sql)
@@ -176,7 +176,8 @@ impl Connection {
         self.exchange(take_row)
     }
 
-    /// Whether it can be used: every answer was read to its end, and the server has not closed it since.
+    /// Whether the session is usable: every answer was read completely, and the server has not
+    /// closed it since.
     pub(crate) fn is_usable(&mut self) -> bool {
         if self.is_lost || self.stream.set_nonblocking(true).is_err() {
             return false;
@@ -208,13 +209,14 @@ impl Connection {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Sends what was asked, and passes rows on until all is answered; after a refusal too, so
-    /// that the session stays usable.
+    /// Sends the query, and passes rows on until it is answered; also after an error, so that the
+    /// session stays usable.
     fn exchange(&mut self, mut take_row: impl FnMut(Row)) -> Result<(), Failure> {
         let mut refusal = None;
         loop {
             if let Err(error) = self.send() {
-                // A server that has no process for us may have said so and closed before it read.
+                // A server that cannot fork a process may have sent its error and closed before it
+                // read.
                 self.receive()?;
                 return Err(error.into());
             }
@@ -273,7 +275,8 @@ impl Connection {
     }
 }
 
-/// Without a password: the server trusts its socket. A server that asks for one all the same is refused.
+/// Credentials without a password, since the server trusts its socket. A server that requests one
+/// nevertheless is refused.
 fn credentials() -> io::Result<Credentials> {
     let mut nonce = [0; 18];
     getrandom::fill(&mut nonce).map_err(io::Error::other)?;
@@ -285,12 +288,12 @@ fn row_of(row: DataRow<'_>) -> Row {
     row.fields().map(|field| field.map(text)).collect()
 }
 
-/// A name as SQL takes it whatever it holds.
+/// Quotes a name as an SQL identifier.
 pub(crate) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A text as SQL takes it whatever it holds.
+/// Quotes a text as an SQL literal.
 pub(crate) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

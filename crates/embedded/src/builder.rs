@@ -1,4 +1,4 @@
-//! Options of a database, and its start.
+//! The builder of a database.
 
 use std::env;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::setup::Setup;
 use crate::temporary;
 use crate::{Error, Postgres, Result, Version, VersionRequirement, archive};
 
-/// Options of a database; made by [`Postgres::builder`].
+/// A builder for a database; created by [`Postgres::builder`].
 ///
 /// ```no_run
 /// use lookaside_embedded::Postgres;
@@ -49,40 +49,40 @@ pub struct Builder {
     progress: Arc<dyn Progress>,
 }
 
-/// Where the cluster lives.
+/// The location of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Location {
     /// In the server that this user's processes share.
     Shared,
-    /// In a temporary server of its own.
+    /// In a separate temporary server.
     Fresh,
-    /// In a folder of the caller's.
+    /// In a folder of the caller.
     Folder(PathBuf),
     /// In the platform's folder for the data of an application.
     App(String),
 }
 
 impl Postgres {
-    /// An isolated, empty database, dropped with the value.
+    /// Creates an isolated, empty database, which is dropped with the value.
     ///
-    /// It lives in a server that this user's processes share; the first to come starts it, and it
-    /// ends with the last, however they end. Its data is in memory where there is room for it, and
-    /// is not made safe against a crash of the machine.
+    /// It is in a server that the processes of this user share; the first process starts it, and it
+    /// ends with the last one, however that ends. Its data is in memory if there is room, and is
+    /// not protected against a crash of the machine.
     ///
     /// Only the database is isolated. Roles, their settings and passwords, tablespaces, replication
-    /// slots and what `ALTER SYSTEM` sets belong to the whole server: other tests see them, and they
-    /// stay until the server ends. Tests of these take a server of their own
+    /// slots and what `ALTER SYSTEM` sets belong to the whole server: other tests see them, and
+    /// they remain until the server ends. Tests of these need a separate server
     /// ([`fresh_cluster`](Builder::fresh_cluster)) or, for roles, a role for each database
     /// ([`owner_role`](Builder::owner_role)).
     ///
     /// # Errors
     ///
-    /// If no PostgreSQL is found and none can be fetched, or it does not start.
+    /// If no PostgreSQL is found and none can be downloaded, or it does not start.
     pub fn temporary() -> Result<Self> {
         Self::builder().start()
     }
 
-    /// A database with options.
+    /// Creates a builder for a database with options.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -106,13 +106,13 @@ impl Builder {
         }
     }
 
-    /// Only these versions; any from 14 on by default.
+    /// Accepts only these versions; by default, any from 14 on.
     pub fn version(mut self, requirement: VersionRequirement) -> Self {
         self.requirement = requirement;
         self
     }
 
-    /// A server of its own, which ends with the value: for tests of roles, settings or crashes.
+    /// Uses a separate server, which ends with the value: for tests of roles, settings or crashes.
     pub fn fresh_cluster(mut self) -> Self {
         if self.location == Location::Shared {
             self.location = Location::Fresh;
@@ -120,8 +120,8 @@ impl Builder {
         self
     }
 
-    /// A server of its own whose data stays in `folder`, which is created if it does not exist. The server
-    /// ends with the value, and the data is kept.
+    /// Uses a separate server whose data is kept in `folder`, which is created if it does not
+    /// exist. The server ends with the value, and the data is kept.
     pub fn path(mut self, folder: impl Into<PathBuf>) -> Self {
         self.location = Location::Folder(folder.into());
         self
@@ -134,17 +134,17 @@ impl Builder {
         self
     }
 
-    /// A superuser of this name instead of `postgres`. Users belong to the whole server, so it is
-    /// one of its own.
+    /// Sets the name of the superuser, instead of `postgres`. Users belong to the whole server, so
+    /// this implies a separate one.
     pub fn user(mut self, name: impl Into<String>) -> Self {
         self.user = Some(name.into());
         self.fresh_cluster()
     }
 
-    /// A role for this database alone, which owns it and what it begins with, is the user of its URL,
-    /// and is dropped with it. It is not a superuser, so that rights and row security are tested as they
-    /// are in production; extensions are still created by the superuser. SQL and migrations run as
-    /// this role. For databases of the shared server only.
+    /// Creates a role for this database alone, which owns it and its initial contents, is the user
+    /// of its URL, and is dropped with it. It is not a superuser, so that privileges and row
+    /// security are tested as in production; extensions are still created by the superuser. SQL and
+    /// migrations run as this role. For databases of the shared server only.
     ///
     /// ```no_run
     /// let db = lookaside_embedded::Postgres::builder().owner_role().start()?;
@@ -156,55 +156,58 @@ impl Builder {
         self
     }
 
-    /// A database of this name. Other processes may want the same, so the server is one of its own.
+    /// Sets the name of the database. Other processes may use the same name, so this implies a
+    /// separate server.
     pub fn database(mut self, name: impl Into<String>) -> Self {
         self.database = Some(name.into());
         self.fresh_cluster()
     }
 
-    /// A setting of the server, as in `postgresql.conf`. Databases with the same settings share a
-    /// server.
+    /// Adds a setting of the server, as in `postgresql.conf`. Databases with the same settings
+    /// share a server.
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
         self
     }
 
-    /// Writes are answered before they are safe: a crash of the machine may destroy the data.
-    /// Temporary databases always do so.
+    /// Acknowledges writes before they are on disk: a crash of the machine may destroy the data.
+    /// Always enabled for temporary databases.
     pub fn relaxed_durability(mut self) -> Self {
         self.relaxed = true;
         self
     }
 
-    /// SQL that the database begins with. A template gets it once, and each database is a copy.
+    /// Adds SQL that initializes the database. It runs once in a template, and each database is a
+    /// copy.
     pub fn sql(mut self, sql: &str) -> Self {
         self.schema.add_sql(sql);
         self
     }
 
-    /// A folder whose `.sql` files the database begins with, in the order of the numbers that their
-    /// names begin with, then of the names (without `….down.sql`). As [`sql`](Self::sql), they run
-    /// once for all databases of equal contents. A folder given to [`path`](Self::path) gets them
-    /// when it is made.
+    /// Adds a folder whose `.sql` files initialize the database, in the order of the numbers at the
+    /// beginning of their names, then of the names (without `….down.sql`). Like [`sql`](Self::sql),
+    /// they run once for all databases with equal contents. A folder given to [`path`](Self::path)
+    /// gets them when it is created.
     pub fn migrations(mut self, folder: impl Into<PathBuf>) -> Self {
         self.migrations.push(folder.into());
         self
     }
 
-    /// Contents that the caller's own code makes: a migrator, a seed. It gets the URL of an empty
-    /// database (with the extensions, SQL and migrations of this builder) and runs once for each
-    /// `key`, not once for each database: the result is a template in the cache, of which databases
-    /// are copies, in this process and in others, now and later. Of several processes that want it
-    /// at once, one makes it and the others wait; one that fails or dies leaves nothing.
+    /// Sets code of the caller that initializes the database, such as a migrator or a seed. It gets
+    /// the URL of an empty database (with the extensions, SQL and migrations of this builder) and
+    /// runs once for each `key`, not once for each database: the result is a template in the cache,
+    /// of which databases are copies, in this and other processes, now and later. If several
+    /// processes need it at once, one runs the code and the others wait; if it fails or dies,
+    /// nothing remains.
     ///
-    /// The key must change when the contents would: [`key_of_files`](crate::key_of_files) makes one
-    /// of migration files. A migrator that holds them since it was compiled, such as
-    /// `sqlx::migrate!()`, must be compiled again when they change: a `build.rs` that prints
+    /// The key must change when the contents would: [`key_of_files`](crate::key_of_files) computes
+    /// one from migration files. A migrator that embeds them at compile time, such as
+    /// `sqlx::migrate!()`, must be recompiled when they change: a `build.rs` that prints
     /// `cargo:rerun-if-changed=migrations` does that. The code runs on its own thread, where it may
-    /// start an asynchronous runtime. Connections that it leaves open are ended.
+    /// start an asynchronous runtime. Connections that it leaves open are closed.
     ///
-    /// Databases of a key have a server to themselves, which begins as a copy of the template. With
-    /// [`path`](Self::path) the code runs when the folder is made.
+    /// The databases of a key have their own server, which begins as a copy of the template. With
+    /// [`path`](Self::path), the code runs when the folder is created.
     ///
     /// ```no_run
     /// use lookaside_embedded::{Postgres, key_of_files};
@@ -230,39 +233,40 @@ impl Builder {
         self
     }
 
-    /// An extension that the database begins with, such as `pg_trgm`.
+    /// Adds an extension that is created in the database, such as `pg_trgm`.
     pub fn extension(mut self, name: &str) -> Self {
         self.schema.add_extension(name);
         self
     }
 
-    /// Lets replication slots decode changes: `wal_level = logical`.
+    /// Enables logical decoding: `wal_level = logical`.
     pub fn logical_replication(self) -> Self {
         self.setting("wal_level", "logical")
     }
 
-    /// Listens on a free port of 127.0.0.1 too, with a random password, for clients that need a
+    /// Also listens on a free port of 127.0.0.1, with a random password, for clients that need a
     /// host. See [`Postgres::tcp_url`].
     pub fn tcp(mut self) -> Self {
         self.listen = Listen::Tcp;
         self
     }
 
-    /// Begins with the contents of an archive that [`Postgres::archive`] wrote, in a server of its
-    /// own. A folder given to [`path`](Self::path) must be new.
+    /// Restores an archive that [`Postgres::archive`] wrote, in a separate server. A folder given
+    /// to [`path`](Self::path) must be new.
     pub fn restore(mut self, archive: impl Into<PathBuf>) -> Self {
         self.archive = Some(archive.into());
         self.fresh_cluster()
     }
 
-    /// How many temporary databases of this kind may be made ahead, so that the next ones are handed
-    /// out at once: four by default, none with 0. The number begins with one and doubles when none is left.
+    /// Sets how many temporary databases of this kind may be prepared in advance, so that the next
+    /// ones are handed out at once: four by default, none with 0. The number begins with one and
+    /// doubles when none is left.
     pub fn prewarm(mut self, count_max: usize) -> Self {
         self.prewarm_count_max = count_max;
         self
     }
 
-    /// Receives reports of downloads and preparations.
+    /// Sets the receiver of progress reports.
     pub fn progress(mut self, progress: Arc<dyn Progress>) -> Self {
         self.progress = progress;
         self
@@ -272,9 +276,9 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If no PostgreSQL is found and none can be fetched, if the server does not start (the error
-    /// quotes its log), if a folder belongs to another owner or another major version, and if the
-    /// server refuses the SQL (the error names file and line).
+    /// If no PostgreSQL is found and none can be downloaded, if the server does not start (the
+    /// error quotes its log), if a folder belongs to another owner or another major version, and if
+    /// the server refuses the SQL (the error names file and line).
     pub fn start(mut self) -> Result<Postgres> {
         for folder in std::mem::take(&mut self.migrations) {
             self.schema.add_migrations(&folder)?;
@@ -301,7 +305,7 @@ impl Builder {
         ))
     }
 
-    /// Opens a persistent folder, and makes it first if need be.
+    /// Opens a persistent folder, which is created if necessary.
     pub(crate) fn open_folder(
         &self,
         folder: &Path,
@@ -324,7 +328,7 @@ impl Builder {
         persistent::open(folder, &options)
     }
 
-    /// The settings of a server with lasting data.
+    /// The settings of a server with persistent data.
     fn lasting_settings(&self) -> Vec<(String, String)> {
         let relaxed = RELAXED.iter().filter(|_| self.relaxed);
         let relaxed = relaxed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -345,7 +349,7 @@ impl Builder {
         Some(format!("`{name} = {value}`"))
     }
 
-    /// What a new cluster begins with.
+    /// The archive that a new cluster is restored from.
     pub(crate) fn archive(&self) -> Option<&Path> {
         self.archive.as_deref()
     }
@@ -417,7 +421,7 @@ impl Builder {
         let setup = Setup::find(requirement, &self.progress)?;
         match self.archive {
             None if self.schema.has_initializers() => setup.prepared(&self.schema, &self.options()),
-            // The shared server keeps a template of each schema itself.
+            // The shared server itself keeps a template database of each schema.
             None if self.location == Location::Fresh => {
                 Ok(setup.with_extensions(&self.schema, &self.options()))
             }

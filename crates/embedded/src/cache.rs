@@ -1,7 +1,8 @@
-//! The folder that outlives processes: downloaded servers, templates, what is known of installed ones.
+//! The cache folder, which outlives processes: downloaded servers, templates, and the versions of
+//! installed servers.
 //!
-//! Many processes use it at once. What is made there is filled beside its final path and appears by a
-//! rename, so it is never seen incomplete; work worth doing once is done under a [`lock`].
+//! Many processes use it at once. New entries are created under a temporary name and renamed into
+//! place, so they are never seen incomplete; expensive work is done once, under a [`lock`].
 //!
 //! [`lock`]: Cache::lock
 
@@ -20,19 +21,19 @@ use crate::identity::Identity;
 use crate::kill::end_and_free;
 use crate::{Error, Result};
 
-/// The cache of a root whose server runs as another user: that user cannot enter `/root`.
+/// The cache if root runs the server as another user, which cannot enter `/root`.
 const SHARED_ROOT: &str = "/var/cache/lookaside";
 
-/// What stands between a name and the number of the process that fills it.
+/// The separator between a name and the number of the process that fills it.
 const PARTIAL: &str = ".partial-";
 
-/// How deep half-made files are: those of extensions are beside a server's own.
+/// The depth of incomplete files: those of extensions are in a server's folder.
 const DEPTH_MAX: usize = 6;
 
-/// The user that must be able to read what is in the cache.
+/// The users that must be able to read the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// The user that runs this process, under that name or another one in a user namespace.
+    /// The user of this process, possibly with another id in a user namespace.
     Owner,
     /// Other users too: the server runs as one of them.
     Everyone,
@@ -72,7 +73,7 @@ impl Cache {
         &self.root
     }
 
-    /// The folder `name` of the cache, made if need be.
+    /// The folder `name` of the cache, created if necessary.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
         self.prepare()?;
         let folder = self.root.join(name);
@@ -108,7 +109,7 @@ impl Cache {
                 let path = entry.path();
                 let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
                 if is_partial(&entry.file_name().to_string_lossy()) {
-                    // Shared, so that several looks do not disturb each other.
+                    // A shared lock, so that concurrent checks do not disturb each other.
                     let is_free = |file: File| file.try_lock_shared().is_ok();
                     if File::open(&path).is_ok_and(is_free) {
                         found.push(path);
@@ -131,7 +132,7 @@ impl Cache {
     }
 
     /// Removes the file of a lock that is free. A process that is about to take it may then hold it
-    /// beside another process; what is made under it is installed once all the same.
+    /// at the same time as another process; entries made under it are still installed only once.
     pub(crate) fn remove_lock(&self, name: &str) -> Result<()> {
         let (path, file) = self.lock_file(name)?;
         match file.try_lock() {
@@ -140,7 +141,7 @@ impl Cache {
         }
     }
 
-    /// As [`lock`](Self::lock), but `None` at once where another process holds it.
+    /// As [`lock`](Self::lock), but returns `None` at once if another process holds it.
     pub(crate) fn try_lock(&self, name: &str) -> Result<Option<File>> {
         let (path, file) = self.lock_file(name)?;
         match file.try_lock() {
@@ -150,10 +151,10 @@ impl Cache {
         }
     }
 
-    /// Makes the folder `target` completely or not at all, unless it exists.
+    /// Creates the folder `target` atomically, unless it exists.
     ///
-    /// `fill` gets an empty folder beside it. Of several callers at once one wins, and the others'
-    /// work is dropped. Incomplete files of ended processes are removed.
+    /// `fill` gets an empty folder with a temporary name. Of several concurrent callers one wins,
+    /// and the others' work is discarded. Incomplete files of ended processes are removed.
     pub(crate) fn install(
         &self,
         target: &Path,
@@ -169,7 +170,7 @@ impl Cache {
         }
     }
 
-    /// As [`install`](Self::install), but what `target` holds is replaced.
+    /// As [`install`](Self::install), but replaces an existing `target`.
     #[cfg(any(test, feature = "download"))]
     pub(crate) fn replace(
         &self,
@@ -183,7 +184,7 @@ impl Cache {
             .map_err(|e| Error::cache_file("write", target, e))
     }
 
-    /// Writes a file completely or not at all, in place of an existing one.
+    /// Writes a file atomically, replacing an existing one.
     pub(crate) fn write(&self, target: &Path, bytes: &[u8]) -> Result<()> {
         sweep(target);
         let partial = Partial::new(target, Shape::File)?;
@@ -192,7 +193,7 @@ impl Cache {
             .map_err(|e| Error::cache_file("write", target, e))
     }
 
-    /// Removes a file or a folder with all that is in it; it is never seen half removed.
+    /// Removes a file or a folder atomically.
     pub(crate) fn remove(&self, target: &Path) -> Result<()> {
         let away = partial_path(target);
         match fs::rename(target, &away) {
@@ -225,7 +226,7 @@ impl Cache {
         Ok((path, file))
     }
 
-    /// Makes the root if need be, and checks it.
+    /// Creates the root if necessary, and checks it.
     fn prepare(&self) -> Result<()> {
         if !self.root.exists() {
             let mode = match self.reach {
@@ -244,7 +245,7 @@ impl Cache {
         self.check()
     }
 
-    /// Refuses a root from which others could have us run their programs.
+    /// Returns an error for a root where other users could replace programs that we run.
     pub(crate) fn check(&self) -> Result<()> {
         let mode = check_owner(&self.root)?;
         if mode & 0o002 != 0 {
@@ -254,13 +255,13 @@ impl Cache {
     }
 }
 
-/// The variables and entries that decide where the cache is.
+/// The variables and entries that determine the location of the cache.
 struct Whereabouts {
     /// `LOOKASIDE_CACHE`.
     named: Option<OsString>,
     /// `XDG_CACHE_HOME`.
     xdg: Option<OsString>,
-    /// `HOME`, or what the list of users says.
+    /// `HOME`, or the home folder in the user database.
     home: Option<OsString>,
 }
 
@@ -298,7 +299,7 @@ impl Whereabouts {
     }
 }
 
-/// The home folder of a user in the text of a list of users (passwd(5)).
+/// The home folder of a user in the text of a user database (passwd(5)).
 fn home_of(uid: u32, users: &[u8]) -> Option<OsString> {
     users.split(|&byte| byte == b'\n').find_map(|line| {
         let mut fields = line.split(|&byte| byte == b':');
@@ -343,7 +344,7 @@ impl Partial {
                 }
                 return Err(Error::cache_file("make", &path, e));
             }
-            // A sweep may have come between making and locking; then there is another name.
+            // A sweep may have removed it between creation and locking; then another name is tried.
             let lock = match File::open(&path) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened.map_err(|e| Error::file("open", &path, e))?,
@@ -380,7 +381,7 @@ impl Drop for Partial {
 }
 
 fn partial_path(target: &Path) -> PathBuf {
-    // Relaxed: only that no number comes twice matters.
+    // Relaxed: only uniqueness matters.
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let mut name = target.as_os_str().to_os_string();
@@ -436,7 +437,7 @@ fn remove_all(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder with just this mode, whatever the process's mask says.
+/// Creates a folder with exactly this mode, regardless of the umask.
 fn make_folder(path: &Path, mode: u32) -> Result<()> {
     match DirBuilder::new().mode(mode).create(path) {
         Ok(()) => fs::set_permissions(path, Permissions::from_mode(mode))
@@ -446,7 +447,7 @@ fn make_folder(path: &Path, mode: u32) -> Result<()> {
     }
 }
 
-/// Refuses a folder that is not this user's; gives its mode.
+/// Returns an error for a folder of another user; otherwise returns its mode.
 fn check_owner(folder: &Path) -> Result<u32> {
     let metadata = fs::metadata(folder).map_err(|e| Error::file("read", folder, e))?;
     let me = rustix::process::geteuid().as_raw();
@@ -550,7 +551,7 @@ mod tests {
 
     #[test]
     fn a_cache_that_cannot_be_made_names_the_way_out() {
-        // Where not even root can make a folder: as in a home that is mounted read-only.
+        // A place where not even root can create a folder, as in a read-only home.
         for root in ["/proc/self/cache", "/proc/self/a/cache"] {
             let error = Cache::open_at(root.into()).folder("pg").unwrap_err();
             let error = error.to_string();

@@ -1,8 +1,8 @@
-//! Removing what processes that have ended left, and what can be made again: all that starts remove bit by
-//! bit, at once, with a list of it.
+//! Removes leftovers of ended processes, and files that can be recreated: everything that starts
+//! remove incrementally, at once, with a list of it.
 //!
-//! Whether a thing is in use is asked as everywhere: by the lock that the kernel releases when its holder
-//! dies. A folder of a user is never looked at.
+//! Whether something is in use is determined as everywhere: by a lock that the kernel releases when
+//! its holder dies. Folders of users are never touched.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,36 +22,36 @@ use crate::runtime_dir::RuntimeDir;
 use crate::template::Template;
 use crate::{Result, Version, digest};
 
-/// What [`clean`] does with what it finds.
+/// What [`clean`] does with leftovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CleanMode {
-    /// Only lists it.
+    /// Only lists them.
     DryRun,
-    /// Removes it.
+    /// Removes them.
     Remove,
 }
 
-/// One thing that [`clean`] removed, or would remove.
+/// A leftover that [`clean`] removed, or would remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leftover {
     /// What it is, such as `cluster of a process that has ended`.
     pub what: &'static str,
-    /// Where it is; of a database its name, after the folder of its server.
+    /// Its path; for a database, its name after the folder of its server.
     pub place: String,
-    /// Bytes on the disk or in memory.
+    /// Its size in bytes, on disk or in memory.
     pub size: u64,
 }
 
 /// Removes clusters and databases of processes that have ended, copies of templates for the next
-/// cluster, incomplete files in the cache, templates that no server
-/// found here uses, and templates with contents other than the eight used last. What a living process
-/// holds, and persistent folders, are left alone.
+/// cluster, incomplete files in the cache, templates that no server found here uses, and templates
+/// with contents other than the eight most recently used. Files that a running process uses, and
+/// persistent folders, are kept.
 ///
 /// # Errors
 ///
-/// If the cache or the folder of temporary clusters is unfit or cannot be read. What cannot be removed is
-/// left out of the list.
+/// If the cache or the folder of temporary clusters is unusable or cannot be read. Leftovers that
+/// cannot be removed are not in the list.
 pub fn clean(mode: CleanMode) -> Result<Vec<Leftover>> {
     let identity = Identity::current()?;
     let runtime_dir = RuntimeDir::inspect(identity)?;
@@ -126,7 +126,7 @@ fn clean_databases(runtime_dir: &RuntimeDir, mode: CleanMode, found: &mut Vec<Le
         let port = port
             .and_then(|port| port.parse().ok())
             .unwrap_or(PORT_DEFAULT);
-        // The databases of a server that ends meanwhile are gone with it.
+        // If the server ends meanwhile, its databases are gone, too.
         let Ok(mut session) = Connection::open(&cluster.join("s"), port, USER, "postgres") else {
             continue;
         };
@@ -183,7 +183,7 @@ fn clean_templates(cache: &Cache, mode: CleanMode, found: &mut Vec<Leftover>) ->
     Ok(())
 }
 
-/// The servers of which templates may be made, by the folder of their programs.
+/// The servers that templates may be made of, with the folders of their programs.
 fn servers(cache: &Cache) -> Result<Vec<(PathBuf, Version)>> {
     let search_config = SearchConfig::of_process()?;
     let mut probe_cache = ProbeCache::read(Some(cache));

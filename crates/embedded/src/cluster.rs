@@ -1,4 +1,4 @@
-//! A running cluster and the databases made in it.
+//! A running cluster and its databases.
 
 mod janitor;
 mod orphans;
@@ -26,17 +26,17 @@ pub(crate) use self::orphans::{Sweep, sweep_databases};
 pub(crate) use self::owner_role::{is_owner_role, set_role};
 pub(crate) use self::snapshot::snapshot_prefix;
 
-/// How many databases are made ahead at most for one template, unless the caller says otherwise; a
-/// request that finds none doubles the number.
+/// The default limit of databases that are prepared in advance for one template; a request that
+/// finds none doubles the number, up to this.
 pub(crate) const PREWARM_COUNT_MAX: usize = 4;
 
-/// Databases of this crate: the letter, the owner's number, a running number.
+/// The prefix of names of databases; the owner's number and a running number follow.
 const DATABASE_PREFIX: &str = "t_";
 
-/// How many sessions wait for the next query; more come from many threads at once.
+/// The number of idle sessions that are kept; many concurrent threads may open more.
 const IDLE_COUNT_MAX: usize = 4;
 
-/// The owner's number that the name of a database, or what begins with one, holds.
+/// The owner's number in the name of a database, or in a name that begins with one.
 pub(crate) fn owner_of(name: &str) -> Option<i64> {
     let (digits, rest) = name.strip_prefix(DATABASE_PREFIX)?.split_at_checked(14)?;
     let is_ours = rest.starts_with('_') && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -49,20 +49,20 @@ pub(crate) fn owner_of(name: &str) -> Option<i64> {
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) binaries: Binaries,
-    /// Holds the data, the log and, mostly, the socket.
+    /// Contains the data, the log and, usually, the socket.
     pub(crate) folder: PathBuf,
     pub(crate) socket_folder: PathBuf,
     pub(crate) port: u16,
-    /// The superuser's, where the server listens on TCP.
+    /// The superuser's password, if the server listens on TCP.
     pub(crate) password: Option<String>,
     pub(crate) handle: Mutex<ServerHandle>,
     idle: Mutex<Vec<Connection>>,
     owner: Owner,
-    /// Schema templates that are known to be there.
+    /// Schema templates that are known to exist.
     pub(crate) templates: Mutex<Vec<String>>,
     pools: Mutex<Vec<PrewarmPool>>,
     janitor: Janitor,
-    /// Says that the orphans which were there when we joined are dropped; see `orphans.rs`.
+    /// Signals that the orphans that existed when we joined have been dropped; see `orphans.rs`.
     sweep: Mutex<Option<Receiver<()>>>,
     database_count: AtomicU64,
     has_first_database: AtomicBool,
@@ -80,7 +80,8 @@ pub(crate) enum ServerHandle {
 }
 
 /// This process among those that share a cluster: a number, locked in the server by a session that
-/// lasts as long as the process. Databases carry it in their names, by which orphans are known.
+/// lasts as long as the process. Databases carry it in their names, by which orphans are
+/// recognized.
 #[derive(Debug)]
 struct Owner {
     number: i64,
@@ -93,7 +94,7 @@ fn lock_number(session: &mut Connection, number: i64) -> Result<(), Failure> {
     session.query(&sql).map(drop)
 }
 
-/// What a database is made from, and for whom.
+/// The template and the owner of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DatabaseKind {
     /// The database that is copied.
@@ -107,11 +108,11 @@ pub(crate) enum DatabaseOwner {
     /// The superuser of the cluster.
     #[default]
     Superuser,
-    /// A role of its own, which has the database's name and is dropped with it.
+    /// A separate role, which has the database's name and is dropped with it.
     Role,
 }
 
-/// Databases made ahead of one kind.
+/// The databases of one kind that were prepared in advance.
 #[derive(Debug)]
 struct PrewarmPool {
     kind: DatabaseKind,
@@ -119,7 +120,7 @@ struct PrewarmPool {
     wanted: usize,
 }
 
-/// Where a cluster answers.
+/// The address of a cluster.
 pub(crate) struct Address {
     pub(crate) folder: PathBuf,
     pub(crate) socket_folder: PathBuf,
@@ -184,7 +185,7 @@ impl Cluster {
         answer.map_err(|failure| self.explain(failure, doing))
     }
 
-    /// Runs statements in the owner's session; one that the server has ended is replaced first.
+    /// Runs statements in the owner's session; one that the server has closed is replaced first.
     fn query_as_owner(&self, session: &mut Connection, doing: &str, sql: &str) -> Result<Vec<Row>> {
         if !session.is_usable() {
             // The server holds the lock of our number until it notices that the session was closed.
@@ -199,13 +200,14 @@ impl Cluster {
             .map_err(|failure| self.explain(failure, doing))
     }
 
-    /// A session of its own in a database.
+    /// Opens a separate session in a database.
     pub(crate) fn open(&self, database: &str, doing: &str) -> Result<Connection> {
         Connection::open(&self.socket_folder, self.port, USER, database)
             .map_err(|failure| self.explain(failure, doing))
     }
 
-    /// If the server has crashed, that is the error, with the end of its log.
+    /// Converts a failure to an error; if the server has crashed, that is the error, with the end
+    /// of its log.
     pub(crate) fn explain(&self, failure: Failure, doing: &str) -> Error {
         let crash = match (&failure, &mut *lock(&self.handle)) {
             (Failure::Lost(_), ServerHandle::Started(server)) => server.crash_error(),
@@ -215,8 +217,8 @@ impl Cluster {
         crash.unwrap_or_else(|| failure.during(doing))
     }
 
-    /// A new database: one that was made ahead, or one made now. After it up to `prewarm_count_max` are
-    /// made ahead.
+    /// Returns a new database: one that was prepared in advance, or one created now. Afterwards, up
+    /// to `prewarm_count_max` are prepared in advance.
     pub(crate) fn take_database(
         &self,
         kind: &DatabaseKind,
@@ -252,7 +254,7 @@ impl Cluster {
         Ok(name)
     }
 
-    /// Makes databases of a kind until as many as wanted are made ahead.
+    /// Creates databases of a kind until enough are prepared in advance.
     pub(crate) fn prewarm(&self, kind: &DatabaseKind) -> Result<()> {
         let missing = |pools: &Vec<PrewarmPool>| {
             let pool = pools.iter().find(|pool| pool.kind == *kind);
@@ -292,7 +294,7 @@ impl Cluster {
         Ok(name)
     }
 
-    /// Makes an empty database: the one that came with a new cluster, or a copy.
+    /// Creates an empty database: the one that comes with a new cluster, or a copy.
     pub(crate) fn create_empty(&self, name: &str, owner: &str) -> Result<()> {
         // The swap gives it to one caller.
         if !self.has_first_database.swap(false, Ordering::Relaxed) {
@@ -310,13 +312,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// Offers [`FIRST_DATABASE`], which only a new cluster has.
+    /// Makes [`FIRST_DATABASE`] available, which only a new cluster has.
     pub(crate) fn offer_first_database(&self) {
         self.has_first_database.store(true, Ordering::Relaxed);
     }
 
-    /// Connects to [`TEMPLATE_DATABASE`] once, so that its copies find the server's catalog cache written and
-    /// answer their first query 4 ms sooner. A server that starts removes it.
+    /// Connects to [`TEMPLATE_DATABASE`] once, so that its copies contain the server's catalog
+    /// cache file, which makes their first query 4 ms faster. A starting server removes that file.
     pub(crate) fn warm_template(&self) -> Result<()> {
         self.allow_connections(TEMPLATE_DATABASE, true)?;
         drop(self.open(TEMPLATE_DATABASE, "warming the template")?);
@@ -331,11 +333,11 @@ impl Cluster {
         format!("{DATABASE_PREFIX}{:014x}_{count}", self.owner.number)
     }
 
-    /// Makes a database as a copy of another one, which must have no sessions.
+    /// Creates a database as a copy of another one, which must have no sessions.
     pub(crate) fn copy_database(&self, from: &str, to: &str, owner: &str) -> Result<()> {
         let (source, target, owner) = (identifier(from), identifier(to), identifier(owner));
-        // By files instead of through the log: 12 ms where the default takes 32 to 39. Older
-        // versions know only this way.
+        // Copies files instead of writing through the WAL: 12 ms instead of 32 to 39. Older
+        // versions only support this.
         let strategy = if self.binaries.version().major >= 15 {
             " STRATEGY FILE_COPY"
         } else {
@@ -348,8 +350,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until the server knows that a database has no sessions: a session that was
-    /// closed takes a moment to go, and statements that need the database alone look every 100 ms.
+    /// Waits until a database has no sessions: a closed session takes a moment to end, and
+    /// statements that need the database exclusively poll only every 100 ms.
     pub(crate) fn wait_until_unused(&self, database: &str, session: &mut Connection) -> Result<()> {
         let sql = format!(
             "SELECT 1 FROM pg_stat_activity WHERE datname = {} LIMIT 1",
@@ -366,7 +368,7 @@ impl Cluster {
         }
         Ok(())
     }
-    /// Whether a database takes sessions of others than the server's own.
+    /// Sets whether a database accepts connections.
     pub(crate) fn allow_connections(&self, name: &str, allowed: bool) -> Result<()> {
         let name = identifier(name);
         let doing = match allowed {
@@ -385,7 +387,7 @@ impl Cluster {
         Ok(!self.query("looking for the user", &sql)?.is_empty())
     }
 
-    /// Drops a database, and ends its sessions.
+    /// Drops a database, and terminates its sessions.
     pub(crate) fn drop_database(&self, name: &str) -> Result<()> {
         let doing = "dropping a database";
         self.query(
@@ -400,8 +402,8 @@ impl Cluster {
         self.owner.number
     }
 
-    /// Begins to drop what processes that have ended left in a shared server; with
-    /// [`wait_for_sweep`](Self::wait_for_sweep) it overlaps with the making of a database.
+    /// Begins to drop orphans of ended processes in a shared server; with
+    /// [`wait_for_sweep`](Self::wait_for_sweep), it overlaps with the creation of a database.
     pub(crate) fn start_sweep(&self) {
         let (done, swept) = mpsc::channel();
         *lock(&self.sweep) = Some(swept);
@@ -412,17 +414,17 @@ impl Cluster {
         });
     }
 
-    /// Waits until the sweep of a joiner is done. A process that lives for less than a sweep would
-    /// otherwise drop nothing, and processes like it would fill the memory with databases.
+    /// Waits until the sweep of a joining process is done. Otherwise, processes that are shorter
+    /// than a sweep would drop nothing, and would fill the memory with databases.
     pub(crate) fn wait_for_sweep(&self) {
         let sweep = lock(&self.sweep).take();
         if let Some(swept) = sweep {
-            // An error means that the job has ended without a word, or was never begun.
+            // An error means that the job ended without a message, or never began.
             let _ = swept.recv();
         }
     }
 
-    /// Has a job done when there is time.
+    /// Queues a background job.
     pub(crate) fn later(&self, job: Job) {
         self.janitor.send(job);
     }
@@ -444,7 +446,7 @@ impl Cluster {
         }
     }
 
-    /// Gives up a server that is ours alone; one with lasting data is waited for.
+    /// Stops a server that only this process uses; waits for one with persistent data.
     pub(crate) fn end(&self) -> Result<()> {
         match &mut *lock(&self.handle) {
             ServerHandle::Started(server) => server.end(),
@@ -452,7 +454,7 @@ impl Cluster {
         }
     }
 
-    /// As [`end`](Self::end), and waits until nothing of it is left.
+    /// As [`end`](Self::end), and waits until it is completely gone.
     pub(crate) fn end_and_wait(&self) -> Result<()> {
         match &mut *lock(&self.handle) {
             ServerHandle::Started(server) => server.end_and_wait(),
@@ -460,7 +462,7 @@ impl Cluster {
         }
     }
 
-    /// Leaves a server that we started running after us.
+    /// Leaves a server that we started running after this process.
     pub(crate) fn detach(&self) -> Result<()> {
         match &mut *lock(&self.handle) {
             ServerHandle::Started(server) => server.detach(),
@@ -474,7 +476,7 @@ impl Cluster {
     }
 }
 
-/// What stands behind these locks is whole between any two of its statements.
+/// The data under these locks is consistent between any two statements, so poisoning is ignored.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Folders of temporary clusters: taken from a spare copy, locked while an owner lives, swept after.
+//! Folders of temporary clusters: made from a spare copy, locked while an owner lives, then swept.
 //!
 //! ```text
 //! <runtime dir>/c-<random>/      a cluster: data/ s/ log lock owners joined/ ending port password
@@ -27,15 +27,15 @@ use crate::template::{BuildContext, Template};
 use crate::verify::Verify;
 use crate::{Error, Result, digest};
 
-/// How old a folder for sockets is before it may be stale: its server makes the socket later.
+/// The age from which a socket folder may be stale: its server creates the socket later.
 const SOCKET_AGE_MIN: Duration = Duration::from_secs(600);
 
-/// Beginnings of names, see above.
+/// Prefixes of names, see above.
 const CLUSTER: &str = "c-";
 const NEW: &str = "n-";
 const STALE: &str = "dead-";
 
-/// The folder of one temporary cluster, and the lock that says that it is in use.
+/// The folder of one temporary cluster, and the lock that marks it as in use.
 #[derive(Debug)]
 pub(crate) struct ClusterFolder {
     pub(crate) path: PathBuf,
@@ -43,7 +43,7 @@ pub(crate) struct ClusterFolder {
 }
 
 impl ClusterFolder {
-    /// A new cluster's folder with a copy of the template in it.
+    /// Creates the folder of a new cluster, with a copy of the template.
     pub(crate) fn create(template: &Template, context: BuildContext<'_>) -> Result<Self> {
         let folder = Self::claim(context, |path| {
             // Renaming decides between processes that want the same spare.
@@ -63,7 +63,7 @@ impl ClusterFolder {
         Ok(folder)
     }
 
-    /// A new cluster's folder whose data is filled in by the caller.
+    /// Creates the folder of a new cluster, whose data is filled in by the caller.
     pub(crate) fn create_with<T>(
         context: BuildContext<'_>,
         fill: impl FnOnce(&Path) -> Result<T>,
@@ -80,7 +80,7 @@ impl ClusterFolder {
             .join(format!("{CLUSTER}{}", digest::random(5)));
         let _sweep = lock_shared(&sweep_lock(context.runtime_dir))?;
         make(&path)?;
-        // At most for as long as a report looks whether it is in use.
+        // Waits at most as long as a report checks whether it is in use.
         let lock = lock(&path.join(LOCK))?;
         let folder = Self { path, lock };
         let make_inner = |name| make_private(&folder.path.join(name), context.identity);
@@ -98,17 +98,17 @@ impl ClusterFolder {
     }
 }
 
-/// Whether a spare copy is what it was when it was made.
+/// Whether a spare copy is undamaged.
 fn is_sound(spare: &Path, verify: Verify) -> bool {
     let manifest = FileManifest::read(spare);
     manifest.is_some_and(|manifest| manifest.find_damage(&spare.join(DATA), verify).is_none())
 }
 
-/// Makes a copy of the template for the next cluster, unless there is one or another process
+/// Makes a spare copy of the template for the next cluster, unless there is one or another process
 /// makes it.
 ///
-/// None of a template with a prepared database: each change of a project's migrations would leave one
-/// more in memory.
+/// Not for templates with a prepared database: each change of a project's migrations would leave
+/// another one in memory.
 pub(crate) fn make_spare(template: &Template, context: BuildContext<'_>) -> Result<()> {
     if template.is_prepared() {
         return Ok(());
@@ -132,7 +132,7 @@ pub(crate) fn make_spare(template: &Template, context: BuildContext<'_>) -> Resu
         let manifest = manifest.ok_or_else(|| Error::template_damaged(&data))?;
         manifest.of_copy(&data)?.write(&path)
     });
-    // The lock goes before the name: the process that takes the spare locks it.
+    // The lock is released before the rename: the process that takes the spare locks it.
     let _sweep = lock_shared(&sweep_lock(context.runtime_dir))?;
     drop(made);
     if copied.is_err() || fs::rename(&path, &spare).is_err() {
@@ -146,8 +146,8 @@ pub(crate) fn remove_spare(template: &Template, runtime_dir: &RuntimeDir) {
     let _ = fs::remove_dir_all(template.spare(runtime_dir));
 }
 
-/// Ends servers and removes folders whose owners and watching shells have all ended, spare copies whose
-/// template is gone, and folders of sockets without any.
+/// Ends servers and removes folders whose owners and watching shells have all ended, spare copies
+/// whose template is gone, and socket folders without sockets.
 pub(crate) fn sweep(runtime_dir: &RuntimeDir, has_template: impl Fn(&str) -> bool) {
     let sweeping = open_lock(&sweep_lock(runtime_dir));
     let Some(sweeping) = sweeping.ok().filter(|file| file.try_lock().is_ok()) else {
@@ -160,14 +160,14 @@ pub(crate) fn sweep(runtime_dir: &RuntimeDir, has_template: impl Fn(&str) -> boo
     }
 }
 
-/// As a [`sweep`] begins, for spare copies of all templates, and after others that make or sweep; the
-/// caller removes.
+/// Like the first step of a [`sweep`], for spare copies of all templates, and waiting for others
+/// that make or sweep; the caller removes the folders.
 pub(crate) fn rename_all_stale(runtime_dir: &RuntimeDir) -> Result<Vec<StaleFolder>> {
     let _sweep = lock(&sweep_lock(runtime_dir))?;
     Ok(rename_stale(runtime_dir, |_| false))
 }
 
-/// A folder that is to be removed.
+/// A folder to remove.
 pub(crate) struct StaleFolder {
     /// Its name before.
     pub(crate) path: PathBuf,
@@ -177,12 +177,12 @@ pub(crate) struct StaleFolder {
     _lock: Option<File>,
 }
 
-/// Gives what is to be removed other names, each with the lock on it. A process that makes a folder waits for
-/// no more than this, under the lock on [`sweep_lock`].
+/// Renames the folders to remove, and locks each. A process that makes a folder only waits for this
+/// step, under the lock on [`sweep_lock`].
 ///
-/// A folder without a lock file is one whose owner died before it made one, or one that its watch is
-/// removing right now. It keeps its name and gets no new file: either would leave a remainder if
-/// this process ended next.
+/// A folder without a lock file is one whose owner died before it created one, or one that is just
+/// being removed by its watching shell. It keeps its name and gets no new file: either would leave
+/// a remainder if this process ended next.
 fn rename_stale(runtime_dir: &RuntimeDir, has_template: impl Fn(&str) -> bool) -> Vec<StaleFolder> {
     let mut stale = Vec::new();
     for (name, path) in entries(runtime_dir) {
@@ -231,7 +231,7 @@ pub(crate) fn stale(runtime_dir: &RuntimeDir) -> Vec<PathBuf> {
         .collect()
 }
 
-/// As [`stale`], with spare copies and folders of sockets: what [`rename_all_stale`] would find.
+/// As [`stale`], including spare copies and socket folders: what [`rename_all_stale`] would find.
 pub(crate) fn unused(runtime_dir: &RuntimeDir) -> Vec<PathBuf> {
     let spares = entries(runtime_dir).into_iter();
     let spares = spares.filter(|(name, path)| name.starts_with("spare-") && path.is_dir());
@@ -274,7 +274,7 @@ fn entries(runtime_dir: &RuntimeDir) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// Whether no server has had a socket in a folder for a while. Each has a file beside it with its
+/// Whether no server has had a socket in a folder for a while. Each socket has a lock file with a
 /// process number.
 fn is_stale_socket_folder(folder: &Path) -> bool {
     let is_old = |made: SystemTime| made.elapsed().is_ok_and(|age| age > SOCKET_AGE_MIN);
@@ -290,7 +290,8 @@ fn is_stale_socket_folder(folder: &Path) -> bool {
     made.is_ok_and(is_old) && entries.all(|entry| is_dead(entry.path()))
 }
 
-/// Removes a folder of which only a server may be left, and what that leaves outside.
+/// Removes a folder that only a server may still use, ends that server, and removes what it leaves
+/// outside of the folder.
 pub(crate) fn remove(folder: &Path) {
     end_and_free(&folder.join(DATA));
     let _ = fs::remove_dir_all(folder);
@@ -304,7 +305,7 @@ fn sweep_lock(runtime_dir: &RuntimeDir) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// A watch that removes its folder has deleted the lock file, but not yet the folder.
+    /// A watching shell that removes its folder has deleted the lock file, but not yet the folder.
     #[test]
     fn a_sweep_that_dies_leaves_a_folder_that_is_being_removed_removable() {
         let parent = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What a persistent folder or an archive says of itself.
+//! The manifest of a persistent folder or an archive.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 use crate::names::USER;
 use crate::{Error, Result};
 
-/// File that says what the folder is.
+/// The manifest file of the folder.
 pub(crate) const CLUSTER_MANIFEST: &str = "lookaside.toml";
 
-/// The same before it is whole.
+/// The name of the file while it is written.
 pub(crate) const CLUSTER_MANIFEST_PARTIAL: &str = "lookaside.toml.partial";
 
-/// The database of a folder, if no other name is given. Not `postgres`, where we are connected
-/// ourselves: it could not be copied for snapshots.
+/// The database of a folder, if no other name is given. Not `postgres`, which this crate itself is
+/// connected to: it could not be copied for snapshots.
 pub(crate) const DATABASE: &str = "main";
 
-/// What [`CLUSTER_MANIFEST`] holds.
+/// The contents of [`CLUSTER_MANIFEST`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ClusterManifest {
     pub(crate) major: u32,
     pub(crate) user: String,
     pub(crate) database: String,
-    /// False until user, database and schema are whole.
+    /// False until user, database and schema are complete.
     pub(crate) is_complete: bool,
 }
 
 impl ClusterManifest {
-    /// What a folder says of itself; `None` if it is not one of ours.
+    /// Reads the manifest of a folder; `None` if it is not one of ours.
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(CLUSTER_MANIFEST);
         match fs::read_to_string(&path) {
@@ -45,7 +45,7 @@ impl ClusterManifest {
         }
     }
 
-    /// Safe against a crash of the machine: what it says of the data must not be older than that.
+    /// Writes the manifest, durably: it must not be older than the data.
     pub(crate) fn write(&self, folder: &Path) -> Result<()> {
         let path = folder.join(CLUSTER_MANIFEST);
         let partial = folder.join(CLUSTER_MANIFEST_PARTIAL);
@@ -74,7 +74,7 @@ impl ClusterManifest {
     }
 }
 
-/// Renames, and waits until a crash of the machine cannot undo it.
+/// Renames durably.
 pub(crate) fn rename_for_good(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)?;
     let folder = to.parent().expect("files of ours are in a folder");

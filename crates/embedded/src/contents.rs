@@ -1,4 +1,4 @@
-//! The user and the database of a server, made where they are missing.
+//! Creates the user and the database of a server if they are missing.
 
 use crate::Result;
 use crate::admin::{identifier, literal};
@@ -6,17 +6,17 @@ use crate::cluster::Cluster;
 use crate::names::{ADMIN_DATABASE, USER};
 use crate::schema::Schema;
 
-/// What a cluster holds before it is prepared.
+/// The contents of a cluster before it is prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// Only what every cluster begins with.
+    /// Only the initial contents of every cluster.
     New,
     /// Data of the user.
     Existing,
 }
 
-/// Makes user and database where they are missing; a database that is made, or is new with the whole
-/// cluster, gets the schema. Among data of the user it gets its name when it is complete.
+/// Creates user and database if they are missing; a new database gets the schema. In a cluster with
+/// existing data, it gets its name only when it is complete.
 pub(crate) fn prepare(
     cluster: &Cluster,
     user: &str,
@@ -83,7 +83,8 @@ pub(crate) fn prepare(
     }
 }
 
-/// Makes the template of a schema that came with the cluster the database, and says whether there is one.
+/// Renames the schema template that came with the cluster to the database, and returns whether
+/// there is one.
 fn take_prepared(cluster: &Cluster, user: &str, database: &str, schema: &Schema) -> Result<bool> {
     if schema.is_empty() {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Why no further file can be opened, and which limit is to be raised.
+//! Detects that the limit on open files was reached, and which limit to raise.
 
 use std::io;
 

@@ -1,11 +1,12 @@
-//! Short names for long things, and names that cannot be guessed.
+//! Names from digests, and names that cannot be guessed.
 
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of a digest that go into a name: 64 bits tell a machine's clusters and schemas apart.
+/// The number of digest bytes in a name: 64 bits are enough for the clusters and schemas of a
+/// machine.
 const NAME_BYTE_COUNT: usize = 8;
 
-/// A name of 16 hexadecimal digits for what the bytes say.
+/// A name of 16 hexadecimal digits, from a digest of the bytes.
 pub(crate) fn of(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes)[..NAME_BYTE_COUNT])
 }

@@ -1,4 +1,5 @@
-//! What is found on this machine, and what to do about it. Nothing is fetched, repaired or removed.
+//! Diagnoses the installation on this machine, with advice. Nothing is downloaded, repaired or
+//! removed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -20,35 +21,35 @@ use crate::{Result, Version, VersionRequirement};
 /// The findings of [`doctor`].
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// In the order in which a start looks at things.
+    /// In the order in which a start checks them.
     pub findings: Vec<Finding>,
 }
 
-/// The state of one thing.
+/// The state of one item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether something is to be done.
+    /// Its severity.
     pub grade: Grade,
-    /// What was looked at, such as `installed PostgreSQL 17.11`.
+    /// The item, such as `installed PostgreSQL 17.11`.
     pub what: String,
-    /// How it is.
+    /// Its state.
     pub state: String,
-    /// What to do about it; `None` where all is well.
+    /// Advice; `None` if nothing is wrong.
     pub advice: Option<String>,
 }
 
-/// Whether something is to be done about a [`Finding`].
+/// The severity of a [`Finding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
-    /// Nothing.
+    /// Nothing is wrong.
     Good,
-    /// Something could be better, but servers start.
+    /// Something could be improved, but servers start.
     Notice,
-    /// No server starts, or not as asked.
+    /// No server starts, or not as requested.
     Bad,
 }
 
-/// Looks at what starts of a server depend on.
+/// Checks everything that the start of a server depends on.
 pub fn doctor() -> Report {
     let mut report = Report::default();
     let cache = Cache::open();
@@ -72,7 +73,7 @@ pub fn doctor() -> Report {
 }
 
 impl Report {
-    /// The worst of the findings' grades.
+    /// The worst grade of all findings.
     pub fn grade(&self) -> Grade {
         let grades = self.findings.iter().map(|finding| finding.grade);
         grades.max().unwrap_or(Grade::Good)
@@ -102,7 +103,7 @@ impl Report {
         });
     }
 
-    /// Where servers are, and which of them is taken.
+    /// Where servers are, and which one is used.
     fn binaries(&mut self, cache: Option<&Cache>) {
         let search_config = match SearchConfig::of_process() {
             Ok(search_config) => search_config,
@@ -112,7 +113,7 @@ impl Report {
             }
         };
         let mut probe_cache = ProbeCache::read(cache);
-        // The first of these is what a start without a version takes.
+        // A start without a version uses the first of these.
         let mut usable: Vec<(Version, PathBuf)> = Vec::new();
         let mut starts = true;
 
@@ -181,7 +182,8 @@ impl Report {
         }
     }
 
-    /// What was added to a server of ours: all of it was created by a scratch server, and is whole.
+    /// The extensions that were added to a server of ours: each was created by a scratch server,
+    /// and is undamaged.
     fn extensions(&mut self, cached: &CachedServer) {
         for extension in added::usable(&cached.folder) {
             let what = format!("extension `{}` of {}", extension.name, cached.version);
@@ -208,7 +210,7 @@ impl Report {
         }
     }
 
-    /// A server that runs, which may still be too old.
+    /// A server that can be run, which may still be too old.
     fn server(
         &mut self,
         what: String,
@@ -226,7 +228,7 @@ impl Report {
         }
     }
 
-    /// Whether a server can be fetched; the version it would have.
+    /// Whether a server can be downloaded; returns its version.
     fn download(&mut self, search_config: &SearchConfig) -> Option<Version> {
         let version = download_of(VersionRequirement::ANY)?;
         if !cfg!(feature = "download") {
@@ -246,7 +248,7 @@ impl Report {
         }
     }
 
-    /// What a start without a version takes, and the client programs that go with it.
+    /// The server that a start without a version uses, and its client programs.
     fn choice(
         &mut self,
         search_config: &SearchConfig,
@@ -342,7 +344,7 @@ impl Report {
         }
     }
 
-    /// Where temporary clusters live, and what was left there.
+    /// The location of temporary clusters, and leftovers there.
     fn runtime_dir(&mut self, identity: &Identity) {
         let what = "temporary clusters";
         let runtime_dir = match RuntimeDir::inspect(identity) {
@@ -377,7 +379,7 @@ impl Report {
     }
 }
 
-/// Bytes on the disk below a path; what cannot be read counts nothing.
+/// Bytes on the disk below a path; unreadable entries count as zero.
 pub(crate) fn size_of(path: &Path) -> u64 {
     let Ok(metadata) = path.symlink_metadata() else {
         return 0;

@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 use crate::identity::clear_postgres_variables;
 use crate::{Error, Result, archive, digest};
 
-/// Rows in one INSERT. COPY would be read sooner, but by psql alone: no statement may follow it in the
+/// Rows per INSERT. COPY would load faster, but only in psql: no statement may follow it in the
 /// same message.
 const ROWS_PER_INSERT: &str = "--rows-per-insert=1000";
 
@@ -53,7 +53,7 @@ pub(crate) fn write(cluster: &Cluster, user: &str, database: &str, file: &Path) 
     fs::rename(&partial, file).map_err(|error| Error::file("write", file, error))
 }
 
-/// Names a database so that no part of its name is taken for another parameter.
+/// A connection string for a database, quoted so that its name cannot add parameters.
 fn connection_string(database: &str) -> String {
     let database = database.replace('\\', r"\\").replace('\'', r"\'");
     format!("dbname='{database}'")

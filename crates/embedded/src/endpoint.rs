@@ -1,26 +1,26 @@
-//! The addresses of a database, as clients take them.
+//! The connection URLs of a database.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The port of a server without TCP: it names its socket alone, and clients assume it.
+/// The port of a server without TCP: it only names its socket, and is the default of clients.
 pub(crate) const PORT_DEFAULT: u16 = 5432;
 
-/// What a URL says.
+/// The parts of a URL.
 #[derive(Clone, Copy)]
 pub(crate) struct Endpoint<'a> {
     pub(crate) socket_folder: &'a Path,
     pub(crate) port: u16,
     pub(crate) user: &'a str,
-    /// For TCP; without one there is none.
+    /// For TCP; `None` without TCP.
     pub(crate) password: Option<&'a str>,
     pub(crate) database: &'a str,
 }
 
 impl Endpoint<'_> {
-    /// For the Unix socket. Its folder stands in the query, because Go's and other clients refuse
-    /// it as a host, and so does the user, because a user without a host is not a valid URL. The scheme
-    /// is `postgresql`, because SQLAlchemy knows no other.
+    /// The URL for the Unix socket. Its folder is in the query, because Go's and other clients
+    /// refuse it as a host, and so is the user, because a user without a host is not valid in a
+    /// URL. The scheme is `postgresql`, because SQLAlchemy supports no other.
     pub(crate) fn url(&self) -> String {
         let mut url = String::from("postgresql:///");
         escape(self.database.as_bytes(), "", &mut url);
@@ -38,8 +38,8 @@ impl Endpoint<'_> {
         url
     }
 
-    /// For 127.0.0.1, with the password in it. The server has no certificate, and Go's `lib/pq` asks
-    /// for TLS unless it is told not to.
+    /// The URL for 127.0.0.1, including the password. The server has no certificate, so TLS is
+    /// disabled explicitly: Go's `lib/pq` requires it by default.
     pub(crate) fn tcp_url(&self) -> Option<String> {
         let password = self.password?;
         let mut url = String::from("postgresql://");

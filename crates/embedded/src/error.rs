@@ -1,4 +1,4 @@
-//! What can fail, and whose fault it is.
+//! The errors of this crate.
 
 mod environment;
 mod extension;
@@ -15,7 +15,7 @@ use crate::{descriptor_limit, process_limit, unnamed_user};
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a server, a database or a file of theirs cannot be had.
+/// An error about a server, a database, or their files.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -27,31 +27,31 @@ struct Inner {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// Whose fault an [`Error`] is.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller asked for something that does not exist or does not fit together.
+    /// The caller's arguments are invalid or do not fit together.
     Misuse,
-    /// No PostgreSQL was found, and none could be fetched.
+    /// No PostgreSQL was found, and none could be downloaded.
     Missing,
     /// A file, process or other part of the environment failed.
     Environment,
-    /// The server refused a statement; [`Error::sqlstate`] says why.
+    /// The server refused a statement; [`Error::sqlstate`] has the reason.
     Refused,
-    /// The server ended when it should run; the message quotes the end of its log.
+    /// The server ended unexpectedly; the message quotes the end of its log.
     Crashed,
-    /// Another owner has the folder.
+    /// The folder is in use by another owner.
     Busy,
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The server's five-letter code, where the server refused.
+    /// The SQLSTATE, if the server refused.
     pub fn sqlstate(&self) -> Option<&str> {
         self.0.sqlstate.as_deref()
     }
@@ -74,7 +74,7 @@ impl Error {
         self
     }
 
-    /// A file or folder that could not be worked with; `verb` is what was tried, such as `write`.
+    /// A failed operation on a file or folder; `verb` is the operation, such as `write`.
     pub(crate) fn file(verb: &str, path: &Path, source: io::Error) -> Self {
         let hint = match descriptor_limit::is_cause(&source) {
             true => format!(": {}", descriptor_limit::hint()),
@@ -96,7 +96,7 @@ impl Error {
         )
     }
 
-    /// `accepted` says which versions work.
+    /// `accepted` describes the supported versions.
     pub(crate) fn version_too_old(text: &str, accepted: impl fmt::Display) -> Self {
         Self::new(
             ErrorKind::Misuse,
@@ -187,7 +187,7 @@ impl Error {
                 kind,
                 Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
             );
-            // Other people's programs and libraries give the text alone.
+            // Third-party programs and libraries only provide the text.
             if full || error.to_string().contains("No space left on device") {
                 return true;
             }
@@ -221,7 +221,8 @@ impl Error {
         )
     }
 
-    /// No server anywhere; `why` tells why none could be fetched, and `or` what else would help.
+    /// No server anywhere; `why` is the reason why none could be downloaded, and `or` an
+    /// alternative.
     pub(crate) fn missing(requirement: impl fmt::Display, why: &str, or: &str) -> Self {
         Self::new(
             ErrorKind::Missing,
@@ -347,7 +348,7 @@ impl Error {
         Self::new(ErrorKind::Environment, message).because(source)
     }
 
-    /// No process can be had for `what`.
+    /// No process could be started for `what`.
     fn no_process(what: &str, output: &str) -> String {
         let hint = process_limit::hint(output);
         format!("no further process can be made for {what}: {hint}")
@@ -390,7 +391,7 @@ impl Error {
 
     pub(crate) fn schema_refused(label: &str, line: Option<usize>, refusal: &ServerError) -> Self {
         let line = line.map_or(String::new(), |line| format!(", line {line}"));
-        // feature_not_supported, which is what the server says of an extension it does not have.
+        // feature_not_supported, the server's code for an unavailable extension.
         let hint = match refusal.sqlstate.as_str() {
             "0A000" if label.starts_with("extension") => {
                 "; `lookaside pg extension list` lists those it has, and `lookaside pg extension add` \
@@ -724,7 +725,7 @@ impl Error {
         )
     }
 
-    /// `refused` says what keeps the role.
+    /// `refused` is the server's error with the dependencies.
     pub(crate) fn role_stays(name: &str, refused: Self) -> Self {
         let mut error = Self::new(
             ErrorKind::Refused,

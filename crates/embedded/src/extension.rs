@@ -1,9 +1,9 @@
 //! Extensions that are added to a server in the cache: pgvector and others that PostgreSQL's own
 //! distribution lacks.
 //!
-//! An extension is added when a scratch server has created it; one that cannot be created is removed
-//! again. The manifest is written first, marked as untried, so that what a process left that was killed
-//! in between is known and removed by the next one.
+//! An extension counts as added when a scratch server has created it; one that cannot be created is
+//! removed again. The manifest is written first, marked as untried, so that the files of a process
+//! that was killed in between are known, and are removed by the next one.
 
 mod entries;
 #[cfg(feature = "download")]
@@ -27,11 +27,11 @@ use crate::{Error, Postgres, Result, Version, VersionRequirement, preflight};
 use self::select::Selection;
 use self::trial::TRIAL_TIMEOUT;
 
-/// Where the files of an extension come from.
+/// The source of an extension's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExtensionSource {
-    /// A package that is known for the extension, fetched once: pinned by version and SHA-256.
+    /// A known package for the extension, downloaded once: pinned by version and SHA-256.
     #[default]
     Known,
     /// An installed PostgreSQL of the same major version.
@@ -60,13 +60,13 @@ pub struct Extensions {
 }
 
 impl Extensions {
-    /// The extensions of the newest server in the cache that a requirement accepts. Where there is
-    /// none, it is fetched, and later starts use it.
+    /// Opens the extensions of the newest cached server that a requirement accepts. If there is
+    /// none, one is downloaded, and later starts use it.
     ///
     /// # Errors
     ///
-    /// If `LOOKASIDE_PG_BIN` names the server of this version: nothing is written beside programs of
-    /// others. If no server can be fetched.
+    /// If `LOOKASIDE_PG_BIN` names the server of this version: nothing is written into foreign
+    /// folders. If no server can be downloaded.
     pub fn find(requirement: VersionRequirement, progress: Arc<dyn Progress>) -> Result<Self> {
         preflight::check()?;
         let cache = Cache::open()?;
@@ -81,8 +81,8 @@ impl Extensions {
         })
     }
 
-    /// How long the scratch server may take to create an extension: 120 s by default. One that takes
-    /// longer does not load.
+    /// Sets the limit for the scratch server to create an extension, 120 s by default. An extension
+    /// that takes longer counts as failed.
     #[must_use]
     pub fn trial_timeout(mut self, timeout: Duration) -> Self {
         self.trial_timeout = timeout;
@@ -94,8 +94,8 @@ impl Extensions {
         self.cached.version
     }
 
-    /// Makes an extension available, and those that it requires and the same source has. One that is
-    /// there already, whole and from the same source, is left as it is.
+    /// Adds an extension, and those that it requires from the same source. One that is already
+    /// present, undamaged and from the same source, is kept.
     ///
     /// # Errors
     ///
@@ -126,7 +126,8 @@ impl Extensions {
         self.install(selection, &origin, &package.sha256)
     }
 
-    /// What need not be added: it came with the server, or from this source before.
+    /// Returns an extension that need not be added: it came with the server, or was added from this
+    /// source before.
     fn there(&self, name: &str, source: &ExtensionSource) -> Result<Option<AddedExtension>> {
         let Some(manifest) = ExtensionManifest::read(&self.cached.folder, name)? else {
             let version = self.layout.default_version(name);
@@ -148,8 +149,8 @@ impl Extensions {
         Ok((is_same && is_whole).then(|| manifest.extension()))
     }
 
-    /// Puts the files in their places, tries them, and removes them if they do not load; what stood
-    /// there before them comes back then.
+    /// Installs the files, tries them, and removes them if they do not load; earlier files are
+    /// restored then.
     fn install(
         &self,
         selection: Selection<'_>,
@@ -214,7 +215,7 @@ impl Extensions {
         }
     }
 
-    /// Removes an extension that was added. `false` if none of that name was.
+    /// Removes an extension that was added. Returns `false` if there is none of this name.
     ///
     /// # Errors
     ///
@@ -228,8 +229,9 @@ impl Extensions {
         }
     }
 
-    /// The extensions that a scratch server can create, of those that came with the server and those
-    /// that were added, sorted by name. Others, for which a library is missing, are left out.
+    /// The extensions that a scratch server can create, of those that came with the server and
+    /// those that were added, sorted by name. Others, with a missing library for example, are
+    /// omitted.
     ///
     /// # Errors
     ///
@@ -247,7 +249,7 @@ impl Extensions {
             })
         });
         let mut found: Vec<_> = found.collect();
-        // Only a server that was started for them has these.
+        // These need a server that was started for them.
         for extension in &added {
             if extension.preload.is_some() && !found.contains(extension) {
                 found.push(extension.clone());
@@ -264,9 +266,9 @@ impl Extensions {
 }
 
 impl Postgres {
-    /// Makes extensions available ahead of their first use, which then waits for no download: each
-    /// that the server lacks is added from the package that is known for it, once, as `lookaside pg
-    /// extension add` does. See [`Extensions`] for other versions and sources.
+    /// Adds extensions before their first use, which then needs no download: each that the server
+    /// lacks is added from its known package, once, as by `lookaside pg extension add`. See
+    /// [`Extensions`] for other versions and sources.
     ///
     /// # Errors
     ///
@@ -288,15 +290,15 @@ impl fmt::Debug for Extensions {
     }
 }
 
-/// What was added and cannot be used.
+/// An added extension that is damaged.
 pub(crate) struct DamagedExtension {
     pub(crate) name: String,
     pub(crate) why: String,
-    /// What it is to be added from again; `None` for a package that is known.
+    /// The source to add it from again; `None` for a known package.
     pub(crate) from: Option<String>,
 }
 
-/// What was added to a server and cannot be used.
+/// The added extensions of a server that are damaged.
 pub(crate) fn damaged(cached: &CachedServer) -> Vec<DamagedExtension> {
     let manifests = ExtensionManifest::all(&cached.folder).into_iter();
     let damage = |manifest: ExtensionManifest| {

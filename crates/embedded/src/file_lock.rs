@@ -1,4 +1,4 @@
-//! Locks on files, which the kernel lets go when their holder ends.
+//! Locks on files, which the kernel releases when their holder ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use crate::files::LOCK;
 use crate::{Error, Result};
 
-/// Locks the folder for us; `None` if it is locked already.
+/// Locks the folder; `None` if it is locked already.
 pub(crate) fn take_lock(folder: &Path) -> Result<Option<File>> {
     let path = folder.join(LOCK);
     let file = open_lock(&path)?;
@@ -21,7 +21,8 @@ pub(crate) fn take_lock(folder: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Whether no process has the folder. The look takes a shared lock, so that several do not disturb each other.
+/// Whether no process has locked the folder. The check takes a shared lock, so that concurrent
+/// checks do not disturb each other.
 pub(crate) fn is_free(folder: &Path) -> Result<bool> {
     let path = folder.join(LOCK);
     let locked = match File::open(&path) {
@@ -36,13 +37,13 @@ pub(crate) fn is_free(folder: &Path) -> Result<bool> {
     }
 }
 
-/// Writes into a lock file which process has it.
+/// Writes the owner of a lock into its file.
 pub(crate) fn sign(lock: &mut File, text: &str) -> std::io::Result<()> {
     lock.set_len(0)?;
     lock.write_all(text.as_bytes())
 }
 
-/// As [`lock`], beside other holders that share it.
+/// Like [`lock`], but shared with other holders.
 pub(crate) fn lock_shared(path: &Path) -> Result<File> {
     let file = open_lock(path)?;
     file.lock_shared()
@@ -58,13 +59,14 @@ pub(crate) fn lock(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Opens a lock, but not through a link: in a cluster's folder the server's user may make one.
+/// Opens a lock file, but not through a link, which the server's user could create in a cluster's
+/// folder.
 pub(crate) fn open_lock(path: &Path) -> Result<File> {
     let opened = lock_options().create(true).mode(0o600).open(path);
     opened.map_err(|error| Error::file("open", path, error))
 }
 
-/// How a lock that is there is opened.
+/// The options for opening an existing lock file.
 pub(crate) fn lock_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).append(true);

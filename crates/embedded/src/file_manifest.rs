@@ -1,6 +1,6 @@
-//! What a folder of data consists of, written when it is whole, and how damage is found later.
+//! The manifest of a data folder, written when it is complete, by which damage is detected later.
 //!
-//! A line for each file: the digest of its contents, its size, time of change in nanoseconds, inode
+//! One line per file: the digest of its contents, its size, time of change in nanoseconds, inode
 //! and name.
 //!
 //! ```text
@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 use crate::verify::Verify;
 use crate::{Error, Result, digest};
 
-/// File beside the data.
+/// The manifest file, next to the data.
 pub(crate) const FILE_MANIFEST: &str = "manifest";
 
-/// The catalogs on which all others rest, by the number that names their files in a new cluster:
-/// `pg_type`, `pg_attribute`, `pg_proc`, `pg_class` (see `BKI_BOOTSTRAP` in PostgreSQL's source).
+/// The bootstrap catalogs, by the number that names their files in a new cluster: `pg_type`,
+/// `pg_attribute`, `pg_proc`, `pg_class` (see `BKI_BOOTSTRAP` in PostgreSQL's source).
 const CATALOGS: [&str; 4] = ["1247", "1249", "1255", "1259"];
 
 /// Numbers of databases begin here; those below are of `initdb` (`FirstNormalObjectId`).
@@ -39,7 +39,7 @@ struct Entry {
     stamp: Stamp,
 }
 
-/// What the file system says of a file. Each write to the file changes it.
+/// The file system's metadata of a file, which changes with each write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     size: u64,
@@ -47,17 +47,17 @@ struct Stamp {
     inode: u64,
 }
 
-/// What a check has found.
+/// The result of a check that found a difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
     /// A file has other contents, is missing, or was added.
     Contents(String),
-    /// A file was replaced or written to; its contents were not read.
+    /// A file was replaced or written to; its contents were not compared.
     Stamp(String),
 }
 
 impl FileManifest {
-    /// Reads every file of a folder.
+    /// Creates the manifest of a folder by reading every file.
     pub(crate) fn of(data: &Path) -> Result<Self> {
         let mut files = BTreeMap::new();
         for (name, stamp) in stamps(data)? {
@@ -67,7 +67,7 @@ impl FileManifest {
         Ok(Self { files })
     }
 
-    /// The manifest of `folder`, if it has one that is whole.
+    /// Reads the manifest of `folder`, if it has a valid one.
     pub(crate) fn read(folder: &Path) -> Option<Self> {
         let text = fs::read_to_string(folder.join(FILE_MANIFEST)).ok()?;
         let files = text.lines().map(parse_line).collect::<Option<_>>()?;
@@ -93,7 +93,7 @@ impl FileManifest {
         text
     }
 
-    /// The same files in another folder, to which they were copied: their stamps are read there.
+    /// The manifest of a copy in another folder, with the stamps read there.
     pub(crate) fn of_copy(&self, data: &Path) -> Result<Self> {
         let mut files = self.files.clone();
         for (name, stamp) in stamps(data)? {
@@ -104,15 +104,15 @@ impl FileManifest {
         Ok(Self { files })
     }
 
-    /// How many files and bytes there are.
+    /// The number of files and bytes.
     pub(crate) fn extent(&self) -> (u64, u64) {
         let sizes = self.files.values().map(|entry| entry.stamp.size);
         (self.files.len() as u64, sizes.sum())
     }
 
-    /// The first difference between a folder and what it consisted of. Every stamp is compared; the
-    /// contents of `pg_control` and of our databases' basic catalogs too, or with [`Verify::Full`] those of
-    /// every file.
+    /// The first difference between a folder and the manifest. Every stamp is compared; the
+    /// contents are compared of `pg_control` and of our databases' basic catalogs, or with
+    /// [`Verify::Full`] of every file.
     pub(crate) fn find_damage(&self, data: &Path, verify: Verify) -> Option<Damage> {
         let Ok(Listing {
             files: found,
@@ -152,7 +152,7 @@ impl FileManifest {
 }
 
 impl Damage {
-    /// As a report says it.
+    /// A description for reports.
     pub(crate) fn describe(&self) -> &str {
         match self {
             Self::Contents(what) | Self::Stamp(what) => what,
@@ -161,8 +161,8 @@ impl Damage {
 }
 
 /// Whether a file is read by each check: without `pg_control` no server starts, and every database
-/// that is handed out is a copy of one of ours. With the catalogs of `initdb`'s own databases the
-/// check took 9 ms at best, without them 6, and with all files 38.
+/// that is handed out is a copy of one of ours. Including the catalogs of `initdb`'s own databases,
+/// the check took 9 ms at best, without them 6, and for all files 38.
 fn is_basic(name: &str) -> bool {
     let parts: Vec<&str> = name.split('/').collect();
     match parts.as_slice() {
@@ -202,8 +202,8 @@ fn stamps(data: &Path) -> Result<BTreeMap<String, Stamp>> {
 #[derive(Debug, Default)]
 struct Listing {
     files: BTreeMap<String, Stamp>,
-    /// One whose mode denies its owner what a server needs: root reads it all the same, but copies have its
-    /// mode, and the server does not run as root.
+    /// A file whose mode denies its owner access that a server needs: root can read it
+    /// nevertheless, but copies have its mode, and the server does not run as root.
     denied: Option<String>,
 }
 
@@ -274,7 +274,7 @@ mod tests {
         folder
     }
 
-    /// Writes without a trace in the time of change.
+    /// Writes without changing the modification time.
     fn write_secretly(path: &Path, text: &str) {
         let before = path.metadata().unwrap().modified().unwrap();
         fs::write(path, text).unwrap();

@@ -1,4 +1,5 @@
-//! The user that the server runs as. It refuses root, so a start by root gives it another one.
+//! The user that the server runs as. It refuses to run as root, so a start by root uses another
+//! user.
 
 use std::env;
 use std::ffi::OsStr;
@@ -18,22 +19,22 @@ use crate::{Error, Result, descriptor_limit, process_limit};
 pub(crate) enum Identity {
     /// This process is not root, and the server runs as the same user.
     Own,
-    /// Root in a user namespace of its own, where it is called `uid`. Outside it stays root, so no
-    /// file changes its owner and every folder that root can reach can be used.
+    /// Root in a separate user namespace, where it has the id `uid`. Outside it stays root, so file
+    /// owners do not change, and every folder that root can access can be used.
     Namespace {
         unshare: PathBuf,
         uid: u32,
         gid: u32,
     },
-    /// Root gives up its rights and becomes another user of the machine.
+    /// Root drops its privileges and becomes another user of the machine.
     User { uid: u32, gid: u32, name: String },
 }
 
-/// The order in which users are preferred for the server: one that owns nothing of the system.
+/// The preferred users for the server: ones that own no system files.
 const USERS_PREFERRED: [&str; 2] = ["postgres", "nobody"];
 
 impl Identity {
-    /// What this process can do; tried once.
+    /// The identity for this process; determined once.
     pub(crate) fn current() -> Result<&'static Self> {
         static IDENTITY: OnceLock<Option<Identity>> = OnceLock::new();
         let chosen = match IDENTITY.get() {
@@ -54,14 +55,14 @@ impl Identity {
         chosen.as_ref().ok_or_else(Error::no_user)
     }
 
-    /// `None` if there is none. An error tells nothing about what the next try finds.
+    /// `None` if there is none. An error may be temporary.
     fn choose(is_root: bool, path: &OsStr, passwd: &str) -> Result<Option<Self>> {
         if !is_root {
             return Ok(Some(Self::Own));
         }
         let users: Vec<(&str, u32, u32)> = passwd.lines().filter_map(user_of).collect();
-        // In a namespace any user will do, but it needs an entry, because initdb asks for its name,
-        // and 65534 also stands for users without a number there.
+        // In a namespace, any user works, but it needs an entry, because initdb looks up its name,
+        // and 65534 also represents unmapped users there.
         let inside = (users.iter()).find(|(_, uid, _)| *uid != 0 && *uid != 65534);
         if let (Some((_, uid, gid)), Some(unshare)) = (inside, find_in(path, "unshare")) {
             let identity = Self::Namespace {
@@ -85,8 +86,8 @@ impl Identity {
         }))
     }
 
-    /// Whether a program can be started so; kernels and containers may forbid namespaces. An error if
-    /// no process can be made to try it.
+    /// Whether a program can be started this way; kernels and containers may forbid namespaces. An
+    /// error if no process can be started to try it.
     fn works(&self) -> Result<bool> {
         let mut command = self.command(Path::new("/bin/sh"));
         command
@@ -103,8 +104,8 @@ impl Identity {
         }
     }
 
-    /// A command that starts `program` with this identity and with nothing of our environment that
-    /// could lead PostgreSQL elsewhere.
+    /// A command that starts `program` with this identity and without environment variables that
+    /// could lead PostgreSQL to another server.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = match self {
             Self::Own => Command::new(program),
@@ -130,8 +131,8 @@ impl Identity {
         command
     }
 
-    /// Makes a file or a whole folder the server's own. What is in a folder goes first: as long as it
-    /// is root's, no other user can put a link among it.
+    /// Changes the owner of a file or a whole folder to the server's user. The contents of a folder
+    /// are changed first: as long as it belongs to root, no other user can create a link in it.
     pub(crate) fn chown(&self, path: &Path) -> Result<()> {
         if !matches!(self, Self::User { .. }) {
             return Ok(());
@@ -162,7 +163,7 @@ impl Identity {
         }
     }
 
-    /// Whether the server can get to `path`; an error names the folder in its way.
+    /// Checks that the server can access `path`; an error names the folder that prevents it.
     pub(crate) fn check_reach(&self, path: &Path) -> Result<()> {
         let Self::User { uid, gid, name } = self else {
             return Ok(());
@@ -184,7 +185,7 @@ impl Identity {
         Ok(())
     }
 
-    /// What a report says about it.
+    /// A description for reports.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Own => "the server runs as you".to_owned(),
@@ -200,7 +201,8 @@ impl Identity {
     }
 }
 
-/// Takes from a command what could lead PostgreSQL's programs elsewhere, such as `PGHOST`.
+/// Removes variables from a command that could lead PostgreSQL's programs to another server, such
+/// as `PGHOST`.
 pub(crate) fn clear_postgres_variables(command: &mut Command) {
     for (name, _) in env::vars_os() {
         if name.as_bytes().starts_with(b"PG") {

@@ -11,13 +11,13 @@ use crate::endpoint::Endpoint;
 use crate::names::{ADMIN_DATABASE, USER};
 use crate::{Error, Result};
 
-/// What the caller's code returns if it fails.
+/// The error type of the caller's code.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The caller's code; it gets a URL.
 type Make = dyn Fn(&str) -> Result<(), BoxError> + Send + Sync;
 
-/// The caller's code, and what names its contents.
+/// The caller's code, and the key of its contents.
 #[derive(Clone)]
 pub(crate) struct Initializer {
     pub(crate) key: String,
@@ -33,7 +33,7 @@ impl fmt::Debug for Initializer {
 }
 
 impl Initializer {
-    /// Runs the code on a database, and ends the sessions that it leaves there, such as a pool's.
+    /// Runs the code on a database, and closes the sessions that it leaves open, such as a pool's.
     ///
     /// It runs on a new thread, so that it may start an asynchronous runtime also where the caller
     /// is on a thread of one.
@@ -72,7 +72,7 @@ impl Initializer {
     }
 }
 
-/// Where the code finds the database: over TCP if the caller wants that for its databases.
+/// The URL for the code: over TCP if the caller uses that for its databases.
 fn url_of(cluster: &Cluster, database: &str) -> String {
     let endpoint = Endpoint {
         socket_folder: &cluster.socket_folder,

@@ -33,27 +33,27 @@ use crate::{
 /// Folder of the cache with a file for each folder that was started.
 const REGISTRY: &str = "instances";
 
-/// How long a start waits for another one of the same folder to finish.
+/// How long a start waits for a concurrent start of the same folder.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long a start or a stop waits for a process that has locked the folder without its number in the
 /// lock: an owner writes it there at once.
 const UNNAMED_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often it looks.
+/// The polling interval of that.
 const BUSY_POLL: Duration = Duration::from_millis(20);
 
 /// How long a server may take to write its data to disk.
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// After how long it is ended at once: what was committed stands, and the next start recovers it.
-/// PostgreSQL 18 that is told to end while it recovers from a crash would never end.
+/// When it is stopped immediately: committed data is kept, and the next start recovers it.
+/// PostgreSQL 18 would never end if it is told to stop while it recovers from a crash.
 const KILL_DELAY: Duration = Duration::from_secs(30);
 
-/// How often a stop looks whether the server has ended.
+/// The interval at which a stop checks whether the server has ended.
 const STOP_POLL: Duration = Duration::from_millis(2);
 
-/// A folder for [`Builder::path`], seen from outside: started and stopped by separate commands.
+/// A folder for [`Builder::path`] whose server is started and stopped by separate commands.
 ///
 /// ```no_run
 /// use lookaside_embedded::{Instance, Postgres};
@@ -75,39 +75,39 @@ pub struct Instance {
 pub enum Status {
     /// There is no cluster in the folder.
     Absent,
-    /// There is one, of this major version, and no server runs on it.
+    /// There is a cluster, of this major version, but its server does not run.
     Stopped {
         /// The major version of PostgreSQL.
         major: u32,
     },
-    /// Its server runs until it is stopped.
+    /// Its server runs, until it is stopped.
     Running(Running),
-    /// A program owns it, and its server ends with the program.
+    /// A program uses it, and its server ends with the program.
     Owned {
-        /// The program's process number, or that of the server it left behind, where it is known.
+        /// The program's process number, or that of the server it left behind, if it is known.
         pid: Option<u32>,
     },
 }
 
-/// A server that runs by itself.
+/// A server that runs independently of a program.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Running {
     /// The server's process number.
     pub pid: u32,
-    /// For its Unix socket.
+    /// The URL for its Unix socket.
     pub url: String,
-    /// For 127.0.0.1, with the password in it.
+    /// The URL for 127.0.0.1, including the password.
     pub tcp_url: Option<String>,
     /// Of the server.
     pub version: Version,
-    /// What clients take as a host.
+    /// The folder of its socket, which clients accept as a host.
     pub socket_folder: PathBuf,
-    /// Of 127.0.0.1, and in the name of the socket.
+    /// The port of 127.0.0.1, and in the name of the socket.
     pub port: u16,
     /// The superuser.
     pub user: String,
-    /// For TCP.
+    /// The password for TCP.
     pub password: Option<String>,
     /// The database of the folder.
     pub database: String,
@@ -143,8 +143,8 @@ impl Instance {
         &self.folder
     }
 
-    /// Starts the server, which then runs until [`stop`](Self::stop). One that runs already is
-    /// left alone. A folder that the builder names does not count.
+    /// Starts the server, which then runs until [`stop`](Self::stop). A running server is left
+    /// unchanged. A folder set in the builder is ignored.
     ///
     /// # Errors
     ///
@@ -153,7 +153,8 @@ impl Instance {
         let begin = Instant::now();
         let mut refused = None;
         let opened = loop {
-            // In this order: an owner that detaches its server in between is found running.
+            // The owner is checked before the status, so that a server that is detached in between
+            // is found as running.
             let is_owned = persistent::is_owned(&self.folder);
             if let Status::Running(running) = self.status()? {
                 return self.check_options(&builder).map(|()| running);
@@ -164,7 +165,7 @@ impl Instance {
                 return Err(error);
             }
             match builder.open_folder(&self.folder, OpenMode::Detached) {
-                // Another start may be under way.
+                // Another start may be in progress.
                 Err(error) if error.kind() == ErrorKind::Busy => refused = Some(error),
                 opened => break opened?,
             }
@@ -178,7 +179,7 @@ impl Instance {
         }
     }
 
-    /// Refuses options that a server that runs already does not have.
+    /// Returns an error for options that the running server does not have.
     fn check_options(&self, builder: &Builder) -> Result<()> {
         if let Some(archive) = builder.archive() {
             return Err(Error::restore_into_data(&self.folder, archive));
@@ -217,22 +218,24 @@ impl Instance {
         Ok(Status::Owned { pid })
     }
 
-    /// The process that has the folder, where it is known, and whether it is the server itself, as of
-    /// one that outlives its owner; `None` if the folder is free.
+    /// The process that uses the folder, if known, and whether it is the server itself, which has
+    /// outlived its owner; `None` if the folder is free.
     fn holder(&self) -> Result<Option<(Option<u32>, bool)>> {
         let server = server_of(&self.folder);
         if is_free(&self.folder)? {
-            // A server whose owner and watching shells were killed goes on, and no process holds the lock.
+            // A server whose owner and watching shells were killed continues to run, and no process
+            // holds the lock.
             return Ok(server.map(|pid| (Some(number(pid)), false)));
         }
         let owner = persistent::owner_of(&self.folder);
-        // A lock that names no process is damaged; what else is written for such a server decides.
+        // A lock file without a process is damaged; then the other files of the server decide.
         let is_own = server.is_some() && owner.is_none_or(|owner| server == Some(owner));
         let pid = owner.filter(|pid| is_alive(*pid)).or(server);
         Ok(Some((pid.map(number), is_own)))
     }
 
-    /// Whether the server takes no sessions for now. One that cannot be asked is not waited for.
+    /// Whether the server temporarily accepts no sessions. If it cannot be reached, there is no
+    /// wait.
     fn is_recovering(&self) -> Result<bool> {
         let Ok(Some(record)) = ServerRecord::read(&self.folder) else {
             return Ok(false);
@@ -265,12 +268,12 @@ impl Instance {
         }
     }
 
-    /// Stops the server and waits until everything is written to disk. One that is being started is
-    /// waited for and stopped. `false` if none ran.
+    /// Stops the server and waits until everything is written to disk. If it is being started,
+    /// waits for that first. Returns `false` if none was running.
     ///
     /// # Errors
     ///
-    /// If a program owns the folder, or the server does not end.
+    /// If a program uses the folder, or the server does not end.
     pub fn stop(&self) -> Result<bool> {
         let begin = Instant::now();
         let mut request: Option<StopRequest> = None;
@@ -293,7 +296,7 @@ impl Instance {
         Ok(was_running)
     }
 
-    /// Sends the server the signal to stop; `None` while there is none yet, or none any more.
+    /// Sends the server the signal to stop; `None` if there is no server yet, or no longer.
     fn request_stop(&self, begin: Instant) -> Result<Option<StopRequest>> {
         let lock_text = lock_text_of(&self.folder);
         let is_starting = is_starting(&self.folder);
@@ -302,7 +305,8 @@ impl Instance {
         };
         let server = server_of(&self.folder);
         if let Some(server) = server.filter(|server| pid == Some(number(*server))) {
-            // One that recovers from the crash of one of its processes would not end by the signal.
+            // A server that recovers from the crash of one of its processes would ignore the
+            // signal.
             if begin.elapsed() < KILL_DELAY && self.is_recovering()? {
                 return Ok(None);
             }
@@ -324,7 +328,7 @@ impl Instance {
         }
     }
 
-    /// How long another process may have the folder before that is an error.
+    /// How long to wait for another process that uses the folder.
     fn busy_timeout(&self) -> Duration {
         match persistent::owner_of(&self.folder) {
             Some(_) => BUSY_TIMEOUT,
@@ -333,7 +337,7 @@ impl Instance {
     }
 
     /// Writes the folder's cluster into an archive, or its database as SQL if the file's name ends
-    /// with `.sql`. A server that does not run is started for the time.
+    /// with `.sql`. A stopped server is started temporarily.
     ///
     /// # Errors
     ///
@@ -351,7 +355,7 @@ impl Instance {
         }
     }
 
-    /// A handle of a server that runs by itself.
+    /// Creates a handle of a server that runs independently.
     fn attach(&self, running: Running) -> Result<Postgres> {
         let requirement = VersionRequirement::of_major(running.version.major);
         let binaries = Binaries::find(requirement, &())?;
@@ -377,12 +381,12 @@ impl Instance {
         ))
     }
 
-    /// Leaves the folder out of [`Instance::list`] until it is started again; its data stays.
-    /// `false` if the list has no such folder.
+    /// Removes the folder from [`Instance::list`] until it is started again; its data is kept.
+    /// Returns `false` if the list has no such folder.
     ///
     /// # Errors
     ///
-    /// If its server runs, which no list would show then, or the cache cannot be written.
+    /// If its server runs, since it would then be in no list, or if the cache cannot be written.
     pub fn forget(&self) -> Result<bool> {
         match self.status()? {
             Status::Running(_) | Status::Owned { .. } => Err(Error::runs_still(&self.folder)),
@@ -397,7 +401,7 @@ impl Instance {
         }
     }
 
-    /// Every folder that this user ever started and that still holds a cluster, sorted.
+    /// All folders that this user has ever started and that still contain a cluster, sorted.
     ///
     /// # Errors
     ///
@@ -439,12 +443,12 @@ impl StopRequest {
         }
     }
 
-    /// Whether the server has ended and the lock is another process's by now.
+    /// Whether the server has ended and another process holds the lock by now.
     fn has_ended_for(&self, folder: &Path) -> bool {
         server_of(folder) != Some(self.server) && lock_text_of(folder) != self.lock_text
     }
 
-    /// Ends a server that takes too long; an error if that does not help.
+    /// Stops a server immediately if it takes too long; an error if that does not help.
     fn escalate(&mut self, folder: &Path) -> Result<()> {
         let elapsed = self.since.elapsed();
         if elapsed > STOP_TIMEOUT {
@@ -452,7 +456,7 @@ impl StopRequest {
             return Err(Error::does_not_stop(folder, pid, STOP_TIMEOUT));
         }
         if elapsed > KILL_DELAY && !self.is_escalated {
-            // It may have ended meanwhile, and its number may be another process's.
+            // It may have ended meanwhile, and its number may have been reused.
             if server_of(folder) == Some(self.server) {
                 let _ = kill_process(self.server, Signal::QUIT);
             }

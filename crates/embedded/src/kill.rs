@@ -9,11 +9,10 @@ use crate::pidfile::server_pid;
 use crate::process::wait_until_gone;
 use crate::segment::Segment;
 
-/// How long a server that lost its watch gets to end by itself.
+/// How long to wait for a server that lost its watching shells to end by itself.
 const END_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Ends the server that works in `data`, if one does, and frees the memory that a server which was
-/// killed left.
+/// Stops the server in `data`, if there is one, and frees the shared memory of a killed server.
 pub(crate) fn end_and_free(data: &Path) {
     let segment = Segment::of(data);
     end_server(data);
@@ -22,7 +21,7 @@ pub(crate) fn end_and_free(data: &Path) {
     }
 }
 
-/// Ends the server that works in `data`, if one does.
+/// Stops the server in `data`, if there is one.
 pub(crate) fn end_server(data: &Path) {
     let Some(pid) = server_pid(data) else { return };
     for signal in [Signal::QUIT, Signal::KILL] {

@@ -8,21 +8,21 @@
 //! # Ok::<(), lookaside_embedded::Error>(())
 //! ```
 //!
-//! The server is a real one, found on this machine or fetched once, and takes many connections.
-//! A cluster is a copy of a template that `initdb` made once; a temporary database is a copy of an
-//! empty one, made in about ten milliseconds, or handed out at once where one stands ready. This
-//! crate hands out URLs and knows no driver.
+//! The server is a real one, found on this machine or downloaded once, and accepts many
+//! connections. A cluster is a copy of a template that `initdb` made once; a temporary database is
+//! a copy of an empty one, created in about ten milliseconds, or handed out at once if one is
+//! ready. This crate provides URLs and is independent of any driver.
 //!
-//! A server ends with its owner, however that ends: a small process of its own watches a pipe that
-//! the kernel closes. `docs/EMBEDDED.md` has the guide.
+//! A server ends with its owner, however that ends: a small separate process watches a pipe that
+//! the kernel closes. The guide is `docs/EMBEDDED.md`.
 //!
 //! | variable | meaning |
 //! | --- | --- |
 //! | `LOOKASIDE_PG_BIN` | the folder with `postgres` and `initdb` to use |
-//! | `LOOKASIDE_PG_OFFLINE` | fetch nothing |
-//! | `LOOKASIDE_PG_VERIFY=full` | read every fetched file and every file of the template first |
-//! | `LOOKASIDE_PG_TEMP` | where temporary clusters live |
-//! | `LOOKASIDE_CACHE` | where servers and templates are kept |
+//! | `LOOKASIDE_PG_OFFLINE` | never download |
+//! | `LOOKASIDE_PG_VERIFY=full` | verify every downloaded file and every file of the template first |
+//! | `LOOKASIDE_PG_TEMP` | the folder of temporary clusters |
+//! | `LOOKASIDE_CACHE` | the cache of servers and templates |
 
 #![forbid(unsafe_code)]
 

@@ -3,11 +3,11 @@
 /// The superuser of every cluster.
 pub(crate) const USER: &str = "postgres";
 
-/// The database whose copies are handed out.
+/// The database that temporary databases are copies of.
 pub(crate) const TEMPLATE_DATABASE: &str = "template_lookaside";
 
 /// The database that a new cluster hands out first, under another name.
 pub(crate) const FIRST_DATABASE: &str = "first_lookaside";
 
-/// The database in which we ourselves are connected.
+/// The database that this crate itself connects to.
 pub(crate) const ADMIN_DATABASE: &str = "postgres";

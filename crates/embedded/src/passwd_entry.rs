@@ -1,8 +1,8 @@
 //! A user without an entry in `/etc/passwd`, as containers are often run (`docker run -u 54321`,
-//! OpenShift): the server runs as such a user, but `initdb` ends when it finds no name for it.
+//! OpenShift): the server runs as such a user, but `initdb` fails if it finds no name for it.
 //!
-//! A small shared object answers instead of the C library. Unlike a user namespace it needs no right
-//! that containers withhold.
+//! A small preloaded shared object answers instead of the C library. Unlike a user namespace, it
+//! needs no privilege that containers withhold.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use std::process::Command;
 
 use crate::{Error, Result};
 
-/// Defines `getpwuid`; compiled from `passwd_entry.c`. Empty where it could not be.
+/// Defines `getpwuid`; compiled from `passwd_entry.c`. Empty if it could not be compiled.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/passwd_entry.so"));
 
-/// The object in a file, as long as the value lives.
+/// The object in a file, removed on drop.
 pub(crate) struct PasswdEntry {
     path: PathBuf,
 }
@@ -31,7 +31,7 @@ impl PasswdEntry {
         Ok(Some(Self { path }))
     }
 
-    /// Has the program load it first.
+    /// Sets `LD_PRELOAD` of a command to it.
     pub(crate) fn preload(&self, command: &mut Command) {
         command.env("LD_PRELOAD", &self.path);
     }
@@ -39,7 +39,7 @@ impl PasswdEntry {
 
 impl Drop for PasswdEntry {
     fn drop(&mut self) {
-        // What stays is in a folder of the cache, and harms nothing.
+        // A file that remains is in a folder of the cache, and does no harm.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -9,7 +9,7 @@ use crate::names::USER;
 use crate::runtime_dir::write_private;
 use crate::{Result, digest};
 
-/// Gives the superuser a random password, and keeps it beside the data.
+/// Sets a random password of the superuser, and stores it next to the data.
 pub(crate) fn set_password(
     folder: &Path,
     session: &mut Connection,
@@ -17,7 +17,7 @@ pub(crate) fn set_password(
 ) -> Result<String> {
     let doing = "setting the password";
     let password = digest::random(16);
-    // Whatever a template's contents say of it: `pg_hba.conf` wants SCRAM.
+    // Set explicitly, regardless of a template's contents, since `pg_hba.conf` requires SCRAM.
     for sql in [
         "SET password_encryption = 'scram-sha-256'".to_owned(),
         format!(

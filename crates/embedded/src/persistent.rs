@@ -1,4 +1,4 @@
-//! Persistent clusters: a folder of the caller's, one owner at a time.
+//! Persistent clusters: a folder of the caller, with one owner at a time.
 //!
 //! ```text
 //! <folder>/lookaside.toml   version, user, database, and whether the rest is whole; comes first
@@ -46,26 +46,26 @@ use crate::server::{Listen, OnOwnerExit, Server, Spec, log_end};
 use crate::setup::Setup;
 use crate::{Error, Result, Version, VersionRequirement, archive};
 
-/// How long a folder whose owner has died may take to come free: its server writes everything down.
+/// How long to wait for a folder whose owner has died: its server writes its data to disk first.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// After how long a start says that it waits for that.
+/// When a start reports that it waits for that.
 const NOTICE_DELAY: Duration = Duration::from_secs(1);
 
 /// How long an owner may take to write its process number into the folder's lock.
 const SIGN_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// What follows the process number in the lock while a server that will outlive its owner starts.
+/// The text after the process number in the lock while a server starts that will outlive its owner.
 const STARTING: &str = "starting";
 
-/// What follows the number of a server that has outlived its owner. While it ends, it is still a living
-/// process, but its folder is soon free.
+/// The text after the number of a server that has outlived its owner. While it stops, it is still a
+/// running process, but its folder will soon be free.
 const SERVER: &str = "server";
 
-/// The hint where the file system is full.
+/// The hint for a full file system.
 const OTHER_FOLDER: &str = "choose another folder for the data";
 
-/// How a persistent folder is to be kept.
+/// The options of a persistent folder.
 pub(crate) struct FolderOptions<'a> {
     pub(crate) requirement: VersionRequirement,
     pub(crate) user: Option<&'a str>,
@@ -75,21 +75,21 @@ pub(crate) struct FolderOptions<'a> {
     pub(crate) is_durable: bool,
     pub(crate) purpose: OpenMode,
     pub(crate) schema: &'a Schema,
-    /// What a new folder begins with instead of an empty database.
+    /// The archive that a new folder is restored from, instead of an empty database.
     pub(crate) archive: Option<&'a Path>,
     pub(crate) progress: &'a Arc<dyn Progress>,
 }
 
-/// Why a folder is opened.
+/// The purpose of opening a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenMode {
-    /// To use it as long as this process wants.
+    /// To use it within this process.
     Attached,
     /// To leave its server running.
     Detached,
 }
 
-/// A folder whose server runs.
+/// A folder with a running server.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) cluster: Arc<Cluster>,
@@ -101,8 +101,8 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Leaves the server running after this process, until it is told to end. Until the last
-    /// step it ends with this process.
+    /// Leaves the server running after this process, until it is stopped. Until the last step, it
+    /// ends with this process.
     pub(crate) fn detach(mut self) -> Result<()> {
         let cluster = &self.cluster;
         let settings = std::mem::take(&mut self.settings);
@@ -115,12 +115,12 @@ impl Opened {
     }
 }
 
-/// Starts the server of a folder, which is made first if need be.
+/// Starts the server of a folder, which is created if necessary.
 pub(crate) fn open(folder: &Path, options: &FolderOptions<'_>) -> Result<Opened> {
     if folder.is_file() {
         return Err(Error::not_a_folder(folder));
     }
-    // Before the folder is made: a bad archive leaves none.
+    // Checked before the folder is created, so that a bad archive leaves none.
     let requirement_of_new = archive::requirement_of(options.archive, options.requirement)?;
     fs::create_dir_all(folder)
         .map_err(|error| Error::folder_access("create the folder", folder, folder, error))?;
@@ -139,7 +139,7 @@ pub(crate) fn open(folder: &Path, options: &FolderOptions<'_>) -> Result<Opened>
     };
     sign(&mut lock, &lock_text).map_err(|error| Error::file("write", folder, error))?;
 
-    // Without it the folder is incomplete, and its data is made again.
+    // Otherwise, the folder is incomplete, and its data is created again.
     let manifest = ClusterManifest::read(folder)?.filter(|manifest| manifest.is_complete);
     if let (Some(_), Some(archive)) = (&manifest, options.archive) {
         return Err(Error::restore_into_data(folder, archive));
@@ -193,7 +193,8 @@ pub(crate) fn open(folder: &Path, options: &FolderOptions<'_>) -> Result<Opened>
     })
 }
 
-/// Refuses data of another user than the one the server runs as: PostgreSQL does not start on it.
+/// Returns an error if the data does not belong to the user that the server runs as: PostgreSQL
+/// would not start on it.
 fn check_data_owner(folder: &Path, identity: &Identity) -> Result<()> {
     let (data, user) = (folder.join(DATA), server_uid(identity));
     match data.metadata() {
@@ -204,8 +205,8 @@ fn check_data_owner(folder: &Path, identity: &Identity) -> Result<()> {
     }
 }
 
-/// Removes what a restore that failed has made, so that it is not taken for a new, empty folder. What
-/// is not ours was refused before.
+/// Removes the files of a failed restore, so that the folder is not taken for a new, empty one.
+/// Foreign files were refused before.
 fn remove_new_folder(folder: &Path) {
     for name in [CLUSTER_MANIFEST, CLUSTER_MANIFEST_PARTIAL, LOCK] {
         let _ = fs::remove_file(folder.join(name));
@@ -214,8 +215,9 @@ fn remove_new_folder(folder: &Path) {
     let _ = fs::remove_dir(folder);
 }
 
-/// Refuses a folder that holds files of other programs. Another process may be creating the folder: it
-/// writes the manifest first, so other files count only if there is still no manifest.
+/// Returns an error for a folder that contains files of other programs. Another process may be
+/// creating the folder: it writes the manifest first, so other files count only if there is still
+/// no manifest.
 fn refuse_foreign(folder: &Path) -> Result<()> {
     let found = find_foreign(folder);
     match folder.join(CLUSTER_MANIFEST).exists() {
@@ -224,7 +226,7 @@ fn refuse_foreign(folder: &Path) -> Result<()> {
     }
 }
 
-/// Nothing of ours but these two files is in a folder before the manifest.
+/// Finds foreign files: before the manifest, only these two files are ours.
 fn find_foreign(folder: &Path) -> Result<()> {
     if folder.join(DATA).join("PG_VERSION").exists() {
         return Err(Error::cluster_manifest_lost(
@@ -253,7 +255,8 @@ fn acquire(folder: &Path, progress: &dyn Progress) -> Result<File> {
             return Ok(lock);
         }
         let owner = owner_of(folder);
-        // The server of an ended owner still writes its data down. A shared lock is a `status` that looks.
+        // The server of an ended owner may still be writing its data. A shared lock is that of a
+        // `status` check.
         let ends = owner.is_some_and(|pid| !is_alive(pid)) || is_free(folder)?;
         let timeout = match ends {
             true => END_TIMEOUT,
@@ -276,7 +279,7 @@ fn acquire(folder: &Path, progress: &dyn Progress) -> Result<File> {
     }
 }
 
-/// Ends the server that works in our data, if it has outlived both its watch and its owner.
+/// Stops the server in our data, if it has outlived both its watching shells and its owner.
 fn end_orphan(folder: &Path, setup: &Setup) -> Result<()> {
     let data = folder.join(DATA);
     let Some(pid) = server_of(folder) else {
@@ -311,14 +314,15 @@ pub(crate) fn owner_of(folder: &Path) -> Option<Pid> {
     Pid::from_raw(lock_text.split_whitespace().next()?.parse().ok()?)
 }
 
-/// The server that works in a folder: by its own file, or by the lock where that file is damaged, or gone
-/// already since the server ends. If one of them is damaged and neither names it, all processes are searched.
+/// The server of a folder: by its own PID file, or by the lock if that file is damaged, or already
+/// removed because the server is stopping. If one of them is damaged and neither names it, all
+/// processes are searched.
 pub(crate) fn server_of(folder: &Path) -> Option<Pid> {
     let data = folder.join(DATA);
     let owner = owner_of(folder);
     let signed = || owner.filter(|_| lock_text_of(folder).contains(SERVER));
     let named = server_pid(&data).or_else(|| signed().filter(|pid| works_in(*pid, &data)));
-    // Neither is there after a regular end, so that most folders without a server need no search.
+    // Neither exists after a regular end, so most folders without a server need no search.
     let is_damaged = || owner.is_none() || server_file(&data).is_some();
     named.or_else(|| is_damaged().then(|| find_server(&data)).flatten())
 }
@@ -328,7 +332,7 @@ pub(crate) fn is_starting(folder: &Path) -> bool {
     lock_text_of(folder).contains(STARTING) && owner_of(folder).is_some_and(is_alive)
 }
 
-/// Whether a living process is known to own the folder, and not to detach its server in a moment.
+/// Whether a running process owns the folder, and is not about to detach its server.
 pub(crate) fn is_owned(folder: &Path) -> bool {
     let lock_text = lock_text_of(folder);
     let is_passing = [STARTING, SERVER]
@@ -349,9 +353,9 @@ fn version_of_folder(
     }
 }
 
-/// Fills a new folder with data. The manifest comes first and says that it is incomplete, so that
-/// nothing is ever removed but what we have made, and until it says otherwise the next start does
-/// it again.
+/// Fills a new folder with data. The manifest is written first and marks it as incomplete, so that
+/// only our own files are ever removed, and until it is marked as complete, the next start repeats
+/// this.
 fn create_data(
     folder: &Path,
     options: &FolderOptions<'_>,
@@ -365,7 +369,7 @@ fn create_data(
     };
     manifest.write(folder)?;
     let (partial, data) = (folder.join("data.partial"), folder.join(DATA));
-    // It belongs to the data that goes.
+    // It belongs to the data that is removed.
     let _ = fs::remove_file(folder.join(PASSWORD));
     for leftover in [&partial, &data] {
         match fs::remove_dir_all(leftover) {
@@ -400,7 +404,7 @@ fn create_data(
     Ok((manifest, contents))
 }
 
-/// Makes a copied folder safe against a crash of the machine.
+/// Syncs a copied folder to disk.
 fn sync(binaries: &Binaries, identity: &Identity, data: &Path) -> Result<()> {
     let mut command = identity.command(&binaries.initdb());
     let output = command
@@ -441,7 +445,7 @@ fn start(
     let port = server.port();
     let password = match options.listen {
         Listen::Socket => None,
-        // One that stands stays, so that URLs do.
+        // An existing one is kept, so that URLs stay valid.
         Listen::Tcp => match fs::read_to_string(folder.join(PASSWORD)) {
             Ok(password) => Some(password),
             Err(_) => Some(set_password(folder, &mut session, setup.identity)?),
@@ -462,7 +466,7 @@ fn start(
     .map_err(|failure| failure.during("starting the server"))
 }
 
-/// How a server that outlives its command is reached; the file is there while it should run.
+/// How a server that outlives its command is reached; the file exists while it should run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ServerRecord {
     pub(crate) major: u32,
@@ -470,14 +474,14 @@ pub(crate) struct ServerRecord {
     pub(crate) socket_folder: PathBuf,
     pub(crate) port: u16,
     pub(crate) tcp: bool,
-    /// What it was started with beyond its folder's own.
+    /// The settings it was started with, in addition to those of its folder.
     pub(crate) settings: Vec<(String, String)>,
 }
 
 /// File with [`ServerRecord`].
 const SERVER_RECORD: &str = "running.toml";
 
-/// The same before it is whole.
+/// The name of the file while it is written.
 const SERVER_RECORD_PARTIAL: &str = "running.toml.partial";
 
 impl ServerRecord {
@@ -525,7 +529,7 @@ impl ServerRecord {
     }
 
     pub(crate) fn remove(folder: &Path) {
-        // While the lock is free it means nothing.
+        // While the lock is free, the file is meaningless.
         for name in [SERVER_RECORD, SERVER_RECORD_PARTIAL] {
             let _ = fs::remove_file(folder.join(name));
         }

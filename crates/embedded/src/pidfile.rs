@@ -1,4 +1,4 @@
-//! The file in which a server notes its process, and the process that works in a data folder.
+//! The PID file of a server, and the server process of a data folder.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,26 +10,27 @@ use rustix::process::Pid;
 
 use crate::process::parent_of;
 
-/// What a server notes of itself in its data folder.
+/// The PID file in the data folder.
 const SERVER_FILE: &str = "postmaster.pid";
 
-/// What the server that works in `data`, or did, notes of itself, line by line: see `pidfile.h` in
-/// PostgreSQL's source. One of them is the folder's name.
+/// Reads the PID file of the current or last server in `data`: see `pidfile.h` in PostgreSQL's
+/// source. One of its lines is the folder's name.
 pub(crate) fn server_file(data: &Path) -> Option<String> {
     let bytes = fs::read(data.join(SERVER_FILE)).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The process that works in `data`. Its number stands in a file, and as numbers are used again,
-/// the process must also have that working folder.
+/// The server process of `data`. Its number is in a file, and since numbers are reused, the process
+/// must also have that working folder.
 pub(crate) fn server_pid(data: &Path) -> Option<Pid> {
     let file = server_file(data)?;
     let pid: i32 = file.lines().next()?.trim().parse().ok()?;
     Pid::from_raw(pid).filter(|pid| works_in(*pid, data))
 }
 
-/// The server that works in `data`, found among all processes, for a folder whose files do not name it. Its
-/// own processes work there as well: they are its children, and their titles begin with `postgres: `.
+/// Searches all processes for the server of `data`, for a folder whose files do not name it. Its
+/// backends have the same working folder: they are its children, and their titles begin with
+/// `postgres: `.
 pub(crate) fn find_server(data: &Path) -> Option<Pid> {
     let data = &data.canonicalize().ok()?;
     let is_server = |pid: &Pid| {
@@ -56,9 +57,9 @@ pub(crate) fn works_in(pid: Pid, data: &Path) -> bool {
     cwd.is_ok_and(|cwd| data.canonicalize().is_ok_and(|data| cwd == data))
 }
 
-/// Removes the files of a server that was killed, of its data and of its sockets, if their number is that
-/// of another process by now, or of a zombie: PostgreSQL takes either for a server at
-/// work. Whether the memory of one is in use it sees all the same. The caller holds the folder's lock.
+/// Removes the PID and socket lock files of a killed server if their number belongs to another
+/// process by now, or to a zombie: PostgreSQL takes either for a running server. It still checks
+/// whether the shared memory is in use. The caller holds the folder's lock.
 pub(crate) fn remove_stale_pid_files(data: &Path, socket_folder: &Path) {
     let sockets = fs::read_dir(socket_folder).into_iter().flatten().flatten();
     let locks = sockets.map(|entry| entry.path());
@@ -83,7 +84,7 @@ fn is_of_other_process(file: &Path, data: &Path) -> bool {
     let cwd = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
     match (cwd, data.canonicalize()) {
         (Ok(cwd), Ok(data)) => cwd != data,
-        // A process that has ended has no folder. One that cannot be read may be the server.
+        // An ended process has no folder. A process that cannot be inspected may be the server.
         (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
         (_, Err(_)) => false,
     }

@@ -14,7 +14,8 @@ use crate::endpoint::Endpoint;
 use crate::names::ADMIN_DATABASE;
 use crate::{Error, Result, Version, archive, dump};
 
-/// How long a session may take to end; statements that need its database then say that it did not.
+/// How long a session may take to end; after that, statements that need the database exclusively
+/// fail.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A PostgreSQL database that this process owns.
@@ -35,12 +36,12 @@ pub struct Postgres {
     scope: Scope,
 }
 
-/// How long a database lasts.
+/// The lifetime of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// As long as its value.
+    /// It ends with its value.
     Value,
-    /// As long as its folder.
+    /// It lasts as long as its folder.
     Folder,
 }
 
@@ -54,16 +55,16 @@ pub(crate) struct Lease {
 /// What happens to the cluster after its last database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifetime {
-    /// It stays for the next one, until the process ends.
+    /// It is kept for the next one, until the process ends.
     Process,
-    /// It ends.
+    /// It is stopped.
     Databases,
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.lifetime == Lifetime::Databases {
-            // An error cannot be returned here; `close` returns it.
+            // Errors are ignored here; `close` returns them.
             let _ = self.cluster.end();
         }
     }
@@ -72,13 +73,13 @@ impl Drop for Lease {
 /// An extension that the server can create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extension {
-    /// What `CREATE EXTENSION` calls it.
+    /// Its name in `CREATE EXTENSION`.
     pub name: String,
-    /// The version that would be created.
+    /// The default version.
     pub version: String,
-    /// The version that this database has.
+    /// The version that is installed in this database.
     pub installed: Option<String>,
-    /// What it is for, in a line.
+    /// Its description, in one line.
     pub comment: String,
 }
 
@@ -106,13 +107,13 @@ impl Postgres {
         }
     }
 
-    /// A URL for the server's Unix socket, such as
+    /// The URL for the server's Unix socket, such as
     /// `postgresql:///t_1?host=/dev/shm/lookaside-1000/c-1/s&user=postgres`.
     pub fn url(&self) -> String {
         self.endpoint().url()
     }
 
-    /// A URL for 127.0.0.1 with the password in it, if the database was built with
+    /// The URL for 127.0.0.1, including the password, if the database was built with
     /// [`tcp`](crate::Builder::tcp): `postgresql://postgres:…@127.0.0.1:40123/t_1?sslmode=disable`.
     pub fn tcp_url(&self) -> Option<String> {
         self.endpoint().tcp_url()
@@ -134,7 +135,7 @@ impl Postgres {
         self.cluster().password.as_deref()
     }
 
-    /// The folder of the server's Unix socket, which clients take as a host.
+    /// The folder of the server's Unix socket, which clients accept as a host.
     pub fn socket_folder(&self) -> &Path {
         &self.cluster().socket_folder
     }
@@ -178,7 +179,7 @@ impl Postgres {
             .map_err(|failure| self.cluster().explain(failure, doing))
     }
 
-    /// As [`execute`](Self::execute), for a server that may not answer.
+    /// As [`execute`](Self::execute), for a server that may not respond.
     pub(crate) fn execute_within(&self, sql: &str, timeout: Duration) -> Result<()> {
         let doing = "executing SQL";
         let cluster = self.cluster();
@@ -192,7 +193,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// If the server cannot be asked.
+    /// If the query fails.
     pub fn extensions(&self) -> Result<Vec<Extension>> {
         let doing = "listing extensions";
         let mut session = self.cluster().open(&self.database, doing)?;
@@ -214,10 +215,11 @@ impl Postgres {
             .collect())
     }
 
-    /// Keeps a copy of the database as it is now under a name, for [`reset_to`](Self::reset_to).
+    /// Takes a snapshot: a copy of the current database under a name, for
+    /// [`reset_to`](Self::reset_to).
     ///
-    /// A database is copied without sessions: those on it are ended (SQLSTATE 57P01), and new ones are
-    /// refused meanwhile (55000); a pool connects again by itself.
+    /// A database can only be copied without sessions: existing ones are terminated (SQLSTATE
+    /// 57P01), and new ones are refused meanwhile (55000); a pool reconnects by itself.
     ///
     /// # Errors
     ///
@@ -236,10 +238,10 @@ impl Postgres {
         Ok(())
     }
 
-    /// Makes the database what it was at a snapshot, which stays. Sessions on it are ended.
+    /// Resets the database to a snapshot, which is kept. Sessions on the database are terminated.
     ///
     /// The copy is made first and takes the database's name at the end, so a failure leaves the
-    /// database as it was.
+    /// database unchanged.
     ///
     /// # Errors
     ///
@@ -255,8 +257,8 @@ impl Postgres {
             let (from, to) = (identifier(from), identifier(to));
             format!("ALTER DATABASE {from} RENAME TO {to};")
         };
-        // In one query, which is one transaction: a process that dies in between leaves one database
-        // of that name.
+        // One query, and so one transaction: if the process dies in between, there is still one
+        // database of that name.
         let renames = rename(&self.database, &old) + &rename(&fresh, &self.database);
         match self.alone(|| cluster.query("resetting the database", &renames)) {
             Ok(_) => cluster.drop_database(&old),
@@ -271,17 +273,17 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// If the server cannot be asked.
+    /// If the query fails.
     pub fn snapshots(&self) -> Result<Vec<String>> {
         let snapshots = self.cluster().commented(&self.snapshot_prefix())?;
         Ok(snapshots.into_iter().map(|(_, name)| name).collect())
     }
 
-    /// Forgets a snapshot.
+    /// Drops a snapshot.
     ///
     /// # Errors
     ///
-    /// If there is none of that name.
+    /// If there is no snapshot of that name.
     pub fn drop_snapshot(&self, name: &str) -> Result<()> {
         match self.find_snapshot(name)? {
             Some(snapshot) => self.cluster().drop_database(&snapshot),
@@ -289,7 +291,7 @@ impl Postgres {
         }
     }
 
-    /// A copy belongs to the same user.
+    /// Creates a copy that belongs to the same user.
     fn copy_database(&self, from: &str, to: &str) -> Result<()> {
         self.cluster().copy_database(from, to, &self.user)
     }
@@ -306,8 +308,8 @@ impl Postgres {
         snapshot_prefix(&self.database)
     }
 
-    /// A new database with the same contents, dropped with its own value. Sessions on this one are
-    /// ended, as for a [`snapshot`](Self::snapshot).
+    /// Creates a new database with the same contents, which is dropped with its own value. Sessions
+    /// on this one are terminated, as for a [`snapshot`](Self::snapshot).
     ///
     /// # Errors
     ///
@@ -324,13 +326,14 @@ impl Postgres {
     }
 
     /// Writes the whole cluster into a `.tar.zst` file, from which
-    /// [`Builder::restore`](crate::Builder::restore) makes it again with any minor version of the same
-    /// major one. The server keeps running and sessions go on. It must be the value's own.
+    /// [`Builder::restore`](crate::Builder::restore) restores it with any minor version of the same
+    /// major one. The server and its sessions continue to run. It must be a separate server, not
+    /// the shared one.
     ///
     /// # Errors
     ///
-    /// If the server is shared, has tablespaces, or the file cannot be written; what was there
-    /// before then stays.
+    /// If the server is shared, has tablespaces, or the file cannot be written; an existing file is
+    /// kept then.
     pub fn archive(&self, file: impl AsRef<Path>) -> Result<()> {
         if self.is_shared() {
             return Err(Error::archive_of_shared());
@@ -344,7 +347,7 @@ impl Postgres {
         archive::write(self.cluster(), &manifest, file.as_ref())
     }
 
-    /// Writes the database as SQL, by the `pg_dump` of the same major version.
+    /// Writes the database as SQL, with the `pg_dump` of the same major version.
     ///
     /// # Errors
     ///
@@ -353,7 +356,7 @@ impl Postgres {
         dump::write(self.cluster(), &self.user, &self.database, file.as_ref())
     }
 
-    /// What the file's name asks for: SQL for `.sql`, else an archive.
+    /// Writes the format that the file's name implies: SQL for `.sql`, otherwise an archive.
     pub(crate) fn dump(&self, file: &Path) -> Result<()> {
         match file.extension() {
             Some(extension) if extension == "sql" => self.dump_sql(file),
@@ -369,7 +372,8 @@ impl Postgres {
         let doing = "ending the sessions on the database";
         let cluster = self.cluster();
         cluster.allow_connections(&self.database, false)?;
-        // A client that connects now may have been let in: it holds a lock until it is listed.
+        // A client that is connecting now may have been admitted: it holds a lock until it is
+        // listed.
         let sql = format!(
             "SELECT pg_terminate_backend(pid) FROM pg_locks \
              WHERE locktype = 'object' AND classid = 'pg_database'::regclass \
@@ -399,13 +403,14 @@ impl Postgres {
     }
 
     /// Drops the value, waits until its database is dropped or its server has ended, and returns
-    /// errors of that. A server with other values, clones of this one, goes on for them.
+    /// errors of that. A server with other values, such as clones of this one, continues to run for
+    /// them.
     ///
     /// # Errors
     ///
-    /// If the server refuses to drop the database, or cannot be waited for. If the database's
-    /// [`owner_role`](crate::Builder::owner_role) owns something in another database or has a privilege
-    /// there: then the database is dropped and the role stays.
+    /// If the server refuses to drop the database, or waiting for its end fails. If the database's
+    /// [`owner_role`](crate::Builder::owner_role) owns something in another database or has a
+    /// privilege there: then the database is dropped and the role remains.
     pub fn close(mut self) -> Result<()> {
         if !self.is_shared() && Arc::strong_count(&self.lease) == 1 {
             return self.cluster().end_and_wait();

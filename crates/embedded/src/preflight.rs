@@ -1,5 +1,5 @@
-//! What a start needs of the process that asks for it, checked before anything is made: a umask that
-//! leaves the owner access to new files, and file descriptors for a server.
+//! Requirements of a start on its process, checked before anything is created: a umask that leaves
+//! the owner access to new files, and file descriptors for a server.
 
 use std::fs;
 
@@ -11,17 +11,17 @@ use crate::{Error, Result};
 /// (`FD_MINFREE` and `NUM_RESERVED_FDS` of PostgreSQL's fd.c), beside the 7 that are open by then.
 const DESCRIPTOR_COUNT_MIN: u64 = 65;
 
-/// What a file's owner may do with it.
+/// The permission bits of a file's owner.
 const OWNER_BITS: u32 = 0o700;
 
-/// Refuses a process whose servers would not start, by the name of what is to be changed.
+/// Returns an error if servers of this process would not start; it names what to change.
 pub(crate) fn check() -> Result<()> {
     if let Some(max) = getrlimit(Resource::Nofile).current
         && max < DESCRIPTOR_COUNT_MIN
     {
         return Err(Error::few_descriptors(DESCRIPTOR_COUNT_MIN));
     }
-    // The system call that returns the umask replaces it, for other threads as well.
+    // The system call that returns the umask also replaces it, for other threads as well.
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     match umask_of(&status) {
         Some(umask) if umask & OWNER_BITS != 0 => Err(Error::closed_umask(umask)),

@@ -1,4 +1,4 @@
-//! Processes by their number: whether one lives, and waiting for its end.
+//! Processes by their pid: whether one is running, and waiting for its end.
 
 use std::fs;
 use std::thread;
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-/// Whether a process is there and has not ended, also one of another user. A zombie has: in a container
-/// without an init process it may never be waited for.
+/// Whether a process is running, also one of another user. A zombie is not: in a container without
+/// an init process, it may never be reaped.
 pub(crate) fn is_alive(pid: Pid) -> bool {
     matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)) && !is_zombie(pid)
 }
@@ -17,7 +17,7 @@ fn is_zombie(pid: Pid) -> bool {
     state_and_parent(pid).is_some_and(|(state, _)| state == "Z")
 }
 
-/// The process that started another one, or took it over when that one ended.
+/// The parent of a process.
 pub(crate) fn parent_of(pid: Pid) -> Option<Pid> {
     let (_, parent) = state_and_parent(pid)?;
     Pid::from_raw(parent.parse().ok()?)

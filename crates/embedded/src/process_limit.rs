@@ -1,7 +1,7 @@
-//! Why no further process can be made, and which limit is to be raised.
+//! Detects that no further process can be started, and which limit to raise.
 //!
-//! `fork` fails with EAGAIN where a control group or a user has as many processes as it may have, and
-//! with ENOMEM where the kernel has no memory for one. Programs of others tell it in words.
+//! `fork` fails with EAGAIN if the process limit of a control group or a user is reached, and with
+//! ENOMEM if the kernel has no memory. Third-party programs report it as text.
 
 use std::fs;
 use std::io;
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-/// What EAGAIN and ENOMEM are called in the C locale, in which our programs run.
+/// The messages of EAGAIN and ENOMEM in the C locale, in which our programs run.
 const AGAIN: &str = "Resource temporarily unavailable";
 const NO_MEMORY: &str = "Cannot allocate memory";
 
-/// Whether a program says that it could not start another one: PostgreSQL's `could not fork …` and
-/// `could not execute command …`, `Cannot fork` of dash, `fork: …` of bash.
+/// Whether a program reports that it could not start another one: PostgreSQL's `could not fork …`
+/// and `could not execute command …`, `Cannot fork` of dash, `fork: …` of bash.
 pub(crate) fn is_reported(output: &str) -> bool {
     output.lines().any(|line| {
         let is_errno = line.contains(AGAIN) || line.contains(NO_MEMORY);
@@ -24,7 +24,7 @@ pub(crate) fn is_reported(output: &str) -> bool {
     })
 }
 
-/// Whether a program could not be started for want of a process, where no other reason has this code.
+/// Whether a program could not be started for lack of a process; no other cause has this code.
 pub(crate) fn is_cause(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -32,9 +32,11 @@ pub(crate) fn is_cause(error: &io::Error) -> bool {
     )
 }
 
-/// The limit that was met and how it is raised; `output` is what a program said of the failure.
+/// The limit that was reached, and how to raise it; `output` is a program's message about the
+/// failure.
 pub(crate) fn hint(output: &str) -> String {
-    // `popen` of glibc, by which `initdb` executes commands, says so whatever `fork` failed with.
+    // `popen` of glibc, with which `initdb` executes commands, reports this for any failure of
+    // `fork`.
     let is_memory = |line: &str| line.contains(NO_MEMORY) && !line.contains("could not execute");
     if output.lines().any(is_memory) {
         return "no memory is left for another process; free some, or raise the memory limit of the \
@@ -43,7 +45,8 @@ pub(crate) fn hint(output: &str) -> String {
     }
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let uid = rustix::process::geteuid();
-    // Root is exempt, and a server that root starts as another user has that one's processes beside it.
+    // Root is exempt, but a server that root starts as another user counts with that user's other
+    // processes.
     let user_max = getrlimit(Resource::Nproc).current;
     let user_max = user_max.filter(|_| !uid.is_root());
     match (smallest(&groups, Path::new("/sys/fs/cgroup")), user_max) {
@@ -67,8 +70,8 @@ pub(crate) fn hint(output: &str) -> String {
     }
 }
 
-/// The smallest `pids.max` of the control groups that hold this process, and where it is. `groups` is
-/// what `/proc/self/cgroup` says; see cgroups(7) for both versions.
+/// The smallest `pids.max` of the control groups of this process, and its path. `groups` is the
+/// text of `/proc/self/cgroup`; see cgroups(7) for both versions.
 fn smallest(groups: &str, mounted: &Path) -> Option<(PathBuf, u64)> {
     let mut found: Option<(PathBuf, u64)> = None;
     for line in groups.lines() {
@@ -152,7 +155,7 @@ mod tests {
         check("0::/a/b", Some(("a", 20)));
         check("8:pids:/c\n7:memory:/a\n0::/a/b", Some(("pids/c", 10)));
         check("8:cpu,pids:/docker/x/c", None);
-        // Mounted in a container whose root is its own group.
+        // As mounted in a container whose root is its own group.
         write("pids", "5\n");
         check("8:pids:/docker/x", Some(("pids", 5)));
         check("odd", None);

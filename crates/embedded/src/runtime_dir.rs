@@ -1,4 +1,5 @@
-//! Where temporary clusters and sockets live: memory, where it has room, in a folder of ours alone.
+//! The runtime directory of temporary clusters and sockets: a private folder, in memory if there is
+//! room.
 
 use std::env;
 use std::fs;
@@ -25,18 +26,18 @@ const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 /// have 103.
 const SOCKET_PATH_SIZE_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
-/// The folder for what need not outlive its process.
+/// The folder for files that need not outlive their process.
 #[derive(Clone, Debug)]
 pub(crate) struct RuntimeDir {
     pub(crate) folder: PathBuf,
     pub(crate) is_memory: bool,
-    /// Bytes free when it was looked at.
+    /// Free bytes when it was checked.
     pub(crate) free_size: u64,
 }
 
 impl RuntimeDir {
-    /// The first folder with enough free space: what `LOOKASIDE_PG_TEMP` names, memory, then the disk.
-    /// Our folder is made there if need be.
+    /// Finds the first location with enough free space: `LOOKASIDE_PG_TEMP`, memory, then the disk.
+    /// Our folder is created there if necessary.
     pub(crate) fn find(identity: &Identity) -> Result<Self> {
         Self::choose(|parent| {
             let runtime_dir = Self::below(parent, identity)?;
@@ -47,7 +48,7 @@ impl RuntimeDir {
         })
     }
 
-    /// As [`find`](Self::find), but nothing is made or changed.
+    /// As [`find`](Self::find), but creates or changes nothing.
     pub(crate) fn inspect(identity: &Identity) -> Result<Self> {
         Self::choose(|parent| Self::inspect_below(parent, identity))
     }
@@ -63,7 +64,7 @@ impl RuntimeDir {
     }
 
     fn choose(enter: impl Fn(&Path) -> Result<Self>) -> Result<Self> {
-        // As the system's own programs take it, what is set to nothing is not set.
+        // As in system programs, an empty variable counts as unset.
         let named = |name| env::var_os(name).filter(|value| !value.is_empty());
         if let Some(chosen) = named("LOOKASIDE_PG_TEMP") {
             let chosen = Path::new(&chosen);
@@ -75,7 +76,7 @@ impl RuntimeDir {
         let runtime = named("XDG_RUNTIME_DIR").unwrap_or_default();
         for parent in [Path::new("/dev/shm"), Path::new(&runtime)] {
             if is_memory(parent) && free_size(parent) >= FREE_SIZE_MIN {
-                // Another user's folder of this name, or one that cannot be entered: the next is tried.
+                // A folder of another user, or an inaccessible one: the next location is tried.
                 if let Ok(runtime_dir) = enter(parent) {
                     return Ok(runtime_dir);
                 }
@@ -99,7 +100,8 @@ impl RuntimeDir {
         })
     }
 
-    /// A socket folder for a cluster: its own, if the system, URLs and the server take its name.
+    /// The socket folder of a cluster: its own folder, if its name is suitable for the system, URLs
+    /// and the server.
     pub(crate) fn socket_folder(&self, cluster: &Path) -> PathBuf {
         let own = cluster.join("s");
         if is_socket_folder(&own) {
@@ -116,7 +118,7 @@ fn is_socket_folder(folder: &Path) -> bool {
     size <= SOCKET_PATH_SIZE_MAX && folder.to_str().is_some()
 }
 
-/// The user whose files the server's are.
+/// The owner of the server's files.
 pub(crate) fn server_uid(identity: &Identity) -> u32 {
     match identity {
         Identity::User { uid, .. } => *uid,
@@ -124,7 +126,7 @@ pub(crate) fn server_uid(identity: &Identity) -> u32 {
     }
 }
 
-/// Makes a folder that no other user can enter, or checks that it is one.
+/// Creates a folder that no other user can enter, or checks an existing one.
 pub(crate) fn make_private(folder: &Path, identity: &Identity) -> Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Ok(()) => identity.chown(folder),
@@ -135,7 +137,7 @@ pub(crate) fn make_private(folder: &Path, identity: &Identity) -> Result<()> {
     }
 }
 
-/// Refuses a folder in which nothing can be made, or one that cannot be made.
+/// Returns an error for a folder that cannot be created or written to.
 fn check_writable(folder: &Path) -> Result<()> {
     let target = match folder.symlink_metadata() {
         Ok(_) => folder,
@@ -146,10 +148,11 @@ fn check_writable(folder: &Path) -> Result<()> {
     })
 }
 
-/// Why this process may not use a folder in a way, if that is so.
+/// The reason why this process may not access a folder in a way, if it may not.
 pub(crate) fn find_denial(folder: &Path, access: Access) -> Option<io::Error> {
     match accessat(CWD, folder, access, AtFlags::EACCESS) {
-        // The kernel cannot say it for a program that runs as another user than the one that started it.
+        // `access` cannot determine this for a program that runs as another user than the one that
+        // started it.
         Ok(()) | Err(Errno::NOSYS) => None,
         Err(errno) => Some(errno.into()),
     }
@@ -174,8 +177,8 @@ fn check_owner(folder: &Path, identity: &Identity) -> Result<u32> {
     Ok(metadata.permissions().mode())
 }
 
-/// Writes a file that only we and the server can read, in place of the one that may be there. The
-/// server's user may have made a link there, which is not followed.
+/// Writes a file that only we and the server can read, replacing an existing one. The server's user
+/// may have created a link there, which is not followed.
 pub(crate) fn write_private(path: &Path, text: &str, identity: &Identity) -> Result<()> {
     let _ = fs::remove_file(path);
     let mut options = fs::OpenOptions::new();
@@ -187,7 +190,7 @@ pub(crate) fn write_private(path: &Path, text: &str, identity: &Identity) -> Res
     written.map_err(|error| Error::file("write", path, error))
 }
 
-/// Free bytes for us; 0 where they are not known.
+/// Free bytes for this user; 0 if unknown.
 pub(crate) fn free_size(folder: &Path) -> u64 {
     rustix::fs::statvfs(folder).map_or(0, |stat| stat.f_bavail * stat.f_frsize)
 }
@@ -221,14 +224,14 @@ mod tests {
         let mode = runtime_dir.folder.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         assert!(runtime_dir.free_size > 0);
-        // It was opened to others: closed again.
+        // It was accessible to others: restricted again.
         fs::set_permissions(&runtime_dir.folder, fs::Permissions::from_mode(0o755)).unwrap();
         find().unwrap();
         assert_eq!(
             runtime_dir.folder.metadata().unwrap().permissions().mode() & 0o777,
             0o700
         );
-        // A symbolic link leads elsewhere: refused.
+        // A symbolic link to another folder is refused.
         fs::remove_dir(&runtime_dir.folder).unwrap();
         std::os::unix::fs::symlink("/tmp", &runtime_dir.folder).unwrap();
         let error = find().unwrap_err();

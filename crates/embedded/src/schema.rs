@@ -13,7 +13,7 @@ use crate::{Error, Result, digest};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schema {
     steps: Vec<Step>,
-    /// The caller's own code, which runs after the steps.
+    /// The caller's code, which runs after the steps.
     initializers: Vec<Initializer>,
     /// The owner of all objects.
     pub(crate) owner: DatabaseOwner,
@@ -21,14 +21,14 @@ pub(crate) struct Schema {
 
 #[derive(Clone, Debug)]
 struct Step {
-    /// What an error calls it: a file, an extension, or the caller's SQL.
+    /// Its name in errors: a file, an extension, or the caller's SQL.
     label: String,
     sql: String,
 }
 
 impl Step {
-    /// SQL that `pg_dump` wrote may have two commands to psql: the first and the last line that are not
-    /// comments. They become blanks, so that positions stay what they are.
+    /// SQL that `pg_dump` wrote may have two commands to psql: the first and the last line that are
+    /// not comments. They are replaced by blanks, so that positions stay the same.
     fn new(label: String, mut sql: String) -> Self {
         let restrict = outer_line(sql.split_inclusive('\n'), "\\restrict ");
         let unrestrict = outer_line(sql.split_inclusive('\n').rev(), "\\unrestrict ");
@@ -42,7 +42,7 @@ impl Step {
             let blank = " ".repeat(count) + &line[line.trim_end().len()..];
             sql.replace_range(at..at + length, &blank);
         }
-        // Such a file empties `search_path`, which the next step must not inherit.
+        // Such a file clears `search_path`, which the next step must not inherit.
         sql.push_str("\nRESET ALL;\n");
         Self { label, sql }
     }
@@ -57,7 +57,7 @@ impl Schema {
         self.steps.is_empty() && self.initializers.is_empty()
     }
 
-    /// Whether the caller's own code is a part of it.
+    /// Whether it includes the caller's code.
     pub(crate) fn has_initializers(&self) -> bool {
         !self.initializers.is_empty()
     }
@@ -67,7 +67,7 @@ impl Schema {
         self.with_steps(Step::is_extension)
     }
 
-    /// What [`extensions`](Self::extensions) leaves.
+    /// The rest after [`extensions`](Self::extensions).
     pub(crate) fn after_extensions(&self) -> Self {
         Self {
             initializers: self.initializers.clone(),
@@ -84,7 +84,7 @@ impl Schema {
         }
     }
 
-    /// What an error calls all of it: the last that ran. `None` of extensions alone, which were tried when
+    /// Its name in errors: that of the last step. `None` for extensions only, which were tried when
     /// they were added.
     pub(crate) fn label(&self) -> Option<String> {
         let steps = self.steps.iter().filter(|step| !step.is_extension());
@@ -124,8 +124,8 @@ impl Schema {
         );
     }
 
-    /// Adds the `.sql` files of a folder in the order of the numbers that their names begin with, as
-    /// sqlx has it, then of the names; `….down.sql` undo others and are left out.
+    /// Adds the `.sql` files of a folder in the order of the numbers that their names begin with,
+    /// as in sqlx, then of the names; `….down.sql` revert others and are skipped.
     pub(crate) fn add_migrations(&mut self, folder: &Path) -> Result<()> {
         let failed = |error| Error::file("read the migrations in", folder, error);
         let mut paths = Vec::new();
@@ -167,13 +167,13 @@ impl Schema {
         digest::of(text.as_bytes())
     }
 
-    /// The database in a cluster that holds all of it and is copied.
+    /// The name of the template database of this schema in a cluster.
     pub(crate) fn template_name(&self) -> String {
         format!("template_{}", self.digest())
     }
 
-    /// Runs all of it in a database. Extensions are created by the superuser, and the rest by the
-    /// database's role if it has one.
+    /// Runs the whole schema in a database. Extensions are created by the superuser, and the rest
+    /// by the database's role if it has one.
     pub(crate) fn apply(&self, cluster: &Cluster, database: &str) -> Result<()> {
         if self.is_empty() {
             return Ok(());
@@ -207,8 +207,8 @@ impl Schema {
     }
 }
 
-/// How many bytes are before the first line that is not empty and not a comment, and how many it has, if
-/// it begins with `start`.
+/// The offset and the size of the first line that is neither empty nor a comment, if it begins with
+/// `start`.
 fn outer_line<'a>(lines: impl Iterator<Item = &'a str>, start: &str) -> Option<(usize, usize)> {
     let mut before = 0;
     for line in lines {
@@ -223,7 +223,7 @@ fn outer_line<'a>(lines: impl Iterator<Item = &'a str>, start: &str) -> Option<(
     None
 }
 
-/// The number that the name of a migration begins with.
+/// The number at the beginning of a migration's name.
 fn number_of(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?;
     let end = name.find(|char: char| !char.is_ascii_digit())?;
@@ -240,8 +240,8 @@ fn line_of(sql: &str, position: usize) -> usize {
 }
 
 impl Cluster {
-    /// The database to copy for a schema, made on its first use by any of the processes that share
-    /// the cluster.
+    /// Returns the template database of a schema, which is created on first use by one of the
+    /// processes that share the cluster.
     pub(crate) fn template_of(&self, schema: &Schema) -> Result<String> {
         if schema.is_empty() {
             return Ok(TEMPLATE_DATABASE.to_owned());
@@ -257,7 +257,7 @@ impl Cluster {
                 .query(sql)
                 .map_err(|failure| self.explain(failure, doing))
         };
-        // Held until the session ends, however this ends.
+        // Held until the session ends, in any case.
         ask(&format!(
             "SELECT pg_advisory_lock(hashtextextended({}, 0))",
             literal(&template)
@@ -267,7 +267,7 @@ impl Cluster {
             literal(&template)
         ))?;
         if found.is_empty() {
-            // Of a name that no other process takes, and that is swept if this one dies.
+            // A name that no other process uses, and that is swept if this process dies.
             let making = self.new_name();
             let made = self.make_template(schema, &making, &template, &mut session);
             if let Err(error) = made {
@@ -307,7 +307,7 @@ impl Cluster {
         }
     }
 
-    /// Gives a database that was just made its name; `session` is in another one.
+    /// Renames a new database to its final name; `session` is in another database.
     pub(crate) fn name_database(
         &self,
         making: &str,
@@ -323,7 +323,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Makes the template that came with the cluster a database that is handed out.
+    /// Renames the template that came with the cluster to a database that is handed out.
     pub(crate) fn take_template(&self, template: &str, name: &str, owner: &str) -> Result<()> {
         let [template, name, owner] = [template, name, owner].map(identifier);
         let sql = format!(

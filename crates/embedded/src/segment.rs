@@ -1,8 +1,8 @@
-//! The shared memory by which a server's processes know each other: it is the kernel's own, has no
-//! place in the file system, and stays when the server is killed.
+//! The System V shared memory segment of a server: it is not in the file system, and remains when
+//! the server is killed.
 //!
-//! PostgreSQL removes what a killed server left when it starts in the same folder again. A temporary
-//! folder has no next start, so what it left is removed with it.
+//! PostgreSQL removes the segment of a killed server at the next start in the same folder. A
+//! temporary folder has no next start, so its segment is removed with it.
 
 use std::fs;
 use std::path::Path;
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use crate::pidfile::server_file;
 
-/// How long the processes of a killed server get to end by themselves.
+/// How long to wait for the processes of a killed server to end by themselves.
 const DETACH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A segment of a server, as the file in its data folder names it.
 pub(crate) struct Segment {
     key: i32,
     id: i32,
-    /// The server's process, which made the segment.
+    /// The server's process, which created the segment.
     maker: i32,
 }
 
@@ -38,8 +38,8 @@ impl Segment {
         })
     }
 
-    /// Removes it when no process has it any more; without the program, or elsewhere than on Linux,
-    /// it stays.
+    /// Removes it when no process uses it any more; without the program, or on systems other than
+    /// Linux, it remains.
     pub(crate) fn remove(&self) {
         let begin = Instant::now();
         while let Some(user_count) = self.user_count() {
@@ -57,12 +57,12 @@ impl Segment {
         }
     }
 
-    /// How many processes have it, if it is still there.
+    /// How many processes have it attached, if it still exists.
     fn user_count(&self) -> Option<u64> {
         self.user_count_in(&fs::read_to_string("/proc/sysvipc/shm").ok()?)
     }
 
-    /// Numbers are used again, and a key may be another program's: the maker must be the same as well.
+    /// Ids are reused, and a key may belong to another program: the creator must match as well.
     fn user_count_in(&self, table: &str) -> Option<u64> {
         table.lines().find_map(|line| {
             // key, shmid, perms, size, cpid, lpid, nattch: see proc(5).

@@ -1,4 +1,4 @@
-//! One running server, and the small process that ends it when its owners are gone.
+//! A running server, and the small process that stops it when its owners are gone.
 //!
 //! A shell, in a process group of its own, starts the server and waits for it. A second shell reads
 //! a pipe whose write end the owners hold; the kernel closes that end however an owner dies, and at
@@ -26,56 +26,59 @@ use crate::process_limit;
 use crate::runtime_dir::write_private;
 use crate::{Error, Result};
 
-/// How long a server may start; one that replays the log of its lasting data says that it is alive,
-/// and may take any time.
+/// The limit for the start of a server; one that replays the WAL of persistent data reports
+/// progress, and has no limit.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How often a start looks for the socket; the server needs some 15 ms, so this adds a few percent.
+/// The interval at which a start checks for the socket; the server needs some 15 ms, so this adds a
+/// few percent.
 const START_POLL: Duration = Duration::from_micros(500);
 
-/// How long a server that lacks processes may try again before its start is given up, and how often
-/// its log is looked at for that.
+/// How long a server that cannot fork processes may retry before its start is aborted, and how
+/// often its log is checked for that.
 const FORK_TIMEOUT: Duration = Duration::from_secs(3);
 const LOG_POLL: Duration = Duration::from_millis(100);
 
-/// How long a lost connection waits to learn whether its server has ended.
+/// How long to wait after a lost connection for the end of its server.
 const CRASH_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// How long processes of a killed server may hold its shared memory, and how often a start is retried
-/// until then.
+/// How long processes of a killed server may hold its shared memory, and the interval of retries of
+/// a start until then.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
 const MEMORY_POLL: Duration = Duration::from_millis(50);
 
-/// How long the end of a server waits for its recovery from a crash, and how often it looks.
+/// How long stopping a server waits for its recovery from a crash, and the polling interval.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 const RECOVERY_POLL: Duration = Duration::from_millis(10);
 
-/// A port may be taken between its choice and its use.
+/// The number of attempts with a free port, which may be taken between its choice and its use.
 const PORT_TRIES: usize = 5;
 
-/// What is quoted of a log.
+/// The size of the part of a log that is quoted.
 const LOG_QUOTE_SIZE: u64 = 2048;
 
-/// File in the folder of a server with lasting data: the pipe that the server holds as long as it runs.
+/// File in the folder of a server with persistent data: the pipe that the server holds open as long
+/// as it runs.
 const ALIVE: &str = "alive";
 
-/// A line for [`WATCH`]: the pipe is replaced by one that ends with the server, which holds it.
+/// A message for [`WATCH`]: replace the pipe by the one that the server itself holds open.
 const DETACH: &[u8] = b"outlive\n";
 
-/// The script of both shells. Arguments: the cluster's folder, the signal that ends the server, what to
-/// remove then (may be empty), and the server's command. Standard input is the owners' pipe.
+/// The script of both shells. Arguments: the cluster's folder, the signal that ends the server,
+/// what to remove then (may be empty), and the server's command. Standard input is the owners'
+/// pipe.
 ///
 /// - Standard output is the locked file, so that the lock lasts as long as either shell, and no longer:
 ///   `sleep` gets another one.
-/// - Where no process can be made for the second shell or for `sleep`, a shell ends at once, and its EXIT trap
-///   ends the server first: nothing else would. `rm` replaces a shell that has no process for it. Messages of
-///   the shell go to the log.
+/// - If no process can be started for the second shell or for `sleep`, a shell ends at once, and
+///   its EXIT trap stops the server first: nothing else would. If no process can be started for
+///   `rm`, it replaces the shell. Messages of the shell go to the log.
 /// - The signal is sent until the server ends: a shell starts background processes with INT and QUIT ignored,
 ///   and the server handles them only some time after its start.
 /// - After half a minute QUIT is sent instead: PostgreSQL 18 that gets INT while it recovers from the crash of
 ///   one of its processes does not end by it. Committed data stays, and the next start recovers it.
-/// - A server that was killed has removed neither its PID file nor its shared memory, which the file names: the
-///   folder stays, and the next start removes all of it.
+/// - A killed server has removed neither its PID file nor its shared memory, which the file names:
+///   the folder is kept, and the next start removes all of it.
 /// - A file that cannot be written, because there is no space or no folder any more, does not end the shell:
 ///   redirections are those of `command :`, since with `:` alone, a special built-in, the shell would exit.
 /// - A detached server holds the pipe `alive`, so that the second shell, and with it the lock, ends with the
@@ -125,49 +128,50 @@ fi
 exit "$code"
 "#;
 
-/// What to start.
+/// The parameters of a start.
 pub(crate) struct Spec<'a> {
     pub(crate) binaries: &'a Binaries,
     pub(crate) identity: &'a Identity,
-    /// The cluster's folder, which holds [`DATA`].
+    /// The cluster's folder, which contains [`DATA`].
     pub(crate) folder: &'a Path,
     pub(crate) socket_folder: &'a Path,
     pub(crate) listen: Listen,
-    /// Settings of the server, beyond those of its folder.
+    /// Settings of the server, in addition to those of its folder.
     pub(crate) settings: &'a [(String, String)],
     pub(crate) on_owner_exit: OnOwnerExit,
-    /// The lock on [`LOCK`](crate::files::LOCK), which the watching process keeps.
+    /// The lock on [`LOCK`](crate::files::LOCK), which the watching process holds.
     pub(crate) lock: &'a File,
 }
 
-/// Where the server listens beside its socket.
+/// Where the server listens in addition to its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
-    /// Nowhere.
+    /// Only on the socket.
     Socket,
     /// On a free port of 127.0.0.1.
     Tcp,
 }
 
-/// What happens when the owners are gone.
+/// What happens to a server when its owners are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnOwnerExit {
-    /// The server dies at once, and its folder goes with it.
+    /// The server is stopped immediately, and its folder is removed.
     Remove,
     /// As `Remove`; further owners may join through [`OWNERS`].
     RemoveShared,
-    /// The server writes its data to disk and ends.
+    /// The server writes its data to disk and stops.
     Stop,
 }
 
 /// A running server that this process owns or started.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// `None` once waited for.
+    /// `None` after it has been reaped.
     watch: Option<Child>,
     /// The write end of the owners' pipe.
     owner: Option<OwnedFd>,
-    /// The watch's lock too, so that the log of a crashed server is not swept before it is read.
+    /// The lock of the watching shells, held here as well, so that the log of a crashed server is
+    /// not swept before it is read.
     lock: Option<File>,
     folder: PathBuf,
     socket_folder: PathBuf,
@@ -176,7 +180,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server and waits until it answers; the first session is the caller's.
+    /// Starts a server and waits until it answers; returns the first session.
     pub(crate) fn start(spec: &Spec<'_>) -> Result<(Self, Connection)> {
         let log_start = fs::metadata(spec.folder.join(LOG)).map_or(0, |metadata| metadata.len());
         let mut remembered = remembered_port(spec);
@@ -200,7 +204,7 @@ impl Server {
                     let log = log_end(spec.folder, log_start);
                     let port_taken =
                         spec.listen == Listen::Tcp && log.contains("Address already in use");
-                    // A process of a server that was killed has not ended yet.
+                    // A process of a killed server has not ended yet.
                     let memory_taken = log.contains("pre-existing shared memory block")
                         && begin.elapsed() < MEMORY_TIMEOUT;
                     if !memory_taken && (!port_taken || attempt >= PORT_TRIES) {
@@ -276,7 +280,7 @@ impl Server {
                             begin = Instant::now();
                         }
                     }
-                    // The socket of a server that was killed stands until the new one has its own.
+                    // The socket file of a killed server exists until the new one creates its own.
                     Err(Failure::Lost(_)) => {}
                     Err(failure) => return Err(failure.during("starting the server")),
                 }
@@ -293,7 +297,7 @@ impl Server {
             }
             if Instant::now() > look_at_log {
                 let log = log_end(spec.folder, log_start);
-                // The server says so again with each try, unless one succeeds.
+                // The server logs this again with each retry, unless one succeeds.
                 if log.lines().last().is_some_and(process_limit::is_reported) {
                     return Err(Error::start_failed(spec.folder, &log));
                 }
@@ -326,8 +330,8 @@ impl Server {
         watch.is_some_and(|watch| matches!(watch.try_wait(), Ok(None)))
     }
 
-    /// What the end of the log says if the server has ended by itself, or does within a moment: a
-    /// connection breaks some time before its server has ended.
+    /// An error with the end of the log if the server has ended by itself, or does within a moment:
+    /// a connection breaks some time before its server has ended.
     pub(crate) fn crash_error(&mut self) -> Option<Error> {
         let watch = self.watch.as_mut()?;
         let begin = Instant::now();
@@ -340,8 +344,8 @@ impl Server {
         None
     }
 
-    /// Tells the server to end. One with lasting data is waited for, so that its folder can be
-    /// opened again; a temporary one is not waited for.
+    /// Stops the server. Waits for one with persistent data, so that its folder can be opened
+    /// again, but not for a temporary one.
     pub(crate) fn end(&mut self) -> Result<()> {
         if self.on_owner_exit == OnOwnerExit::Stop {
             return self.end_and_wait();
@@ -350,7 +354,7 @@ impl Server {
         Ok(())
     }
 
-    /// Leaves the server running after its owner, until it is told to end.
+    /// Leaves the server running after its owner, until it is stopped.
     pub(crate) fn detach(&mut self) -> Result<()> {
         let mut owner = File::from(
             self.owner
@@ -368,13 +372,14 @@ impl Server {
         self.owner = None;
         self.lock = None;
         if let Some(mut watch) = self.watch.take() {
-            // Collects the exit status; without a thread that waits until we end, harmlessly.
+            // Reaps the process; if the thread cannot be started, that happens when this process
+            // ends, which is harmless.
             let thread = thread::Builder::new().name("lookaside-pg-end".to_owned());
             let _ = thread.spawn(move || watch.wait());
         }
     }
 
-    /// As [`end`](Self::end), but a temporary server is waited for too, until its folder is gone.
+    /// As [`end`](Self::end), but also waits for a temporary server, until its folder is gone.
     pub(crate) fn end_and_wait(&mut self) -> Result<()> {
         if self.on_owner_exit == OnOwnerExit::Stop {
             self.wait_for_recovery();
@@ -387,8 +392,8 @@ impl Server {
         Ok(())
     }
 
-    /// Waits while the server recovers from the crash of one of its processes: PostgreSQL 18 that is told to
-    /// stop meanwhile does so only after the half minute of [`WATCH`].
+    /// Waits while the server recovers from the crash of one of its processes: PostgreSQL 18 would
+    /// stop only after the half minute of [`WATCH`] meanwhile.
     fn wait_for_recovery(&mut self) {
         let begin = Instant::now();
         while self.is_running() && begin.elapsed() < RECOVERY_TIMEOUT && self.is_recovering() {
@@ -396,20 +401,21 @@ impl Server {
         }
     }
 
-    /// Whether the server takes no sessions for now.
+    /// Whether the server temporarily accepts no sessions.
     fn is_recovering(&self) -> bool {
         let session = Connection::open(&self.socket_folder, self.port, USER, ADMIN_DATABASE);
         session.is_err_and(|failure| failure.is_starting_up())
     }
 
-    /// Ends a server whose start failed, and keeps its log. One with persistent data may be writing it.
+    /// Stops a server whose start failed, and keeps its log. One with persistent data may be
+    /// writing to disk.
     fn abandon(&mut self) {
         if self.on_owner_exit == OnOwnerExit::Stop {
             let _ = self.end_and_wait();
         }
         if let Some(mut watch) = self.watch.take() {
-            // The group holds both shells and the server. After its first process has been waited
-            // for, its number may be another process's; the others have ended before that one.
+            // The process group contains both shells and the server. After its leader has been
+            // reaped, the number may be reused; the others have ended before the leader.
             if let Ok(None) = watch.try_wait() {
                 let group = rustix::process::Pid::from_child(&watch);
                 let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
@@ -423,7 +429,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // An error cannot be returned here; callers that need it call `end` before.
+        // Errors are ignored here; callers that need them call `end` before.
         let _ = self.end();
     }
 }
@@ -458,7 +464,7 @@ fn quote_list_item(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The named pipe through which other processes become owners too.
+/// The named pipe through which other processes become owners, too.
 fn shared_pipe(folder: &Path, identity: &Identity) -> Result<(File, File)> {
     let path = make_pipe(folder, OWNERS, identity)?;
     let open = |options: &mut OpenOptions| {
@@ -489,8 +495,8 @@ fn make_pipe(folder: &Path, name: &str, identity: &Identity) -> Result<PathBuf> 
     Ok(path)
 }
 
-/// Becomes a further owner of a running shared server: the pipe's write end, once it was heard.
-/// `None` if the server has ended or is about to.
+/// Becomes a further owner of a running shared server; returns the pipe's write end, once the join
+/// was acknowledged. `None` if the server has ended or is about to.
 pub(crate) fn join(folder: &Path) -> Option<File> {
     let mut owner = OpenOptions::new()
         .write(true)
@@ -498,8 +504,8 @@ pub(crate) fn join(folder: &Path) -> Option<File> {
         .open(folder.join(OWNERS))
         .ok()?;
     let name = crate::digest::random(8);
-    // Lines that were written before the end of file was seen are read before it: an owner who was
-    // heard is an owner for whom the server stays.
+    // Lines that were written before the end of file are read before it: for an acknowledged owner,
+    // the server keeps running.
     owner.write_all(format!("{name}\n").as_bytes()).ok()?;
     let heard = folder.join(JOINED).join(name);
     let begin = Instant::now();
@@ -521,7 +527,7 @@ pub(crate) fn crash_of_other(folder: &Path) -> Option<Error> {
     (!is_running).then(|| Error::crashed(folder, &log_end(folder, 0)))
 }
 
-/// The port that the folder's server had the last time, if it is free.
+/// The last port of the folder's server, if it is free.
 fn remembered_port(spec: &Spec<'_>) -> Option<u16> {
     if spec.listen == Listen::Socket {
         return None;
@@ -547,7 +553,7 @@ fn free_port() -> Result<u16> {
     Ok(listener.local_addr().map_err(Error::no_port)?.port())
 }
 
-/// The end of what the server said since `start`.
+/// The end of the server's log since `start`.
 pub(crate) fn log_end(folder: &Path, start: u64) -> String {
     let read = || -> io::Result<String> {
         let mut log = File::open(folder.join(LOG))?;

@@ -1,4 +1,4 @@
-//! What a server answers to a statement that it refuses.
+//! The error response of a server to a statement.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub(crate) struct ServerError {
     pub(crate) sqlstate: String,
     pub(crate) message: String,
     pub(crate) detail: String,
-    /// Characters into the query, from 1.
+    /// The position in the query, in characters from 1.
     pub(crate) position: Option<usize>,
 }
 

@@ -1,8 +1,8 @@
-//! Settings of servers: those that temporary clusters have, and those that callers may not give.
+//! Settings of servers: those of temporary clusters, and those that callers must not set.
 
 use crate::{Error, Result};
 
-/// Settings that say where the server lives and how it is reached, which this crate decides.
+/// Reserved settings about the server's location and addresses, which this crate determines.
 const RESERVED: [&str; 11] = [
     "config_file",
     "data_directory",
@@ -17,7 +17,8 @@ const RESERVED: [&str; 11] = [
     "unix_socket_permissions",
 ];
 
-/// Durability that a temporary cluster does without: it is never opened again.
+/// Settings that disable durability, which a temporary cluster does not need: it is never opened
+/// again.
 pub(crate) const RELAXED: [(&str, &str); 3] = [
     ("fsync", "off"),
     ("synchronous_commit", "off"),
@@ -34,10 +35,10 @@ pub(crate) fn temporary_settings() -> Vec<(String, String)> {
         .collect()
 }
 
-/// Refuses settings that are reserved, and those that no command line can hold.
+/// Returns an error for reserved settings, and for those that cannot be passed on a command line.
 pub(crate) fn check_settings(settings: &[(String, String)]) -> Result<()> {
     for (name, value) in settings {
-        // As the server reads names.
+        // Normalized as by the server.
         let plain = name.to_ascii_lowercase().replace('-', "_");
         if RESERVED.contains(&&*plain) {
             return Err(Error::setting_is_reserved(name));

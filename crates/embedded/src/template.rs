@@ -1,7 +1,7 @@
-//! A cluster made once with `initdb`, of which every other one is a copy.
+//! Templates: clusters made once with `initdb`, of which all others are copies.
 //!
-//! It holds, beside the usual databases, two empty ones: [`TEMPLATE_DATABASE`], of which all others are copies,
-//! and [`FIRST_DATABASE`], which a cluster hands out first, without a copy.
+//! In addition to the usual databases, it contains two empty ones: [`TEMPLATE_DATABASE`], of which
+//! all others are copies, and [`FIRST_DATABASE`], which a cluster hands out first, without a copy.
 
 mod prepared;
 
@@ -31,23 +31,23 @@ pub(crate) use self::prepared::Preparation;
 /// Increases when the contents of templates change.
 const FORMAT: u32 = 4;
 
-/// How long a template that is not asked for is kept; another version of this crate may want it.
+/// How long an unused template is kept; another version of this crate may need it.
 const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// How long a template must not have been made or used before it is taken for one of programs that are
-/// gone.
+/// The time since its creation or last use after which a template is taken to belong to removed
+/// programs.
 const UNKNOWN_AGE_MIN: Duration = Duration::from_secs(24 * 3600);
 
-/// How many templates with prepared databases a cache holds, of 40 MB and more each: a project has
-/// one or a few, and leaves one behind with each change of its migrations.
+/// The number of templates with prepared databases in a cache, of 40 MB and more each: a project
+/// has one or a few, and each change of its migrations leaves an obsolete one.
 const PREPARED_COUNT_MAX: usize = 8;
 
 /// The templates' folder in the cache.
 const FOLDER: &str = "template";
 
-/// Options of `initdb` for every version. Small segments of the log keep a copy small: one of 1 MB
-/// instead of 16 is half of it.
-/// Checksums, which are the default from version 18 on, let the server find damage as it reads.
+/// Options of `initdb` for every version. Small WAL segments keep a copy small: 1 MB instead of 16
+/// halves it. Checksums, which are the default from version 18 on, let the server detect damage
+/// when it reads.
 const INITDB_OPTIONS: [&str; 7] = [
     "--username=postgres",
     "--auth-local=trust",
@@ -63,19 +63,19 @@ const INITDB_OPTIONS: [&str; 7] = [
 pub(crate) struct Template {
     folder: PathBuf,
     key: String,
-    /// How it is made, if not by `initdb` alone.
+    /// How it is made, if not only by `initdb`.
     preparation: Option<Arc<Preparation>>,
 }
 
-/// A template, all of whose files were read.
+/// A template of which all files were read.
 pub(crate) struct Examined {
     pub(crate) folder: PathBuf,
     pub(crate) damage: Option<Damage>,
-    /// Whether a start, which may look at less, notices the damage.
+    /// Whether a start, which may check less, detects the damage.
     pub(crate) is_seen_by_start: bool,
 }
 
-/// What is needed to make a cluster.
+/// The context for making a cluster.
 #[derive(Clone, Copy)]
 pub(crate) struct BuildContext<'a> {
     pub(crate) binaries: &'a Binaries,
@@ -87,7 +87,7 @@ pub(crate) struct BuildContext<'a> {
 }
 
 impl Template {
-    /// Finds the template of these programs in the cache, or makes it there.
+    /// Finds the template of these programs in the cache, or creates it.
     pub(crate) fn find(context: BuildContext<'_>) -> Result<Self> {
         let programs = context.binaries.folder().as_os_str().as_encoded_bytes();
         let version = context.binaries.version();
@@ -104,8 +104,8 @@ impl Template {
         Ok(template)
     }
 
-    /// Finds the template with a prepared database in the cache, or makes it there: one process does,
-    /// and others that want the same wait for it.
+    /// Finds the template with a prepared database in the cache, or creates it: one process does
+    /// so, and others that need the same wait for it.
     pub(crate) fn prepare(preparation: Preparation, context: BuildContext<'_>) -> Result<Self> {
         let key = preparation.key();
         let template = Self {
@@ -116,7 +116,7 @@ impl Template {
         match template.exists() {
             true => template.mark_used(),
             false => {
-                // First, since a short process may end before its clean-up in the background.
+                // Done first, since a short process may end before its background clean-up.
                 template.remove_old(context.cache);
                 template.make(context)?;
             }
@@ -124,35 +124,35 @@ impl Template {
         Ok(template)
     }
 
-    /// Whether the caller's own code made a database in it.
+    /// Whether it contains a prepared database.
     pub(crate) fn is_prepared(&self) -> bool {
         self.preparation.is_some()
     }
 
-    /// Marks it as used, so that it is removed later than others.
+    /// Marks it as recently used, which delays its removal.
     fn mark_used(&self) {
-        // In a cache that cannot be written to nothing is forgotten either.
+        // In a read-only cache, nothing is removed either.
         let _ =
             fs::File::open(&self.folder).and_then(|folder| folder.set_modified(SystemTime::now()));
     }
 
-    /// Names the programs and the way it was made: equal keys have equal contents.
+    /// The key, made of the programs and the way it was created: equal keys have equal contents.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
-    /// Whether it is there, whole or damaged.
+    /// Whether it exists, undamaged or not.
     pub(crate) fn exists(&self) -> bool {
         self.folder.join(FILE_MANIFEST).exists()
     }
 
-    /// Whether a cache holds a template of this key.
+    /// Whether a cache contains a template with this key.
     pub(crate) fn is_in(cache: &Cache, key: &str) -> bool {
         cache.root().join(FOLDER).join(key).exists()
     }
 
-    /// Removes other templates that are old, and of the prepared ones all but those that were used
-    /// last. A process that still uses one makes it anew.
+    /// Removes other old templates, and all prepared ones except the most recently used. A process
+    /// that still uses one recreates it.
     pub(crate) fn remove_old(&self, cache: &Cache) {
         let folder = cache.root().join(FOLDER);
         cache.sweep(&folder);
@@ -206,7 +206,8 @@ impl Template {
         unused
     }
 
-    /// Removes the template in a folder of the cache, unless a process makes it. Returns whether it is gone.
+    /// Removes the template in a folder of the cache, unless a process is making it. Returns
+    /// whether it is gone.
     pub(crate) fn remove(cache: &Cache, folder: &Path) -> bool {
         let key = folder.file_name().unwrap_or_default().to_string_lossy();
         let lock = format!("template-{key}");
@@ -216,7 +217,7 @@ impl Template {
         cache.remove(folder).is_ok()
     }
 
-    /// Makes the template anew if it is damaged, and says whether it was.
+    /// Recreates the template if it is damaged, and returns whether it was.
     pub(crate) fn repair(&self, context: BuildContext<'_>) -> Result<bool> {
         let _lock = self.lock(context)?;
         if self.find_damage(Verify::Full).is_none() {
@@ -228,7 +229,8 @@ impl Template {
         self.make_locked(context).map(|()| true)
     }
 
-    /// What is wrong with it; a file that was replaced by an equal one is sound if contents are read.
+    /// Checks it; the result describes the damage. A file that was replaced by an equal one is
+    /// undamaged if contents are read.
     fn find_damage(&self, verify: Verify) -> Option<Damage> {
         let Some(manifest) = FileManifest::read(&self.folder) else {
             return Some(Damage::Contents(format!(
@@ -240,8 +242,8 @@ impl Template {
         (!is_sound).then_some(damage)
     }
 
-    /// Compares it with its manifest. Where a file was written to or replaced, as in a cache that was
-    /// copied, the contents of all files decide, and the manifest is brought up to date.
+    /// Compares it with its manifest. If a file was written to or replaced, as in a copied cache,
+    /// the contents of all files are compared, and the manifest is updated.
     fn is_sound(&self, context: BuildContext<'_>) -> bool {
         match self.find_damage(context.verify) {
             None => true,
@@ -249,7 +251,7 @@ impl Template {
             Some(Damage::Stamp(_)) => {
                 let is_sound = self.find_damage(Verify::Full).is_none();
                 if is_sound && let Some(manifest) = FileManifest::read(&self.folder) {
-                    // A cache that cannot be written to is read at each start.
+                    // In a read-only cache, this is repeated at each start.
                     let _ = manifest
                         .of_copy(&self.folder.join(DATA))
                         .and_then(|manifest| {
@@ -262,7 +264,7 @@ impl Template {
         }
     }
 
-    /// The folders of all templates in a cache that this version uses, and what is wrong with each.
+    /// The folders of all templates in a cache that this version uses, and the damage of each.
     pub(crate) fn examine(cache: &Cache, verify: Verify) -> Vec<Examined> {
         let entries = fs::read_dir(cache.root().join(FOLDER))
             .into_iter()
@@ -349,7 +351,7 @@ impl Template {
         Ok((copied == manifest.extent()).then_some(manifest))
     }
 
-    /// As [`copy_to`](Self::copy_to), but one that turns out damaged is made anew, once.
+    /// As [`copy_to`](Self::copy_to), but a damaged template is recreated, once.
     pub(crate) fn copy_or_repair(&self, data: &Path, context: BuildContext<'_>) -> Result<()> {
         let copied = self.copy_to(data, context);
         if let Ok(Some(_)) = copied {
@@ -357,7 +359,7 @@ impl Template {
         }
         let _ = fs::remove_dir_all(data);
         match copied {
-            // The template is not at fault.
+            // The template is not the cause.
             Err(error) if error.is_full() || error.lacks_descriptor() => return Err(error),
             _ => {}
         }
@@ -369,13 +371,14 @@ impl Template {
         }
     }
 
-    /// The copy that waits for the next cluster, where there is one.
+    /// The spare copy for the next cluster, if there is one.
     pub(crate) fn spare(&self, runtime_dir: &RuntimeDir) -> PathBuf {
         runtime_dir.folder.join(format!("spare-{}", self.key))
     }
 }
 
-/// When each template in a folder of the cache was made or used last, and its key; the latest first.
+/// The templates in a folder of the cache, with the time of their creation or last use; the latest
+/// first.
 fn by_last_use(folder: &Path) -> Vec<(SystemTime, String)> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let mut templates: Vec<_> = entries
@@ -390,8 +393,8 @@ fn by_last_use(folder: &Path) -> Vec<(SystemTime, String)> {
     templates
 }
 
-/// Whether a template of this key holds a prepared database: the key of the one that it is a copy of
-/// is `<version>-<programs>-<format>`.
+/// Whether a template with this key contains a prepared database: the key of the one that it is a
+/// copy of is `<version>-<programs>-<format>`.
 fn is_prepared_key(key: &str) -> bool {
     key.split('-').count() > 3
 }
@@ -401,7 +404,8 @@ fn initialise(folder: &Path, context: BuildContext<'_>) -> Result<()> {
     let data = folder.join(DATA);
     let mut command = context.identity.command(&context.binaries.initdb());
     command.args(INITDB_OPTIONS).arg("-D").arg(&data);
-    // Sorts by code point, handles case for all of Unicode, and is the same on every machine.
+    // This locale sorts by code point, handles case for all of Unicode, and is the same on every
+    // machine.
     if context.binaries.version().major >= 17 {
         command.args([
             "--locale=C",
@@ -467,9 +471,9 @@ fn add_databases(folder: &Path, context: BuildContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Removes the free-space and visibility maps of a database: a quarter of its files, so its copies
-/// are made sooner. The server makes them again as it needs them, and takes a missing one for empty
-/// (see "Free Space Map" and "Visibility Map" in PostgreSQL's manual).
+/// Removes the free-space and visibility maps of a database: a quarter of its files, which makes
+/// copying faster. The server recreates them when needed, and treats a missing one as empty (see
+/// "Free Space Map" and "Visibility Map" in PostgreSQL's manual).
 fn drop_maps(database: &Path) -> Result<()> {
     for_each_entry(database, |entry, _| {
         let name = entry.file_name().unwrap_or_default().to_string_lossy();
@@ -480,7 +484,7 @@ fn drop_maps(database: &Path) -> Result<()> {
     })
 }
 
-/// Adds to `copied` how many files and bytes there were.
+/// Adds the number of files and bytes to `copied`.
 fn copy_folder(from: &Path, to: &Path, copied: &mut (u64, u64)) -> Result<()> {
     // The server refuses a data folder that others can enter.
     fs::DirBuilder::new()

@@ -1,4 +1,4 @@
-//! Keys of templates: what names the contents of files.
+//! Keys of templates, from the contents of files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,11 +12,11 @@ use crate::digest::hex;
 use crate::file_manifest::for_each_entry;
 use crate::{Error, Result};
 
-/// A key for [`Builder::template`](crate::Builder::template) that changes when a file is changed,
-/// added, removed or renamed.
+/// Computes a key for [`Builder::template`](crate::Builder::template) that changes when a file is
+/// changed, added, removed or renamed.
 ///
-/// Patterns are those of the crate `glob`, and begin at the working folder: `migrations/**`,
-/// `prisma/schema.prisma`, `app/*/migrations/*.py`. Of a folder that matches, all files count.
+/// Patterns are those of the crate `glob`, relative to the working folder: `migrations/**`,
+/// `prisma/schema.prisma`, `app/*/migrations/*.py`. All files of a matching folder are included.
 ///
 /// # Errors
 ///
@@ -25,7 +25,7 @@ pub fn key_of_files<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Res
     let mut files = BTreeSet::new();
     for pattern in patterns {
         let pattern = pattern.as_ref();
-        // At the end, `**` finds folders only.
+        // At the end, `**` only matches folders.
         let all_below = pattern == "**" || pattern.ends_with("/**");
         let searched = format!("{pattern}{}", if all_below { "/*" } else { "" });
         let mut is_found = false;
@@ -45,7 +45,7 @@ pub fn key_of_files<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Res
     for path in &files {
         let bytes = read_regular(path).map_err(|error| Error::file("read", path, error))?;
         let name = path.as_os_str().as_encoded_bytes();
-        // With their sizes, so that no two lists of files read alike.
+        // Including the sizes, so that different lists of files have different inputs.
         for part in [name, &bytes] {
             hasher.update((part.len() as u64).to_le_bytes());
             hasher.update(part);

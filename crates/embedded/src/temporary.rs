@@ -1,8 +1,8 @@
 //! Temporary clusters: one that this user's processes share, or one for a single owner.
 //!
-//! The shared one is found through a file with its name. A process that joins writes its name into
-//! the owners' pipe and waits to be heard; one that is not heard, because the server was about to
-//! end, makes a new cluster and puts its name into the file.
+//! The shared one is found through a file with its name. A joining process writes its name into the
+//! owners' pipe and waits for an acknowledgement; if there is none, because the server was about to
+//! end, it creates a new cluster and writes its name into the file.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::server::{self, Listen, OnOwnerExit, Server, Spec};
 use crate::setup::Setup;
 use crate::{Error, Result, archive, digest, file_lock};
 
-/// Names a shared cluster: equal options lead to the same one.
+/// The key of a shared cluster: equal options lead to the same one.
 fn key_of(setup: &Setup, options: &ClusterOptions) -> String {
     let mut text = format!("{}\0{:?}", setup.template.key(), options.listen);
     for (name, value) in &options.settings {
@@ -33,7 +33,7 @@ fn key_of(setup: &Setup, options: &ClusterOptions) -> String {
 
 /// The cluster that this process and others of its user share.
 pub(crate) fn shared(setup: &Setup, options: &ClusterOptions) -> Result<Arc<Cluster>> {
-    /// Kept to the end of the process, so that the next database costs no start.
+    /// Kept until the end of the process, so that the next database needs no start.
     static CLUSTERS: Mutex<Option<HashMap<String, Arc<Cluster>>>> = Mutex::new(None);
     let key = key_of(setup, options);
     let mut clusters = lock(&CLUSTERS);
@@ -55,7 +55,7 @@ fn join_or_start(setup: &Setup, options: &ClusterOptions, key: &str) -> Result<A
         return Ok(cluster);
     }
     let _making = file_lock::lock(&setup.runtime_dir.folder.join(format!("{key}.lock")))?;
-    // Another process may have made it meanwhile.
+    // Another process may have created it meanwhile.
     if let Some(cluster) = join(setup, &current) {
         return Ok(cluster);
     }
@@ -97,7 +97,7 @@ pub(crate) fn fresh(setup: &Setup, options: &ClusterOptions) -> Result<Arc<Clust
     start(setup, options, OnOwnerExit::Remove)
 }
 
-/// A cluster for one owner with the data of an archive, and what it says of itself.
+/// A cluster for one owner with the data of an archive, and its manifest.
 pub(crate) fn restored(
     setup: &Setup,
     options: &ClusterOptions,
@@ -126,9 +126,9 @@ fn start(
         )
     };
     let cluster = match start_once() {
-        // The copy may be at fault, a spare one or the template itself; unless that is sound and
-        // the caller's settings explain the failure as well. All files of the template are read for
-        // it, which takes seconds in a program that is not optimised.
+        // The cause may be the copy: a spare one, or the template itself, unless it is undamaged
+        // and the caller's settings explain the failure. To check, all files of the template are
+        // read, which takes seconds in an unoptimized program.
         Err(error) if error.is_start_failure() && !options.are_rejected(&error) => {
             cluster_folder::remove_spare(&setup.template, &setup.runtime_dir);
             let is_repaired = setup.template.repair(setup.context())?;

@@ -1,6 +1,6 @@
-//! Why `initdb` ends for a user without an entry in `/etc/passwd`, and how the user gets one.
+//! Detects that `initdb` failed because the user has no entry in `/etc/passwd`, with a hint.
 
-/// What `initdb` says of a user without an entry.
+/// The message of `initdb` for a user without an entry.
 const INITDB_MESSAGE: &str = "could not look up effective user ID";
 
 /// The hint, if `initdb` found no entry.

@@ -1,20 +1,20 @@
-//! How closely what is in the cache is looked at.
+//! The level of verification of the cache.
 
 use std::env;
 
 use crate::{Error, Result};
 
-/// How closely a server or a template in the cache is looked at.
+/// The level of verification of a cached server or template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verify {
-    /// Its manifest and the sizes of its programs; see `file_manifest.rs` for templates.
+    /// Check its manifest and the sizes of its programs; see `file_manifest.rs` for templates.
     Quick,
-    /// Each byte.
+    /// Check each byte.
     Full,
 }
 
 impl Verify {
-    /// What `LOOKASIDE_PG_VERIFY` says.
+    /// The level that `LOOKASIDE_PG_VERIFY` sets.
     pub(crate) fn of_process() -> Result<Self> {
         let value = env::var_os("LOOKASIDE_PG_VERIFY").filter(|value| !value.is_empty());
         match value {

@@ -1,24 +1,25 @@
-//! Versions of PostgreSQL, and which of them a caller wants.
+//! Versions of PostgreSQL, and requirements of callers.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Error;
 
-/// The oldest major version that is used: older ones are not maintained any more.
+/// The oldest supported major version: older ones are no longer maintained.
 pub(crate) const MAJOR_MIN: u32 = 14;
 
 /// A released version of PostgreSQL, such as 18.6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// Data folders of one major version fit each other.
+    /// The major version; data folders are compatible within it.
     pub major: u32,
-    /// Counts the corrections of a major version.
+    /// The minor version, which counts the bug fix releases.
     pub minor: u32,
 }
 
 impl Version {
-    /// Reads what `postgres --version` prints, such as `postgres (PostgreSQL) 15.18 (Debian 15.18-0)`.
+    /// Parses the output of `postgres --version`, such as `postgres (PostgreSQL) 15.18 (Debian
+    /// 15.18-0)`.
     pub(crate) fn from_banner(banner: &str) -> Option<Self> {
         let number = banner
             .split_whitespace()
@@ -26,7 +27,7 @@ impl Version {
         Self::from_number(number)
     }
 
-    /// Reads `18.6`; a missing or unreleased minor version (`18`, `19devel`) counts as 0.
+    /// Parses `18.6`; a missing or unreleased minor version (`18`, `19devel`) counts as 0.
     fn from_number(number: &str) -> Option<Self> {
         let (major, rest) = number.split_at(
             number
@@ -62,13 +63,13 @@ pub struct VersionRequirement {
 }
 
 impl VersionRequirement {
-    /// Every version that this crate can use.
+    /// Accepts every version that this crate supports.
     pub const ANY: Self = Self {
         major: None,
         minor: None,
     };
 
-    /// All versions of one major version.
+    /// Accepts all versions of one major version.
     pub(crate) fn of_major(major: u32) -> Self {
         Self {
             major: Some(major),
@@ -83,12 +84,12 @@ impl VersionRequirement {
             && self.minor.is_none_or(|minor| minor == version.minor)
     }
 
-    /// The major version asked for.
+    /// The required major version, if any.
     pub fn major(self) -> Option<u32> {
         self.major
     }
 
-    /// The minor version asked for.
+    /// The required minor version, if any.
     pub fn minor(self) -> Option<u32> {
         self.minor
     }

@@ -1,4 +1,4 @@
-//! What an extension consists of, written before its files.
+//! The manifest of an extension, written before its files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,11 +18,11 @@ use super::files::{ExtensionFile, Layout, write_file};
 /// Folder of the manifests in that of a server.
 const FOLDER: &str = "extensions";
 
-/// How far the adding of an extension came.
+/// The progress of adding an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
-    /// Its files may be there, whole or in part.
+    /// Its files may be present, completely or in part.
     Untried,
     /// A scratch server has created it.
     Tried,
@@ -34,7 +34,7 @@ pub(crate) struct ExtensionManifest {
     pub(crate) name: String,
     version: String,
     pub(crate) state: State,
-    /// The package, and its hash; of a folder, that of its files.
+    /// The package, and its hash; for a folder, that of its files.
     pub(crate) source: String,
     pub(crate) sha256: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ pub(crate) struct ExtensionManifest {
 pub(crate) struct Saved(Vec<(PathBuf, Vec<u8>)>);
 
 impl ExtensionManifest {
-    /// Of files that were not tried.
+    /// Creates the manifest of untried files.
     pub(crate) fn of(
         name: &str,
         version: &str,
@@ -83,7 +83,7 @@ impl ExtensionManifest {
         }
     }
 
-    /// All that can be read, sorted by name.
+    /// All readable manifests, sorted by name.
     pub(crate) fn all(server: &Path) -> Vec<Self> {
         let entries = fs::read_dir(server.join(FOLDER)).into_iter().flatten();
         let texts = entries
@@ -105,7 +105,7 @@ impl ExtensionManifest {
         write_file(cache, &path, text.as_bytes(), 0o644)
     }
 
-    /// What is wrong with its files.
+    /// Checks its files; the error describes the damage.
     pub(crate) fn check(&self, server: &Path) -> Result<(), String> {
         for (path, expected) in &self.files {
             match fs::read(server.join(path)) {
@@ -144,7 +144,7 @@ impl ExtensionManifest {
         Ok(())
     }
 
-    /// Reads the files, as far as they are there.
+    /// Reads the files, as far as they exist.
     pub(crate) fn save(&self, server: &Path) -> Saved {
         let read = |path: &String| {
             let path = server.join(path);
@@ -163,8 +163,9 @@ impl Saved {
     }
 }
 
-/// Copies what was added to a server, and is whole, to another one of the same major version: one that
-/// replaces a damaged one, or a newer minor version. What the new one has already stays.
+/// Copies undamaged added extensions of a server to another one of the same major version: a
+/// replacement of a damaged one, or a newer minor version. Existing extensions of the new one are
+/// kept.
 #[cfg(any(test, feature = "download"))]
 pub(crate) fn carry(cache: &Cache, from: &Path, to: &Path) -> Result<()> {
     for manifest in ExtensionManifest::all(from) {

@@ -1,4 +1,4 @@
-//! Where a server has the files of its extensions.
+//! The locations of the extension files of a server.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 use super::control::parameter;
 
-/// What a file of an extension is.
+/// The kind of an extension file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Control,
@@ -25,18 +25,18 @@ pub(crate) struct ExtensionFile<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// The folders of one server, below its own.
+/// The folders of one server, relative to its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     server: PathBuf,
     /// Of `.control` and `.sql` files.
     pub(super) extension: PathBuf,
-    /// What SQL calls `$libdir`.
+    /// The folder `$libdir`.
     library: PathBuf,
 }
 
 impl Layout {
-    /// Finds them by the files of the one extension that every server has.
+    /// Finds the folders by the files of plpgsql, which every server has.
     pub(crate) fn of(server: &Path) -> Result<Self> {
         let find = |candidates: [&str; 2], names: &[&str]| {
             let mut candidates = candidates.into_iter().map(PathBuf::from);
@@ -61,7 +61,7 @@ impl Layout {
         }
     }
 
-    /// Where a file goes, below the server's folder.
+    /// The path of a file, relative to the server's folder.
     pub(super) fn target(&self, kind: Kind, name: &str) -> PathBuf {
         match kind {
             Kind::Library => self.library.join(name),
@@ -86,7 +86,7 @@ impl Layout {
     }
 }
 
-/// A name that names a file in its folder and no other; PostgreSQL allows a few more.
+/// Checks that a name is safe as a file name; PostgreSQL allows a few more.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     let is_name = !name.is_empty()
@@ -100,8 +100,8 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     }
 }
 
-/// Puts the files of an extension in their places, the control file last: with it the extension is
-/// offered. A library that a server has open stays what it was for that server.
+/// Installs the files of an extension, the control file last, since it makes the extension
+/// available. A library that a server has open stays unchanged for that server.
 pub(crate) fn write_files(
     cache: &Cache,
     server: &Path,
@@ -121,7 +121,7 @@ pub(crate) fn write_files(
     Ok(())
 }
 
-/// Writes a file that the server's user can read too.
+/// Writes a file that the server's user can read, too.
 pub(super) fn write_file(cache: &Cache, target: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     cache.write(target, bytes)?;
     fs::set_permissions(target, Permissions::from_mode(mode))

@@ -14,11 +14,11 @@ use crate::verify::Verify;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CachedServer {
     pub(crate) version: Version,
-    /// Holds `bin`, `lib`, `share` and the manifest.
+    /// Contains `bin`, `lib`, `share` and the manifest.
     pub(crate) folder: PathBuf,
 }
 
-/// How a [`CachedServer`] is.
+/// The condition of a [`CachedServer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     Absent,
@@ -27,7 +27,7 @@ pub(crate) enum Condition {
 }
 
 impl CachedServer {
-    /// What there is, the newest first.
+    /// All cached servers, the newest first.
     pub(crate) fn all(cache: &Cache) -> Vec<Self> {
         let mut all: Vec<Self> = fs::read_dir(cache.root().join(FOLDER))
             .into_iter()
@@ -39,7 +39,7 @@ impl CachedServer {
         all
     }
 
-    /// The one of a version, whether it is there or not.
+    /// The server of a version, which need not exist.
     pub(crate) fn at(cache: &Cache, version: Version) -> Self {
         Self {
             version,
@@ -52,7 +52,7 @@ impl CachedServer {
         self.folder.join("bin")
     }
 
-    /// Looks at the files.
+    /// Checks the files.
     pub(crate) fn condition(&self, verify: Verify) -> Condition {
         if !self.folder.exists() {
             return Condition::Absent;

@@ -1,4 +1,5 @@
-//! Fetching a server: an archive that zonky builds for each version and publishes on Maven Central.
+//! Downloads a server: an archive that zonky builds for each version and publishes on Maven
+//! Central.
 //!
 //! The archive stays in the cache, so that a damaged server is repaired without a network.
 
@@ -25,7 +26,7 @@ use crate::{Error, Result, Version};
 /// The folder of the archives of all systems.
 const REPOSITORY: &str = "https://repo1.maven.org/maven2/io/zonky/test/postgres";
 
-/// Makes the server `cached` sound, from the archive in the cache or from the network.
+/// Provides the server `cached`, from the archive in the cache or from the network.
 pub(super) fn provide(
     cached: CachedServer,
     search_config: &SearchConfig,
@@ -48,7 +49,7 @@ pub(super) fn provide(
         version,
         source,
     };
-    // Another process may have done it while this one waited.
+    // Another process may have done so while this one waited for the lock.
     if cached.condition(search_config.verify) == Condition::Sound {
         return Ok(binaries(Source::Cache));
     }
@@ -70,7 +71,7 @@ pub(super) fn provide(
         unpack(version, &bytes, folder)?;
         check_runs(version, folder)?;
         InstallManifest::write(folder, version, &archive.name, &hash)?;
-        // Extensions that were added fit every minor version of the major one. What cannot be carried
+        // Added extensions fit every minor version of the major one. Those that cannot be copied
         // can be added again.
         let others = CachedServer::all(cache).into_iter();
         for other in others.filter(|other| other.version.major == version.major) {
@@ -79,7 +80,7 @@ pub(super) fn provide(
         Ok(())
     });
     if let Err(error) = unpacked {
-        // What does not unpack is of no use, and what was just fetched takes room that is short.
+        // An archive that cannot be unpacked is useless, or takes up space that is missing.
         if source == Source::Download || !error.is_full() {
             archive.remove(cache)?;
         }
@@ -88,7 +89,7 @@ pub(super) fn provide(
     Ok(binaries(source))
 }
 
-/// An archive in the cache, with its hash beside it.
+/// An archive in the cache, with its hash in a separate file.
 struct Archive {
     version: Version,
     name: String,
@@ -108,7 +109,7 @@ impl Archive {
         })
     }
 
-    /// The archive, if it is here and whole; one that is not is removed.
+    /// Reads the archive, if it exists and is undamaged; a damaged one is removed.
     fn read(&self, cache: &Cache, progress: &dyn Progress) -> Result<Option<Vec<u8>>> {
         let bytes = match fs::read(&self.file) {
             Ok(bytes) => bytes,
@@ -128,13 +129,13 @@ impl Archive {
     }
 
     fn write(&self, cache: &Cache, bytes: &[u8]) -> Result<()> {
-        // The hash comes last: an archive without one is fetched again.
+        // The hash is written last: an archive without one is downloaded again.
         cache.write(&self.file, bytes)?;
         let line = format!("{}  {}\n", hash(bytes), self.name);
         cache
             .write(&self.hash_file, line.as_bytes())
             .inspect_err(|_| {
-                // The first failure is the one to tell.
+                // The first failure is the one to report.
                 let _ = self.remove(cache);
             })
     }
@@ -149,7 +150,7 @@ fn hash(bytes: &[u8]) -> String {
     hex(&Sha512::digest(bytes))
 }
 
-/// Fetches the archive of `version`, and compares it with the hash that is published beside it.
+/// Downloads the archive of `version`, and verifies it by the published hash.
 fn download(version: Version, progress: &dyn Progress) -> Result<Vec<u8>> {
     let what = format!("PostgreSQL {version}");
     let url = url_of(version);
@@ -186,7 +187,8 @@ fn url_of(version: Version) -> String {
     format!("{REPOSITORY}/{name}/{version}.0/{name}-{version}.0.jar")
 }
 
-/// Unpacks an archive into `folder`, which is empty: a zip, in which a tar archive compressed by xz is.
+/// Unpacks an archive into `folder`, which is empty: a zip that contains a tar archive compressed
+/// by xz.
 fn unpack(version: Version, bytes: &[u8], folder: &Path) -> Result<()> {
     let unusable = |why: String| Error::archive_unusable(version, why);
     let packed = packed_files(bytes).map_err(unusable)?;
@@ -197,7 +199,7 @@ fn unpack(version: Version, bytes: &[u8], folder: &Path) -> Result<()> {
             Some(cause) => Error::file("write", folder, cause),
             None => unusable(error.to_string()),
         })?;
-    // What programs are started from must be on the disk before its manifest says so.
+    // The programs must be on disk before the manifest is written.
     let whole = File::open(folder).map_err(|e| Error::file("open", folder, e))?;
     sync(&whole).map_err(|e| Error::file("write", folder, e))
 }
@@ -217,7 +219,7 @@ fn packed_files(bytes: &[u8]) -> Result<Vec<u8>, String> {
     Err("it holds no .txz".to_owned())
 }
 
-/// The system's own error, such as a full disk, in one that a library made of it.
+/// The operating system's error, such as a full disk, within an error of a library.
 fn os_error(error: &io::Error) -> Option<io::Error> {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
@@ -242,7 +244,7 @@ fn sync(folder: &File) -> io::Result<()> {
     folder.sync_all()
 }
 
-/// Whether the server runs on this machine: archives exist for other C libraries too.
+/// Checks that the server runs on this machine: archives exist for other C libraries, too.
 fn check_runs(version: Version, folder: &Path) -> Result<()> {
     let banner = probe(&folder.join("bin/postgres"), "--version")
         .map_err(|error| Error::archive_foreign(version, &error).because(error))?;

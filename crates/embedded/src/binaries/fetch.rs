@@ -1,7 +1,8 @@
-//! Files over HTTP(S). What they are compared with, the caller knows.
+//! Downloads files over HTTP(S). Verification is up to the caller.
 //!
-//! A proxy is the one that `ALL_PROXY`, `HTTPS_PROXY` or `HTTP_PROXY` names, but for the hosts in `NO_PROXY`; the
-//! authorities trusted are those of the system, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+//! The proxy is taken from `ALL_PROXY`, `HTTPS_PROXY` or `HTTP_PROXY`, except for the hosts in
+//! `NO_PROXY`; trusted are the root certificates of the system, or of `SSL_CERT_FILE` and
+//! `SSL_CERT_DIR`.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -14,26 +15,26 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body, ResponseExt as _};
 use url::Url;
 
-/// Until a connection stands, and until the server begins to answer. A network that drops packets must not keep a test
-/// waiting for minutes.
+/// The timeout for a connection, and for the beginning of the answer. A network that drops packets
+/// must not delay a test for minutes.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Until a file must be here: 20 MB are 22 KB a second.
+/// The timeout for a whole file: for 20 MB, that is 22 KB per second.
 const TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
-/// How often a file is asked for, when the network or the server fails for the moment.
+/// The number of attempts to download a file, if the network or the server fails temporarily.
 const ATTEMPT_COUNT: u32 = 3;
 
-/// Before the second attempt; twice as long before the third.
+/// The pause before the second attempt; twice as long before the third.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The most that is read of one file: servers and extensions have a tenth of it.
+/// The size limit of a file: servers and extensions have a tenth of it.
 const SIZE_MAX: u64 = 1 << 30;
 
-/// How much is read before the progress is reported.
+/// The number of bytes between reports of progress.
 const CHUNK_SIZE: u64 = 64 << 10;
 
-/// Asks servers for files.
+/// A client for downloads.
 pub(super) struct Client(Agent);
 
 impl Client {
@@ -58,7 +59,7 @@ impl Client {
         Self(config.new_agent())
     }
 
-    /// The text at `url`, and the address that it had in the end.
+    /// The text at `url`, and its final address after redirects.
     pub(super) fn text(&self, url: &Url) -> Result<(String, Url), String> {
         self.attempts(|| {
             let mut answer = self.get(url)?;
@@ -67,7 +68,8 @@ impl Client {
         })
     }
 
-    /// The file at `url`. `report` is called after each chunk with the bytes that have come, and with all, if that is known.
+    /// The file at `url`. `report` is called after each chunk with the bytes received, and the
+    /// total if known.
     pub(super) fn bytes(
         &self,
         url: &Url,
@@ -88,7 +90,7 @@ impl Client {
         })
     }
 
-    /// Asks once. A name and password in the address are sent as HTTP has it.
+    /// Sends one request. A name and password in the address are sent as basic credentials.
     fn get(&self, url: &Url) -> Result<ureq::http::Response<Body>, ureq::Error> {
         let mut bare = url.clone();
         // Both succeed for an address with a host.
@@ -100,7 +102,7 @@ impl Client {
         request.call()
     }
 
-    /// Does the work again where the failure may be one of the moment.
+    /// Repeats the work if the failure may be temporary.
     fn attempts<T>(&self, work: impl Fn() -> Result<T, ureq::Error>) -> Result<T, String> {
         let mut pause = FIRST_PAUSE;
         for _ in 1..ATTEMPT_COUNT {
@@ -131,7 +133,7 @@ fn is_of_the_moment(error: &ureq::Error) -> bool {
     }
 }
 
-/// What to tell a user, without the address, which may hold a password.
+/// The reason for the user, without the address, which may contain a password.
 fn reason(error: &ureq::Error) -> String {
     match error {
         ureq::Error::StatusCode(status) => format!("the server answers with status {status}"),

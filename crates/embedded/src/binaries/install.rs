@@ -1,4 +1,4 @@
-//! Makes what was unpacked a server of the cache: rights for everyone, hashes, and the manifest.
+//! Completes an unpacked server in the cache: permissions, hashes, and the manifest.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,8 +13,8 @@ use crate::digest::hex;
 use crate::{Error, Result, Version};
 
 impl InstallManifest {
-    /// Writes the manifest of what is in `folder`, and makes all of it readable by everyone: the
-    /// server may run as another user.
+    /// Writes the manifest of what is in `folder`, and makes everything readable for all users,
+    /// since the server may run as another user.
     pub(super) fn write(
         folder: &Path,
         version: Version,
@@ -59,7 +59,7 @@ impl InstallManifest {
     }
 }
 
-/// Gives everyone the right to read and enter, and lists the files.
+/// Makes everything readable for all users, and lists the files.
 fn open_to_all(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     set_mode(folder, 0o755)?;
     for entry in fs::read_dir(folder).map_err(|e| Error::file("read", folder, e))? {

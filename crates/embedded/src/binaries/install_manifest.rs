@@ -1,4 +1,4 @@
-//! What a server in the cache consists of, written when it was unpacked.
+//! The manifest of a server in the cache, written when it was unpacked.
 //!
 //! ```text
 //! pg/18.6/receipt.toml    version, archive, sizes of the programs, hash of files.sha256
@@ -24,14 +24,14 @@ use crate::{Error, Result, Version};
 pub(super) const MANIFEST: &str = "receipt.toml";
 pub(super) const FILES: &str = "files.sha256";
 
-/// The programs without which no server starts.
+/// The programs that a server needs to start.
 pub(super) const PROGRAMS: [&str; 2] = ["bin/postgres", "bin/initdb"];
 
-/// What was unpacked.
+/// The manifest of an unpacked server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct InstallManifest {
     pub(super) version: String,
-    /// How it came: the archive and its hash.
+    /// Its source: the archive and its hash.
     pub(super) archive: String,
     pub(super) archive_sha512: String,
     pub(super) file_count: u64,
@@ -41,7 +41,7 @@ pub(super) struct InstallManifest {
 }
 
 impl InstallManifest {
-    /// What is wrong with the server of `version` in `folder`.
+    /// Checks the server of `version` in `folder`; the error describes the damage.
     pub(super) fn check(folder: &Path, version: Version, verify: Verify) -> Result<(), String> {
         let text = fs::read_to_string(folder.join(MANIFEST))
             .map_err(|e| format!("`{MANIFEST}` cannot be read: {e}"))?;
@@ -86,7 +86,7 @@ impl InstallManifest {
     }
 }
 
-/// The hash of what is read at `path`, through links, and its size.
+/// The hash and the size of the file at `path`, following links.
 pub(super) fn hash_file(path: &Path) -> Result<(String, u64)> {
     let failed = |e| Error::file("read", path, e);
     let mut file = File::open(path).map_err(failed)?;

@@ -1,6 +1,6 @@
 //! Cached output of programs such as `postgres --version`, so that a start need not run them.
 //!
-//! `postgres --version` costs about 10 ms, as much as the whole of handing out a database.
+//! `postgres --version` takes about 10 ms, as long as handing out a database.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,10 +14,11 @@ use super::program::probe;
 use crate::cache::Cache;
 use crate::{Error, Result, Version};
 
-/// Answers that are kept; a machine has a few programs, and the file must not grow with each upgrade.
+/// The number of cached answers; a machine has a few programs, and the file must not grow with each
+/// upgrade.
 const ANSWER_COUNT_MAX: usize = 100;
 
-/// Where answers are kept in the cache.
+/// The file of the answers in the cache.
 const FILE: &str = "answers.toml";
 
 /// Answers of programs, by program and argument.
@@ -29,18 +30,18 @@ pub(crate) struct ProbeCache {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Answer {
-    /// State of the program when it answered: another state, another program.
+    /// The state of the program when it answered; if it differs, the answer is outdated.
     modified_ns: i64,
     size: u64,
     text: String,
 }
 
 impl ProbeCache {
-    /// What is remembered in the cache; nothing, where there is none.
+    /// Reads the answers from the cache, if there is one.
     pub(crate) fn read(cache: Option<&Cache>) -> Self {
         let file = cache.map(|cache| cache.root().join(FOLDER).join(FILE));
         let text = file.as_ref().and_then(|file| fs::read_to_string(file).ok());
-        // A damaged file is as good as none: it is written anew.
+        // A damaged file is treated as missing, and rewritten.
         let answers = text.and_then(|text| toml::from_str(&text).ok());
         Self {
             file,
@@ -49,7 +50,7 @@ impl ProbeCache {
         }
     }
 
-    /// Writes the answers to the cache. Without it the programs are run again.
+    /// Writes the answers to the cache. If that fails, the programs are run again.
     pub(crate) fn write(&mut self, cache: Option<&Cache>) {
         let (Some(cache), Some(file), true) = (cache, &self.file, self.is_changed) else {
             return;
@@ -68,14 +69,14 @@ impl ProbeCache {
         }
     }
 
-    /// The version of a program of PostgreSQL.
+    /// The version of a PostgreSQL program.
     pub(crate) fn version(&mut self, program: &Path) -> Result<Version> {
         let banner = self.probe(program, "--version")?;
         Version::from_banner(&banner)
             .ok_or_else(|| Error::program_fails(program, &format!("its version is `{banner}`")))
     }
 
-    /// The first line that `program` answers to `argument`.
+    /// The first line of output of `program` with `argument`.
     pub(crate) fn probe(&mut self, program: &Path, argument: &str) -> Result<String> {
         let Some((key, modified_ns, size)) = state(program, argument) else {
             return probe(program, argument);
@@ -97,7 +98,7 @@ impl ProbeCache {
     }
 }
 
-/// What tells one state of a program from another; `None` where that cannot be written down.
+/// Identifies the state of a program; `None` if it cannot be stored.
 fn state(program: &Path, argument: &str) -> Option<(String, i64, u64)> {
     let metadata = fs::metadata(program).ok()?;
     let age = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
@@ -111,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// A program that writes down each time it runs.
+    /// A program that records each run.
     fn program(folder: &Path, banner: &str) -> PathBuf {
         let program = folder.join("postgres");
         let runs = folder.join("runs");

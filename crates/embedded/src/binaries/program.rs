@@ -1,4 +1,4 @@
-//! A program on this machine: whether it is one, and what it answers.
+//! Programs on this machine: checks and output.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,13 +7,13 @@ use std::process::{Command, Stdio};
 
 use crate::{Error, Result, process_limit};
 
-/// Whether there is a file that can be executed.
+/// Whether there is an executable file.
 pub(super) fn is_program(path: &Path) -> bool {
     fs::metadata(path)
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Runs a program for the first line it writes.
+/// Runs a program, and returns its first line of output.
 pub(super) fn probe(program: &Path, argument: &str) -> Result<String> {
     let output = Command::new(program)
         .arg(argument)

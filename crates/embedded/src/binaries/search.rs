@@ -1,4 +1,4 @@
-//! The search for a server's programs, in one place after another.
+//! The search for a server's programs.
 
 #[cfg(feature = "download")]
 use super::download::provide;
@@ -7,7 +7,7 @@ use super::{Binaries, CachedServer, Condition, ProbeCache, Progress, Source};
 use crate::cache::Cache;
 use crate::{Error, ErrorKind, Result, Version, VersionRequirement};
 
-/// The first server of an accepted version; a download if there is none.
+/// Finds the first server of an accepted version, or downloads one if there is none.
 pub(super) fn find(
     search_config: &SearchConfig,
     cache: Result<Cache>,
@@ -68,7 +68,7 @@ fn find_local(
                     source,
                 }));
             }
-            // It may be the one that is asked for.
+            // It may be the requested one.
             Err(error) if error.lacks_process() => return Err(error),
             _ => {}
         }
@@ -76,8 +76,8 @@ fn find_local(
     Ok(None)
 }
 
-/// The newest server in the cache of an accepted version, repaired if need be; it is fetched where there
-/// is none. Never one of others.
+/// Finds the newest cached server of an accepted version, repaired if necessary; downloads one if
+/// there is none. Never an installed server.
 pub(crate) fn find_cached(
     cache: &Cache,
     requirement: VersionRequirement,
@@ -100,7 +100,7 @@ pub(crate) fn find_cached(
     Ok(CachedServer::at(cache, fetched.version))
 }
 
-/// A server from the cache, repaired if need be and possible.
+/// Takes a server from the cache, repaired if necessary and possible.
 fn take(
     cached: CachedServer,
     search_config: &SearchConfig,
@@ -136,7 +136,7 @@ fn take(
     }
 }
 
-/// The download that serves a requirement.
+/// Downloads a server for a requirement.
 fn fetch(
     search_config: &SearchConfig,
     cache: Result<Cache>,
@@ -169,7 +169,7 @@ fn fetch(
     })
 }
 
-/// Without the feature there is nothing to provide a server with.
+/// Without the feature, no server can be provided.
 #[cfg(not(feature = "download"))]
 fn provide(
     cached: CachedServer,
@@ -200,7 +200,7 @@ const PINNED: [Version; 4] = [
     },
 ];
 
-/// The version to download: the one asked for, or the pinned one of its major version.
+/// The version to download: the requested one, or the pinned one of its major version.
 pub(crate) fn download_of(requirement: VersionRequirement) -> Option<Version> {
     let major = requirement.major().unwrap_or(PINNED[0].major);
     let pinned = PINNED.into_iter().find(|version| version.major == major)?;

@@ -1,4 +1,4 @@
-//! Where servers are looked for on this machine, and which are installed.
+//! The search for installed servers on this machine.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -10,8 +10,8 @@ use super::program::is_program;
 use crate::verify::Verify;
 use crate::{Error, Result, Version};
 
-/// Folders in which installers leave one folder for each version: its parent, how its name begins,
-/// and where in it the programs are.
+/// Folders in which installers put one folder per version: the parent, the prefix of its name, and
+/// the subfolder of the programs.
 const FAMILIES: [(&str, &str, &str); 7] = [
     ("/usr/lib/postgresql", "", "bin"),         // Debian, Ubuntu
     ("/usr", "pgsql-", "bin"),                  // Red Hat, from postgresql.org
@@ -29,7 +29,7 @@ pub(crate) enum Network {
     Forbidden,
 }
 
-/// Where to look, and what is allowed.
+/// The places to search, and what is allowed.
 #[derive(Clone, Debug)]
 pub(crate) struct SearchConfig {
     /// `LOOKASIDE_PG_BIN`.
@@ -44,7 +44,7 @@ pub(crate) struct SearchConfig {
     pub(crate) verify: Verify,
 }
 
-/// A server on this machine that is not ours.
+/// An installed server on this machine.
 #[derive(Debug)]
 pub(crate) struct Installed {
     pub(crate) folder: PathBuf,
@@ -52,7 +52,7 @@ pub(crate) struct Installed {
 }
 
 impl SearchConfig {
-    /// What the environment of this process says.
+    /// Reads the environment of this process.
     pub(crate) fn of_process() -> Result<Self> {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty());
         let verify = Verify::of_process()?;
@@ -62,7 +62,7 @@ impl SearchConfig {
         };
         Ok(Self {
             named: set("LOOKASIDE_PG_BIN").map(PathBuf::from),
-            // A relative folder would let files of the working folder be started as programs.
+            // With a relative folder, files of the working folder could be started as programs.
             path: env::split_paths(&set("PATH").unwrap_or_default())
                 .filter(|folder| folder.is_absolute())
                 .collect(),
@@ -109,7 +109,7 @@ impl SearchConfig {
         all
     }
 
-    /// A client program of the major version: beside the server, else an installed one.
+    /// A client program of the major version: from the server's folder, else an installed one.
     pub(crate) fn tool(&self, beside: &Path, major: u32, name: &str) -> Option<PathBuf> {
         let own = beside.join(name);
         if is_program(&own) {
@@ -120,7 +120,7 @@ impl SearchConfig {
         fitting.next().map(|(_, program)| program)
     }
 
-    /// A client program of that major version or a newer one, the oldest there is.
+    /// A client program of at least a major version, the oldest one.
     pub(crate) fn client(&self, name: &str, major_min: u32) -> Option<PathBuf> {
         let programs = self.clients(name).into_iter();
         let fitting = programs.filter(|(version, _)| version.major >= major_min);
@@ -167,7 +167,8 @@ impl SearchConfig {
     }
 }
 
-/// The folder of a whole server at `folder`, without links where that leads to its other programs.
+/// The folder of a complete server at `folder`, with links resolved if that leads to its other
+/// programs.
 fn server_folder(folder: &Path) -> Option<PathBuf> {
     let is_server = |folder: &Path| {
         ["postgres", "initdb"]

@@ -1,4 +1,4 @@
-//! Fetching a file of a project from a Python package index, as PEP 503 has it: a page of links.
+//! Downloads a file of a project from a Python package index (PEP 503).
 
 use std::env;
 
@@ -6,14 +6,14 @@ use url::Url;
 
 use super::fetch::Client;
 
-/// The index that pip asks by default.
+/// The default index of pip.
 const INDEX: &str = "https://pypi.org/simple";
 
-/// What names another one to pip, such as a mirror.
+/// The variable that sets another index for pip, such as a mirror.
 const INDEX_VARIABLE: &str = "PIP_INDEX_URL";
 
-/// Fetches a file. The caller compares its hash: the index is not trusted. `report` is called with the bytes that have
-/// come, and with all, if that is known.
+/// Downloads a file. The caller verifies its hash: the index is not trusted. `report` is called
+/// with the bytes received, and the total if known.
 pub(crate) fn fetch_wheel(
     project: &str,
     file: &str,
@@ -46,7 +46,7 @@ fn with_credentials(mut url: Url, index: &Url) -> Url {
     url
 }
 
-/// The link to a file on a page of an index, without the hash behind it.
+/// The link to a file on a page of an index, without the hash after it.
 fn link_of(page: &str, file: &str) -> Option<String> {
     let links = page.split("href=\"").skip(1);
     let mut links = links.filter_map(|rest| rest.split(['"', '#']).next());

@@ -1,4 +1,4 @@
-//! The thread for work in the background: databases are made ahead, dropped, and swept.
+//! The thread for work in the background: databases are prepared in advance, dropped, and swept.
 
 use std::sync::Mutex;
 use std::sync::Weak;
@@ -9,25 +9,25 @@ use std::time::Duration;
 use super::orphans::SWEEP_COUNT_MAX;
 use super::{Cluster, DatabaseKind, lock};
 
-/// A copy takes the server some 8 ms of work; the caller that just got a database connects first.
+/// The delay before a copy, which takes the server some 8 ms: the caller that just got a database
+/// connects first.
 const PREWARM_DELAY: Duration = Duration::from_millis(4);
 
-/// After how long without a job the thread of a shared cluster looks for databases of processes that
-/// have ended: soon at first, as processes that end at once leave more than those that join later drop,
-/// and half as often each time that there are none, since a look costs the server a session.
+/// The idle time after which the thread of a shared cluster checks for databases of ended
+/// processes: short at first, since processes that end at once leave more than later ones drop, and
+/// doubled each time that there are none, since a check costs the server a session.
 const SWEEP_DELAY_MIN: Duration = Duration::from_secs(1);
 const SWEEP_DELAY_MAX: Duration = Duration::from_secs(64);
 
-/// Work for later.
+/// A background job.
 pub(crate) enum Job {
-    /// As many databases of a kind as are wanted.
+    /// Prepare databases of a kind in advance.
     Prewarm { kind: DatabaseKind },
-    /// A database that is not needed any more, its snapshots, and its user if that is its own role.
+    /// Drop a database, its snapshots, and its user if that is its own role.
     Drop { database: String, user: String },
-    /// A spare copy of the cluster's template, and the removal of stale files.
+    /// Make a spare copy of the cluster's template, and remove stale files.
     CleanUp { clean_up: Box<dyn FnOnce() + Send> },
-    /// Databases of processes that have ended, but for those `kept` and their snapshots, at most so
-    /// many.
+    /// Drop databases of ended processes, except those `kept` and their snapshots, up to a number.
     DropOrphans {
         kept: Vec<String>,
         count_max: usize,
@@ -51,8 +51,8 @@ impl Janitor {
         }
     }
 
-    /// Passes a job on. Without a thread it is left undone: all of them are best-effort, and what is
-    /// not dropped goes with the cluster.
+    /// Queues a job. If the thread cannot be started, it is skipped: all jobs are best-effort, and
+    /// databases that are not dropped end with the cluster.
     pub(super) fn send(&self, job: Job) {
         let mut jobs = lock(&self.jobs);
         if jobs.is_none() {
@@ -69,8 +69,8 @@ impl Janitor {
     }
 }
 
-/// How long to wait for the next sweep after one that dropped so many databases: not at all where there
-/// may be more.
+/// The delay of the next sweep after one that dropped `swept_count` databases: none if there may be
+/// more.
 fn next_sweep_delay(delay: Duration, swept_count: usize) -> Duration {
     match swept_count {
         0 => (delay * 2).clamp(SWEEP_DELAY_MIN, SWEEP_DELAY_MAX),
@@ -79,8 +79,8 @@ fn next_sweep_delay(delay: Duration, swept_count: usize) -> Duration {
     }
 }
 
-/// Does jobs until the cluster is gone. A job that fails is left: a caller that needs its result does the
-/// work itself and gets the error.
+/// Runs jobs until the cluster is gone. Failures are ignored: a caller that needs the result does
+/// the work itself and gets the error.
 fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
     let mut sweep_delay = SWEEP_DELAY_MIN;
     loop {

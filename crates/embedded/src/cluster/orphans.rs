@@ -1,11 +1,11 @@
 //! Databases of processes that have ended without dropping them.
 //!
-//! The name of a database holds its owner's number, and a session of the owner holds an advisory
+//! The name of a database contains its owner's number, and a session of the owner holds an advisory
 //! lock of that number, which the server releases when the owner ends. Processes are often too
-//! short-lived to drop their own databases: a test runner that starts a process for each test. So
-//! every process that joins a shared server drops some that others left, before it goes on, and those
-//! that stay drop the rest when they have nothing to do (see `janitor.rs`). Roles of single databases go
-//! with them.
+//! short-lived to drop their own databases, for example with a test runner that starts a process
+//! for each test. So every process that joins a shared server first drops some orphans, and
+//! long-running ones drop the rest when they are idle (see `janitor.rs`). Roles of single databases
+//! go with them.
 
 use std::collections::HashSet;
 
@@ -15,37 +15,38 @@ use crate::Result;
 use crate::admin::{Connection, Failure, identifier, literal};
 use crate::names::ADMIN_DATABASE;
 
-/// How many databases a process drops at most at once in a shared server: more than a process leaves
-/// (one in use and one made ahead), so that they do not pile up, and few enough to keep a start short.
+/// The number of databases that a process drops at once in a shared server: more than a process
+/// leaves (one in use and one prepared in advance), so that they do not accumulate, and few enough
+/// to keep a start short.
 pub(crate) const SWEEP_COUNT_MAX: usize = 5;
 
 /// Which databases are swept, and how.
 pub(crate) struct Sweep<'a> {
     /// The owner that sweeps, if it owns any.
     pub(crate) own: Option<i64>,
-    /// Databases that last as long as a folder: they and their snapshots are spared.
+    /// Databases that last as long as a folder: they and their snapshots are kept.
     pub(crate) kept: &'a [String],
     pub(crate) count_max: usize,
-    /// Lists them and drops none.
+    /// Only lists them.
     pub(crate) is_dry_run: bool,
-    /// Asks for their sizes.
+    /// Queries their sizes.
     pub(crate) is_measured: bool,
 }
 
 /// A database of an owner that is gone.
 pub(crate) struct Orphan {
     pub(crate) name: String,
-    /// In bytes; 0 where it is not asked for.
+    /// In bytes; 0 if it was not queried.
     pub(crate) size: u64,
 }
 
 impl Cluster {
     /// Drops at most `count_max` databases of owners that are gone. Those that last as long as a
-    /// folder are spared: those that are `kept`, and all snapshots of others than temporary
+    /// folder are kept: those that are `kept`, and all snapshots of others than temporary
     /// databases. Returns how many were dropped.
     pub(crate) fn drop_orphans(&self, kept: &[String], count_max: usize) -> Result<usize> {
         let doing = "dropping databases of processes that have ended";
-        // Not a session that others use: the locks taken here end with it.
+        // A separate session, since the locks taken here end with it.
         let mut session = self.open(ADMIN_DATABASE, doing)?;
         let sweep = Sweep {
             own: Some(self.owner()),
@@ -68,7 +69,8 @@ pub(crate) fn sweep_databases(
     sweep: &Sweep<'_>,
 ) -> Result<Vec<Orphan>, Failure> {
     let mut ask = |sql: &str| session.query(sql);
-    // First the databases, then the locks: the maker of a database held its lock before.
+    // The databases are listed before the locks are tried: an owner takes its lock before it
+    // creates a database.
     let databases = ask("SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database")?;
     let roles = ask("SELECT rolname FROM pg_roles")?;
     let held = ask(&format!(
@@ -109,7 +111,7 @@ pub(crate) fn sweep_databases(
         }
         let mut size = 0;
         if sweep.is_measured {
-            // One that another process has dropped meanwhile has none.
+            // A database that another process has dropped meanwhile has no size.
             let sql = format!("SELECT pg_database_size({})", literal(&name));
             let answer = ask(&sql)
                 .unwrap_or_default()
@@ -121,8 +123,8 @@ pub(crate) fn sweep_databases(
                 .and_then(|size| size.parse().ok())
                 .unwrap_or_default();
         }
-        // One that cannot be dropped, because of a replication slot for example, does not keep
-        // the others.
+        // One that cannot be dropped, because of a replication slot for example, does not prevent
+        // the others from being dropped.
         let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", identifier(&name));
         if sweep.is_dry_run || ask(&drop).is_ok() {
             swept.push(Orphan { name, size });

@@ -1,18 +1,19 @@
-//! Roles of single databases: each has the name of its database, owns it and what is in it, and is
-//! dropped with it. What a test does as such a role, such as `ALTER ROLE … SET`, no other one sees.
+//! Roles of single databases: each has the name of its database, owns it and its contents, and is
+//! dropped with it. Changes that a test makes as such a role, such as `ALTER ROLE … SET`, do not
+//! affect other tests.
 
 use super::{Cluster, owner_of};
 use crate::admin::{Connection, Failure, identifier, literal};
 use crate::names::USER;
 use crate::{Error, Result};
 
-/// Whether a role is of a single database.
+/// Whether a role belongs to a single database.
 pub(crate) fn is_owner_role(name: &str) -> bool {
     owner_of(name).is_some()
 }
 
 impl Cluster {
-    /// Makes the role of a database that is made next. It may log in and is not a superuser.
+    /// Creates the role of the next database. It may log in and is not a superuser.
     pub(crate) fn create_role(&self, name: &str) -> Result<()> {
         let password = self.password.as_ref();
         let password = password.map(|password| format!(" PASSWORD '{password}'"));
@@ -25,8 +26,9 @@ impl Cluster {
             .map(drop)
     }
 
-    /// Gives what a copy of `template` holds to the copy's own role; the template's role, which has
-    /// its name, owned it. Only what is in the copy: the template itself belongs to the superuser.
+    /// Changes the owner of the contents of a copy of `template` to the copy's own role; they were
+    /// owned by the template's role, which has its name. The template itself belongs to the
+    /// superuser.
     pub(crate) fn reassign_contents(&self, template: &str, name: &str) -> Result<()> {
         let doing = "giving a database to its role";
         let sql = format!(
@@ -39,8 +41,8 @@ impl Cluster {
         given.map_err(|failure| self.explain(failure, doing))
     }
 
-    /// Gives a template that was just made its name, and its role the same; the template belongs to
-    /// the superuser from here on. All or nothing: it is one query, and so one transaction.
+    /// Renames a new template to its final name, and its role as well; the template belongs to the
+    /// superuser from then on. Atomic, since it is one query and so one transaction.
     pub(crate) fn name_with_role(&self, making: &str, template: &str) -> Result<()> {
         let (making, template) = (identifier(making), identifier(template));
         let sql = format!(
@@ -50,8 +52,8 @@ impl Cluster {
         self.query("naming a database", &sql).map(drop)
     }
 
-    /// Drops the role of a database that was dropped. A clone of the database keeps it and is dropped
-    /// with it later; an error if anything else keeps it.
+    /// Drops the role of a database that was dropped. If a clone of the database still needs it, it
+    /// is dropped later with the clone; if anything else depends on it, that is an error.
     pub(crate) fn drop_role(&self, name: &str) -> Result<()> {
         let doing = "dropping the role of a database";
         let sql = format!("DROP ROLE IF EXISTS {}", identifier(name));
@@ -76,7 +78,7 @@ impl Cluster {
         Ok(names.any(|name| owner_of(name).is_some()))
     }
 
-    /// A session of the user whom a database was made for.
+    /// Opens a session as the user that a database was created for.
     pub(crate) fn open_as(&self, user: &str, database: &str, doing: &str) -> Result<Connection> {
         let user = match is_owner_role(user) {
             true => user,
@@ -87,7 +89,7 @@ impl Cluster {
     }
 }
 
-/// Has a session act for a role.
+/// Sets the role of a session.
 pub(crate) fn set_role(session: &mut Connection, role: &str) -> Result<(), Failure> {
     let sql = format!("SET ROLE {}", identifier(role));
     session.query(&sql).map(drop)

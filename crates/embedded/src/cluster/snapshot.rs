@@ -5,10 +5,10 @@ use super::owner_role::is_owner_role;
 use crate::Result;
 use crate::admin::literal;
 
-/// How the comment on a snapshot begins; after it come `<database>: <name>`.
+/// The prefix of the comment on a snapshot, followed by `<database>: <name>`.
 pub(super) const SNAPSHOT: &str = "lookaside snapshot of ";
 
-/// How the comments on the snapshots of one database begin.
+/// The prefix of the comments on the snapshots of one database.
 pub(crate) fn snapshot_prefix(database: &str) -> String {
     format!("{SNAPSHOT}{database}: ")
 }
@@ -32,7 +32,7 @@ impl Cluster {
             .collect())
     }
 
-    /// Drops a database, what was kept of it, and `user` if that is the role of a database.
+    /// Drops a database, its snapshots, and `user` if that is the role of a database.
     pub(crate) fn drop_with_snapshots(&self, database: &str, user: &str) -> Result<()> {
         let snapshots = self.commented(&snapshot_prefix(database))?;
         for (snapshot, _) in snapshots {

@@ -1,4 +1,4 @@
-//! What the environment of a process lacks: rights, a folder, file descriptors, time.
+//! Errors of the environment: permissions, folders, file descriptors, timeouts.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;

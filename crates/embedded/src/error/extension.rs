@@ -1,4 +1,4 @@
-//! Why an extension cannot be added to a server.
+//! Errors of adding extensions to a server.
 
 use std::collections::BTreeSet;
 use std::fmt;

