@@ -20,15 +20,15 @@ pub(super) struct Incoming {
     row_count: Option<u64>,
     last_insert_id: Option<u64>,
     warning_count: u16,
-    /// Those before, where all are wanted.
+    /// The earlier results, if all are requested.
     results: Vec<Answer>,
-    /// How large those are, with the names of their columns.
+    /// The size of those, including the names of their columns.
     size: usize,
 }
 
 #[derive(Default)]
 enum Stage {
-    /// No rows came.
+    /// No rows have been received.
     #[default]
     Empty,
     Rows {
@@ -45,7 +45,7 @@ enum Stage {
 }
 
 impl Incoming {
-    /// Whether rows that follow are to be read.
+    /// Whether following rows have to be decoded.
     pub(super) fn wants_rows(&self) -> bool {
         matches!(self.stage, Stage::Empty)
     }
@@ -64,7 +64,7 @@ impl Incoming {
         self.stage = Stage::Discarded;
     }
 
-    /// The caller is gone: what came of the answer is dropped.
+    /// Drops the received part of the answer, since the caller is gone.
     pub(super) fn give_up(&mut self) {
         self.results = Vec::new();
         if !self.wants_rows() {
@@ -72,7 +72,7 @@ impl Incoming {
         }
     }
 
-    /// Whether rows or results are kept of an answer that is not whole.
+    /// Whether rows or results of an incomplete answer are kept.
     pub(super) fn is_kept(&self) -> bool {
         let has_rows = matches!(self.stage, Stage::Rows { .. } | Stage::Complete(..));
         has_rows || !self.results.is_empty()
@@ -96,7 +96,7 @@ impl Incoming {
         }
     }
 
-    /// All rows of a result came.
+    /// Handles the end of the rows of a result.
     pub(super) fn end_rows(&mut self) {
         match std::mem::take(&mut self.stage) {
             Stage::Rows { rows, size, .. } => {
@@ -107,20 +107,20 @@ impl Incoming {
         }
     }
 
-    /// A statement without rows was done.
+    /// Handles the end of a statement without rows.
     pub(super) fn end_changes(&mut self, row_count: u64) {
         if matches!(self.stage, Stage::Empty) {
             self.row_count = Some(row_count);
         }
     }
 
-    /// Takes what the end of a result says besides.
+    /// Stores the additional information at the end of a result.
     pub(super) fn end_result(&mut self, ok: &OkPacket<'_>) {
         self.last_insert_id = (ok.last_insert_id > 0).then_some(ok.last_insert_id);
         self.warning_count = ok.warning_count;
     }
 
-    /// Another result follows, and both are wanted.
+    /// Stores a result, since another one follows and all are requested.
     pub(super) fn next_result(&mut self, size_max: usize) {
         let rows = match &mut self.stage {
             Stage::Empty => RowSetBuilder::new(std::iter::empty::<Text>()),
@@ -154,12 +154,12 @@ impl Incoming {
         }
     }
 
-    /// Another result, or none, comes in place of what came.
+    /// Discards what was received.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// The answer, now that all of it is here, unless its caller is gone.
+    /// The complete answer, unless its caller is gone.
     pub(super) fn finish(&mut self) -> Option<Result<Answer>> {
         let rows = match std::mem::take(&mut self.stage) {
             Stage::Empty => RowSetBuilder::new(std::iter::empty::<Text>()),

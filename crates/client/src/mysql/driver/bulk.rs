@@ -23,10 +23,10 @@ use crate::{Answer, Error, Result};
 /// nothing.
 const SIZE_MAX: usize = 512 * 1024;
 
-/// The types that parameter sets have in common: NULL has that of the others.
+/// The types that parameter sets have in common; NULL matches any type.
 pub(super) struct Extent {
     pub(super) types: Vec<ParamType>,
-    /// How many sets follow one another that have them.
+    /// The number of consecutive sets with these types.
     pub(super) count: usize,
 }
 
@@ -100,7 +100,7 @@ impl MysqlDriver {
             end += 1;
         }
         if end == range.start {
-            // What cannot be written is an error of that set alone.
+            // A value that cannot be encoded is an error of that set only.
             let error = refused.expect("the statement is for the types of the first set");
             let query = range.first();
             range.start += 1;
@@ -138,7 +138,7 @@ fn fits(types: &[ParamType], values: &[Value]) -> bool {
 }
 
 impl Scratch {
-    /// Writes the values of all sets that it took.
+    /// Writes the values of all its sets.
     fn write_bulk(&self, writer: &mut BulkWriter<'_>) {
         const FIXED: &str = "a number has the size of its type";
         let types = self.types().iter().cycle();
@@ -159,7 +159,7 @@ impl Scratch {
 }
 
 impl Session {
-    /// All sets of a command are done.
+    /// Handles the success of a command.
     pub(super) fn bulk_done(&mut self, range: &QueryRange, row_count: u64) {
         for index in range.start..range.end {
             // They are counted together, so that the sum is right.
@@ -172,7 +172,7 @@ impl Session {
         }
     }
 
-    /// None of them was done, unless a transaction is open.
+    /// Handles the failure of a command: no set took effect, unless a transaction is open.
     pub(super) fn bulk_failed(
         &mut self,
         mut range: QueryRange,
@@ -196,7 +196,7 @@ impl Session {
         }
     }
 
-    /// The server takes no bulk for this statement.
+    /// Falls back to single executions, since the server refuses bulk for this statement.
     fn without_bulk(&mut self, range: QueryRange) {
         if let Some(request) = self.requests.get_mut(range.ticket) {
             request.details.is_bulk = false;

@@ -26,7 +26,7 @@ use crate::types::mysql::ParamType;
 use crate::{Answer, Error};
 
 impl MysqlDriver {
-    /// Begins with the statement of a stream, or goes on where its cursor is open.
+    /// Prepares the statement of a stream, or continues if its cursor is open.
     pub(super) fn open(&mut self, range: QueryRange, fetch: Fetch) {
         if self.session.streams.contains_key(&fetch.portal) {
             return self.fetch(range, fetch);
@@ -40,7 +40,7 @@ impl MysqlDriver {
             return;
         };
         match self.connection.queue(Wire::Prepare(&request.details.sql)) {
-            // It only looks at what there is, whatever the statement does.
+            // This only prepares the statement, whatever that does.
             Ok(_) => {
                 self.session.guard.count();
                 self.push_run(query, Work::Prepare, None, StatementKind::Read);
@@ -77,7 +77,7 @@ impl MysqlDriver {
         }
     }
 
-    /// Queues what fetches the next rows, or takes them from those that are here.
+    /// Queues a fetch of the next rows, or takes them from buffered ones.
     pub(super) fn fetch(&mut self, range: QueryRange, fetch: Fetch) {
         let query = range.first();
         let statement = match self.session.streams.get_mut(&fetch.portal) {
@@ -110,7 +110,7 @@ impl MysqlDriver {
 }
 
 impl Session {
-    /// What the statement of a stream is, for those of its values.
+    /// The key of a stream's statement.
     pub(super) fn key_of(&self, query: QueryRef) -> Key {
         match self.requests.get(query.ticket) {
             Some(request) => Key {
@@ -130,7 +130,7 @@ impl Session {
         }
     }
 
-    /// The statement of a stream is prepared.
+    /// Continues a stream after its statement was prepared.
     pub(super) fn resume_stream(&mut self, query: QueryRef, statement: Statement) {
         let statement = Arc::new(statement);
         if self.requests.contains(query.ticket) {
@@ -141,7 +141,7 @@ impl Session {
         }
     }
 
-    /// The statement of a stream was not prepared.
+    /// Handles the failure to prepare the statement of a stream.
     pub(super) fn stream_refused(
         &mut self,
         query: QueryRef,
@@ -166,8 +166,8 @@ impl Session {
         if is_victim && query.retry_count < VICTIM_RETRY_COUNT_MAX {
             self.backlog.push_front(QueryRange::retry(query));
         } else if is_full && self.statements.evict_all() {
-            // After those that still hold what is to be forgotten. Each time there is less, so this
-            // ends.
+            // After the queries that still use statements to be closed. There are fewer each time,
+            // so this terminates.
             self.backlog.push_back(QueryRange::one(query, None));
         } else if is_full {
             self.requests
@@ -178,7 +178,7 @@ impl Session {
         }
     }
 
-    /// The rows of a stream wait in its cursor, or all of them came.
+    /// Handles the execution of a stream: its rows are in a cursor, or were all received.
     pub(super) fn opened(
         &mut self,
         query: QueryRef,
@@ -217,7 +217,7 @@ impl Session {
         self.requests.answer(query, result);
     }
 
-    /// Rows that are fetched come without their columns.
+    /// Fetched rows have no column definitions.
     pub(super) fn begin_chunk(&mut self) {
         let Some(InFlight::Query {
             query,
@@ -252,7 +252,7 @@ impl Session {
         }
     }
 
-    /// No more of a result is wanted.
+    /// Closes a stream.
     pub(super) fn close_stream(&mut self, query: QueryRef, portal: Portal) {
         self.release(portal);
         let none = RowSetBuilder::new(std::iter::empty::<Text>());
@@ -266,7 +266,7 @@ impl Session {
     }
 }
 
-/// The next rows, of which there may be fewer, or none.
+/// The next rows: possibly fewer than `row_count`, or none.
 fn chunk(rows: &RowSet, next: &mut usize, row_count: u32) -> RowSet {
     let end = rows.len().min(next.saturating_add(row_count as usize));
     let mut chunk = RowSetBuilder::with_columns(Arc::clone(rows.shared_columns()));

@@ -17,7 +17,7 @@ use crate::types::mysql::ParamType;
 use crate::{Error, Result, Ticket};
 
 impl MysqlDriver {
-    /// Queues what has room in the window.
+    /// Queues as many queries as fit into the window.
     pub(super) fn dispatch(&mut self, now: Instant) {
         let is_held = self.session.cancel.is_under_way();
         if !self.session.is_ready || self.session.end.is_some() || is_held {
@@ -38,7 +38,7 @@ impl MysqlDriver {
                 return;
             };
             let Some(request) = self.session.requests.get(range.ticket) else {
-                // It was given up, perhaps after the statement of its stream was prepared.
+                // It was abandoned, possibly after the statement of its stream was prepared.
                 if let Some(statement) = range.statement {
                     self.session.statements.cache.discard_uncached(statement);
                 }
@@ -49,7 +49,7 @@ impl MysqlDriver {
                     self.session.requests.refuse(range, &Error::no_copy_here());
                     continue;
                 }
-                // Nothing is sent for it now, and it is done whatever became of the transaction.
+                // It needs no message now, and is done regardless of the transaction.
                 Goal::Close(portal) => {
                     self.session.close_stream(range.first(), portal);
                     continue;
@@ -69,8 +69,9 @@ impl MysqlDriver {
                 continue;
             }
             if range.scope == RequestScope::Transaction {
-                // A part of a transaction that is gone would be done on its own. So each is sent
-                // when it is known what became of those before.
+                // After a transaction has ended unexpectedly, its remaining statements would run
+                // outside of it. So each is sent only when the outcome of the previous ones is
+                // known.
                 if !self.session.in_flight.is_empty()
                     || self.session.transaction == TransactionState::Uncertain
                 {
@@ -186,7 +187,7 @@ impl MysqlDriver {
         }
     }
 
-    /// Whether the server is about to forget what is sent now.
+    /// Whether a reset is in flight, which would discard what is sent now.
     fn is_resetting(&self) -> bool {
         matches!(self.session.in_flight.front(), Some(InFlight::Reset { .. }))
     }
@@ -195,8 +196,8 @@ impl MysqlDriver {
         self.session.in_flight.len() < self.window
     }
 
-    /// Tells the server of statements that will not be used any more. With a window of one query,
-    /// nothing is sent while one is under way.
+    /// Closes statements that will not be used any more. With a window of one query, nothing is
+    /// sent while one is in flight.
     fn close_evicted(&mut self) {
         if self.window == 1 && !self.session.in_flight.is_empty() {
             return;
@@ -228,8 +229,8 @@ impl MysqlDriver {
         self.session.statements.cache.begin(key, range);
     }
 
-    /// Queues the execution of what is being prepared, where the server can and it is known that the
-    /// values are those that it needs.
+    /// Queues the execution of a statement that is being prepared, if the server supports that and
+    /// the number of values is known to match.
     fn executes_along(&mut self, query: QueryRef, key: &Key) -> bool {
         let Self {
             connection,
@@ -246,7 +247,7 @@ impl MysqlDriver {
         if !can_be || request.goal != Goal::Run || !is_sure() {
             return false;
         }
-        // What cannot be written is an error that is told when the statement is prepared.
+        // An encoding error is reported when the statement is prepared.
         let is_encoded = scratch.encode(values).is_ok();
         session.note_size(scratch.size());
         is_encoded
@@ -282,7 +283,7 @@ impl MysqlDriver {
         }
     }
 
-    /// Does with a statement what was asked.
+    /// Processes a range with its prepared statement.
     fn proceed(&mut self, range: QueryRange, statement: &Arc<Statement>, now: Instant) {
         let goal = self
             .session
@@ -308,7 +309,7 @@ impl MysqlDriver {
         }
     }
 
-    /// Queues the queries of a span that this statement is for, as many as have room.
+    /// Queues the queries of a range that match this statement, as many as have room.
     fn run(&mut self, mut range: QueryRange, statement: &Arc<Statement>, now: Instant) {
         let is_alone = range.scope == RequestScope::Transaction;
         while !range.is_empty() && self.has_room() && self.session.end.is_none() {
@@ -341,7 +342,7 @@ impl MysqlDriver {
         }
     }
 
-    /// Whether the caller says what the columns are, and that is of use here.
+    /// Whether the caller pins the columns, and the server supports that.
     fn pins(&self, ticket: Ticket) -> bool {
         let capabilities = self.connection.capabilities();
         let request = self.session.requests.get(ticket);
@@ -350,7 +351,7 @@ impl MysqlDriver {
             && request.is_some_and(|request| request.details.shape == Shape::Pinned)
     }
 
-    /// Whether the server is to say what the columns of this run are.
+    /// Whether the server has to send the column definitions of this execution.
     fn mode_of(&self, ticket: Ticket, statement: &Statement, now: Instant) -> Mode {
         let is_checked = match (&statement.prepared, self.pinned_check_after) {
             (Some(prepared), Some(check_after)) => {
@@ -366,13 +367,13 @@ impl MysqlDriver {
         }
     }
 
-    /// Queues what makes the server send definitions, or leave them out.
+    /// Queues the statement that makes the server send or omit definitions.
     pub(super) fn change_mode(&mut self, mode: Mode) {
         self.session.mode = mode;
         self.ask(mode.sql());
     }
 
-    /// Queues a question of our own.
+    /// Queues a query of the driver itself.
     pub(super) fn ask(&mut self, sql: &str) {
         if let Err(error) = self.connection.queue(Wire::Query(sql)) {
             return self.session.end(Error::request(error), &self.output);

@@ -7,15 +7,15 @@ use crate::output::Output;
 use crate::{Error, Ticket};
 
 impl Session {
-    /// Answers what is open of a request with an error that says whether it was sent, and has
-    /// cancelled what the server is doing for it.
+    /// Answers the open queries of a request with an error that tells whether they were sent, and
+    /// cancels those in flight.
     pub(super) fn give_up(&mut self, ticket: Ticket, error: impl Fn(Sent) -> Error) {
         let Some(mut request) = self.requests.remove(ticket) else {
             return;
         };
         let mut is_under_way = false;
         for step in &self.in_flight {
-            // What is queued will be sent, even if no byte of it is yet.
+            // Queued queries will be sent, even if no byte of them is written yet.
             if let InFlight::Query { query, .. } | InFlight::Reset { query, .. } = step
                 && query.ticket == ticket
             {
@@ -40,12 +40,12 @@ impl Session {
         self.requests.reply(ticket, request, &error(Sent::Nothing));
     }
 
-    /// Whether what comes in is the answer to a query of the request.
+    /// Whether the answer to a query of the request is being received.
     pub(super) fn is_answering(&self, ticket: Ticket) -> bool {
         matches!(self.in_flight.front(), Some(InFlight::Query { query, .. }) if query.ticket == ticket)
     }
 
-    /// The request whose answer is coming in, if rows of it are kept.
+    /// The request whose rows are being received, if they are kept.
     pub(super) fn collecting(&self) -> Option<Ticket> {
         match self.in_flight.front() {
             Some(InFlight::Query { query, .. }) if self.incoming.is_kept() => Some(query.ticket),
@@ -53,7 +53,7 @@ impl Session {
         }
     }
 
-    /// Keeps no rows of the answers to a request that goes on.
+    /// Discards the rows of a request that continues.
     pub(super) fn discard(&mut self, ticket: Ticket) {
         let error = Error::canceled(Sent::Something);
         if self.is_answering(ticket) {
@@ -64,7 +64,7 @@ impl Session {
         }
     }
 
-    /// The connection is of no more use, and nothing that waits will be answered.
+    /// Ends the connection, and fails all waiting requests.
     pub(super) fn end(&mut self, error: Error, output: &Output) {
         if self.end.is_some() {
             return;
@@ -85,7 +85,7 @@ impl Session {
                 {
                     (query, sent.clone())
                 }
-                // It was not done, whatever else happened.
+                // It was not executed in any case.
                 InFlight::Void {
                     query,
                     error: Some(error),

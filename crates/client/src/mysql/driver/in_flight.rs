@@ -11,12 +11,13 @@ use crate::request::Fetch;
 /// A request on the wire that is answered.
 #[derive(Debug)]
 pub(super) enum InFlight {
-    /// COM_QUERY of the driver itself: whether definitions are sent, or where the session is.
+    /// COM_QUERY of the driver itself: to change whether definitions are sent, or to query the
+    /// status.
     Own {
         /// When it was queued.
         moment: u64,
     },
-    /// COM_PING: where an error has left a session that is shared.
+    /// COM_PING, to query the status of a shared session after an error.
     Ping {
         /// When it was queued.
         moment: u64,
@@ -35,9 +36,9 @@ pub(super) enum InFlight {
         /// When it was queued.
         moment: u64,
     },
-    /// COM_STMT_PREPARE of what does nothing.
+    /// COM_STMT_PREPARE of the no-op statement.
     Guard {
-        /// How many others were sent to be prepared before it.
+        /// The number of other Prepares before it.
         count: u64,
         /// When it was queued.
         moment: u64,
@@ -62,10 +63,10 @@ pub(super) enum InFlight {
         /// The chunk of the output that it is in.
         chunk: u64,
     },
-    /// COM_STMT_EXECUTE of what was not prepared, so that nothing comes of it.
+    /// COM_STMT_EXECUTE of a statement that failed to prepare, so it has no effect.
     Void {
         query: QueryRef,
-        /// Why it was not; without, the query is to be sent again.
+        /// The error of the Prepare; `None` if the query has to be sent again.
         error: Option<Error>,
         /// When it was queued.
         moment: u64,
@@ -75,13 +76,13 @@ pub(super) enum InFlight {
 /// What the server does for a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// COM_STMT_EXECUTE, or COM_QUERY where there is no statement.
+    /// COM_STMT_EXECUTE, or COM_QUERY without a prepared statement.
     Execute,
-    /// COM_STMT_EXECUTE of what the Prepare before it prepares.
+    /// COM_STMT_EXECUTE of the statement that the preceding Prepare prepares.
     Last,
-    /// COM_STMT_PREPARE, for one stream alone.
+    /// COM_STMT_PREPARE for one stream only.
     Prepare,
-    /// COM_STMT_EXECUTE with a cursor, or COM_QUERY where there is no statement.
+    /// COM_STMT_EXECUTE with a cursor, or COM_QUERY without a prepared statement.
     Open(Fetch),
     /// COM_STMT_FETCH
     Fetch(Fetch),
@@ -101,7 +102,7 @@ impl InFlight {
         }
     }
 
-    /// Whether it can be sent again after it was interrupted, without being done twice.
+    /// Whether it can be sent again after an interruption without being executed twice.
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
             // It is over before it could be interrupted, and it is not known whether it was done.
@@ -115,7 +116,7 @@ impl InFlight {
 }
 
 impl Work {
-    /// Whether it can be done again. A cursor that was moved on does not go back.
+    /// Whether it can be repeated. A cursor that has advanced cannot go back.
     pub(super) fn is_repeatable(self) -> bool {
         !matches!(self, Self::Fetch(_))
     }

@@ -171,7 +171,7 @@ impl MysqlDriver {
                 Ok(Some(event)) => {
                     let is_last = event.is_last();
                     session.take(event, output);
-                    // What a cursor gives comes without definitions.
+                    // Rows of a cursor have no definitions.
                     let is_needed = !session.streams.is_empty();
                     if is_last && !is_needed && *definitions == Definitions::Read {
                         connection.forget_columns();
@@ -188,7 +188,7 @@ impl Sealed for MysqlDriver {}
 
 impl Protocol for MysqlDriver {
     fn output(&mut self) -> &[u8] {
-        // Those whose requests wait here have been told that nothing was sent.
+        // Requests that wait here have been reported as unsent.
         if self.session.end.is_some() && !self.is_closing {
             return &[];
         }
@@ -219,7 +219,7 @@ impl Protocol for MysqlDriver {
     }
 
     fn fail(&mut self, error: Error) {
-        // A server that ends a session says so before.
+        // A server sends an error before it closes a session.
         self.take_events();
         self.session.fail(error, &self.output);
     }
@@ -296,11 +296,11 @@ impl Driver for MysqlDriver {
         if self.session.backlog.is_empty() {
             return;
         }
-        // An answer makes room.
+        // Answers make room in the window.
         self.take_events();
         let room = self.window.saturating_sub(self.session.in_flight.len());
         let tickets = self.session.backlog.iter().map(|range| range.ticket);
-        // Others were given up.
+        // Others were abandoned.
         let open = tickets.filter(|&ticket| self.session.requests.contains(ticket));
         for ticket in unwanted(open, room, is_unwanted) {
             self.abandon(ticket);
@@ -340,7 +340,7 @@ impl Driver for MysqlDriver {
         self.session.is_ready
     }
 
-    /// A URL of MySQL's wants none in particular.
+    /// A MySQL URL has no required session attributes.
     fn fitness(&self, _wanted: TargetSession) -> Fitness {
         Fitness::Fit
     }
@@ -371,7 +371,7 @@ impl Driver for MysqlDriver {
 
     fn begin_statements(options: &TransactionOptions) -> Vec<String> {
         let isolation = options.isolation.map(|isolation| {
-            // It counts for the next transaction only.
+            // It applies to the next transaction only.
             format!("set transaction isolation level {}", isolation.name())
         });
         let begin = if options.is_read_only {

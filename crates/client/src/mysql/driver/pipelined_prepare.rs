@@ -10,17 +10,17 @@ use lookaside_wire::mysql::{Request as Wire, StatementId};
 use super::MysqlDriver;
 use super::in_flight::InFlight;
 
-/// Executed in place of another, it leaves everything as it is.
+/// If it is executed instead of another statement, nothing changes.
 const NOTHING: &str = "do 0";
 
 /// Tracks the statement that the server has prepared last.
 #[derive(Default)]
 pub(super) struct PrepareGuard {
-    /// Of the statement that does nothing.
+    /// The id of the no-op statement.
     statement: Option<StatementId>,
-    /// How many others were sent to be prepared.
+    /// The number of other Prepares that were sent.
     prepare_count: u64,
-    /// How many of them stood before one that does nothing. A connection begins with none.
+    /// The number of Prepares before the last no-op. A connection begins with none.
     guarded_count: u64,
 }
 
@@ -30,13 +30,13 @@ impl PrepareGuard {
         self.guarded_count == self.prepare_count
     }
 
-    /// Another statement is sent to be prepared.
+    /// Counts a Prepare of another statement.
     pub(super) fn count(&mut self) {
         self.prepare_count += 1;
     }
 
-    /// What does nothing is prepared, after so many others; returns the one before it, which is not
-    /// needed any more.
+    /// Records that the no-op was prepared after `count` others; returns the previous no-op, which
+    /// is no longer needed.
     pub(super) fn prepared(&mut self, count: u64, statement: StatementId) -> Option<StatementId> {
         self.guarded_count = count;
         self.statement.replace(statement)
@@ -44,12 +44,12 @@ impl PrepareGuard {
 }
 
 impl MysqlDriver {
-    /// Queues what does nothing after a Prepare and its execution.
+    /// Queues the no-op after a Prepare and its execution.
     pub(super) fn put_guard(&mut self) {
         if !self.connection.can_execute_last() {
             return;
         }
-        // Where it has no room, the next Prepare has no execution with it.
+        // If there is no room for it, the next Prepare is not pipelined with an execution.
         if self.connection.queue(Wire::Prepare(NOTHING)).is_ok() {
             let moment = self.session.next_moment();
             let count = self.session.guard.prepare_count;

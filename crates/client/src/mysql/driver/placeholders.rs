@@ -1,10 +1,10 @@
 //! The number of parameters of a statement, as far as it can be determined without the server.
 
-/// The number of `?` that stand for values, or nothing where a server might see it otherwise: it
-/// depends on the session's `sql_mode` and character set what a backslash in a string is, and on
-/// the server's version whether a comment is one.
+/// The number of `?` placeholders, or `None` if a server might count differently: the meaning of a
+/// backslash in a string depends on the session's `sql_mode` and character set, and that of some
+/// comments on the server's version.
 pub(super) fn placeholder_count(sql: &str) -> Option<usize> {
-    // In some character sets the second half of a letter is a quote.
+    // In some character sets, the second byte of a character can be a quote.
     if !sql.is_ascii() {
         return None;
     }
@@ -16,7 +16,7 @@ pub(super) fn placeholder_count(sql: &str) -> Option<usize> {
                 count += 1;
                 after
             }
-            // A doubled quote is read as the end of one string and the begin of another.
+            // A doubled quote is treated as the end of one string and the beginning of another.
             b'\'' | b'"' | b'`' => {
                 let size = after.iter().position(|&other| other == byte)?;
                 let (inside, end) = after.split_at(size);

@@ -8,14 +8,14 @@ use lookaside_wire::mysql::{Columns, Row, RowFormat};
 use crate::types::mysql::{Format, MyType};
 use crate::{Error, Result};
 
-/// What a row is beside its values, of which each takes another byte: so there is an end to those
-/// of nothing but NULLs as well.
+/// The overhead of a row beside its values, each of which takes another byte, so that rows of only
+/// NULLs count for the limit as well.
 const PACKET_SIZE: usize = 4;
 
 /// The columns of a result, made once as long as the server's definitions stay the same.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// What it was made of. The wire keeps them as one as long as they are the same.
+    /// The definitions it was made of. The wire shares one value as long as they are the same.
     columns: Arc<Columns>,
     pub(super) names: Arc<[Text]>,
     types: Box<[MyType]>,
@@ -43,7 +43,7 @@ impl Plan {
         }
     }
 
-    /// Whether it was made of these.
+    /// Whether it was made of these definitions.
     pub(super) fn is_of(&self, columns: &Arc<Columns>) -> bool {
         Arc::ptr_eq(&self.columns, columns)
     }
@@ -52,7 +52,7 @@ impl Plan {
         self.types.iter().map(|my_type| Text::from(my_type.name()))
     }
 
-    /// Appends a row, and says how large it is.
+    /// Appends a row, and returns its size.
     pub(super) fn read(&self, row: Row<'_>, rows: &mut RowSetBuilder) -> Result<usize> {
         let format = match row.format() {
             RowFormat::Text => Format::Text,

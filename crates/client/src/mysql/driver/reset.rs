@@ -16,11 +16,11 @@ use super::statement::QueryRange;
 use crate::mysql::login::Login;
 use crate::{Answer, Error};
 
-/// What the log-in says by a number.
+/// The character set that the log-in specifies by a number.
 const CHARACTER_SET: &str = "set names utf8mb4";
 
 impl MysqlDriver {
-    /// Queues it with nothing else on its way; says whether it was time for it.
+    /// Queues a reset if nothing else is in flight; returns whether it was queued.
     pub(super) fn reset(&mut self, range: QueryRange) -> bool {
         if !self.session.in_flight.is_empty() {
             self.session.backlog.push_front(range);
@@ -56,7 +56,7 @@ impl MysqlDriver {
 }
 
 impl Session {
-    /// The server has forgotten what belonged to the session.
+    /// Handles the completed reset.
     pub(super) fn was_reset(&mut self) {
         let Some(InFlight::Reset { query, .. }) = self.pop() else {
             panic!("only a reset resets");

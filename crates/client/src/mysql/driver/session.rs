@@ -42,7 +42,7 @@ const ACCESS_DENIED: [u16; 2] = [1045, 1698];
 /// The smallest default of any of these servers; below it, errors do not mention the limit.
 const ALLOWED_PACKET_MIN: usize = 1 << 20;
 
-/// All of a driver but the wire.
+/// The whole driver except the wire.
 pub(super) struct Session {
     pub(super) is_ready: bool,
     pub(super) end: Option<Error>,
@@ -53,33 +53,33 @@ pub(super) struct Session {
     /// Where to cancel queries.
     pub(super) peer: Peer,
     pub(super) requests: Requests<Details>,
-    /// Queries that are not sent and wait for nothing but room.
+    /// Unsent queries that only wait for room.
     pub(super) backlog: VecDeque<QueryRange>,
     /// A database was chosen where the log-in named none.
     pub(super) has_chosen: bool,
     pub(super) statements: Statements,
     pub(super) in_flight: VecDeque<InFlight>,
     pub(super) guard: PrepareGuard,
-    /// Where the rest of each result is that comes in chunks.
+    /// The source of the rest of each result in chunks.
     pub(super) streams: HashMap<Portal, Source, RandomState>,
-    /// How many steps open a transaction.
+    /// The number of requests in flight that open a transaction.
     pub(super) begin_count: usize,
-    /// What the server will send with what is queued next.
+    /// What the server will send for the next queued request.
     pub(super) mode: Mode,
-    /// Where the answers left the session.
+    /// The session status after the last answers.
     pub(super) status: Status,
-    /// What is known of the transaction that is open here.
+    /// The state of the open transaction.
     pub(super) transaction: TransactionState,
     pub(super) incoming: Incoming,
     result_size_max: usize,
-    /// Counts what has to be told apart in time.
+    /// The event count, which orders events in time.
     moment: u64,
     /// Statements that were prepared before this moment are not used any more.
     pub(super) valid_from: u64,
     pub(super) cancel: Cancellation,
 }
 
-/// What this protocol keeps of a request.
+/// The protocol-specific data of a request.
 pub(super) struct Details {
     pub(super) sql: Arc<str>,
     pub(super) shape: Shape,
@@ -93,28 +93,28 @@ pub(super) struct Details {
 pub(super) enum TransactionState {
     /// It is open, as far as is known.
     Open,
-    /// Something in it has failed.
+    /// A statement in it has failed.
     Uncertain,
-    /// The server was asked.
+    /// The status is being queried.
     Queried,
-    /// It is gone, until another is begun.
+    /// It has ended, until another is begun.
     Gone,
 }
 
-/// What the server answers with nothing but where the session is.
+/// A statement whose answer only contains the session status.
 pub(super) const WHERE: &str = "do 0";
 
 /// Whether the server sends the definitions of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Yes, with each result.
+    /// They are sent with each result.
     Full,
     /// No.
     Pinned,
 }
 
 impl Mode {
-    /// What makes it so.
+    /// The statement that sets this mode.
     pub(super) fn sql(self) -> &'static str {
         match self {
             Self::Full => "set session resultset_metadata = full",
@@ -172,7 +172,7 @@ impl Session {
         ticket
     }
 
-    /// Notes that something was queued.
+    /// Records a queued request.
     pub(super) fn push(&mut self, step: InFlight) {
         if let InFlight::Query {
             kind: StatementKind::Begin,
@@ -215,7 +215,7 @@ impl Session {
             Event::Failed { error, .. }
                 if matches!(self.in_flight.front(), Some(InFlight::Own { .. })) =>
             {
-                // What the answers that follow look like is not known then.
+                // The form of the following answers is then unknown.
                 self.end(Error::mysql_refused(error.into_owned()), output);
             }
             Event::Failed { error, .. }
@@ -240,7 +240,7 @@ impl Session {
                 self.end(error, output);
             }
             Event::Closed => self.fail(Error::end_of_stream(), output),
-            // What a newer version of the wire has to say beside the answers.
+            // Events of newer versions of the wire.
             _ => {}
         }
     }
@@ -257,7 +257,7 @@ impl Session {
 
     fn columns(&mut self, columns: &Arc<Columns>) {
         let Some((query, statement)) = self.head() else {
-            // The server has rows for what gives none.
+            // The server sends rows for a request that returns none.
             return self.incoming.discard();
         };
         let id = statement.and_then(|statement| Some(statement.prepared.as_ref()?.id));
@@ -285,7 +285,7 @@ impl Session {
         }
     }
 
-    /// Whether all results of the query that is being answered are wanted.
+    /// Whether all results of the query that is being answered are requested.
     fn keeps_results(&self) -> bool {
         let request = self
             .head()
@@ -293,7 +293,7 @@ impl Session {
         request.is_some_and(|request| request.details.keeps_results)
     }
 
-    /// Nothing was done for a query, because its statement was not prepared.
+    /// Handles a query that was not executed because its statement was not prepared.
     fn voided(&mut self, query: QueryRef, error: Option<Error>) {
         match error {
             Some(error) => self.requests.answer(query, Err(error)),
@@ -301,7 +301,7 @@ impl Session {
         }
     }
 
-    /// A result is at its end, and perhaps its query.
+    /// Handles the end of a result, and possibly of its query.
     fn done(&mut self, ok: &OkPacket<'_>, output: &Output) {
         let has_rows = !self.incoming.wants_rows();
         for change in ok.session_changes() {
@@ -356,7 +356,7 @@ impl Session {
             }
             Some(InFlight::Void { query, error, .. }) => {
                 self.incoming.reset();
-                // What does nothing has neither.
+                // A no-op has neither.
                 if has_rows || ok.affected_row_count > 0 {
                     let error = Error::unprepared_execution();
                     return self.requests.answer(query, Err(error));
@@ -377,7 +377,7 @@ impl Session {
         self.statements.cache.trim();
     }
 
-    /// The rows of a result do not fit the columns that were said to be pinned.
+    /// Handles rows that do not match the pinned columns.
     fn unreadable(&mut self, ok: &OkPacket<'_>, output: &Output) {
         let Some((query, statement)) = self.head() else {
             return self.done(ok, output);
@@ -434,14 +434,14 @@ impl Session {
         }
     }
 
-    /// A statement can be used, first by the queries that waited for it.
+    /// Handles a prepared statement, which is used first by the queries that waited for it.
     fn ready(&mut self, statement: Statement) {
         let statement = Arc::new(statement);
         match &statement.prepared {
             Some(prepared) if prepared.parameter_count == statement.key.types.len() => {
                 self.goes_along(&statement);
             }
-            // The server takes others than those that were sent along.
+            // The server expects a different number of parameters than was sent along.
             Some(prepared) => {
                 let (given, wanted) = (statement.key.types.len(), prepared.parameter_count);
                 self.void(|| Some(Error::parameter_count(given, wanted)));
@@ -453,7 +453,7 @@ impl Session {
         self.statements.cache.trim();
     }
 
-    /// What was sent along with the Prepare is an execution like any other.
+    /// Makes the execution that was sent along with the Prepare an ordinary one.
     fn goes_along(&mut self, prepared: &Arc<Statement>) {
         if let Some(InFlight::Query {
             work: work @ Work::Last,
@@ -466,8 +466,8 @@ impl Session {
         }
     }
 
-    /// What was sent along with a Prepare that failed will fail as well; without an error of the
-    /// Prepare, it is sent again then.
+    /// Marks the execution that was sent along with a failed Prepare, which will fail as well;
+    /// without an error of the Prepare, it is sent again.
     fn void(&mut self, error: impl FnOnce() -> Option<Error>) {
         if let Some(step) = self.in_flight.front_mut()
             && let InFlight::Query {
@@ -492,7 +492,7 @@ impl Session {
         }
         match self.pop() {
             Some(InFlight::Prepare { key, moment }) => self.prepare_failed(key, moment, error),
-            // The next Prepare then has no execution with it.
+            // The next Prepare is then not pipelined with an execution.
             Some(InFlight::Guard { .. }) => {}
             Some(InFlight::Void { query, error, .. }) => self.voided(query, error),
             Some(InFlight::Reset { query, .. }) => {
@@ -561,7 +561,7 @@ impl Session {
             });
         }
         let waiting = self.statements.cache.refused(&key);
-        // Each time there is less to forget, so this ends.
+        // There are fewer statements to close each time, so this terminates.
         let is_full = error.is_statement_limit();
         if self.is_victim(&error, moment) {
             self.void(|| None);
@@ -569,7 +569,7 @@ impl Session {
         }
         if is_full && self.statements.evict_all() {
             self.void(|| None);
-            // After those that still hold what is to be forgotten.
+            // After the queries that still use statements to be closed.
             return self.backlog.extend(waiting);
         }
         let error = if is_full {
@@ -583,7 +583,7 @@ impl Session {
         self.void(|| Some(error));
     }
 
-    /// Notes the size of a request that was queued.
+    /// Records the size of a queued request.
     pub(super) fn note_size(&mut self, size: usize) {
         self.request_size = self.request_size.max(size);
     }
@@ -634,7 +634,7 @@ impl Session {
     }
 }
 
-/// What the server knows of a statement's parameters. MariaDB knows how many there are.
+/// The server's description of a statement's parameters. MariaDB only describes their number.
 fn parameter_types(prepared: &statement::Prepared) -> Box<[Text]> {
     let count = prepared.parameter_count;
     match &prepared.parameters {

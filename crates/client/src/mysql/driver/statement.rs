@@ -23,7 +23,7 @@ pub(super) struct Key {
     pub(super) types: Arc<[ParamType]>,
 }
 
-/// A [`Key`] that is only looked for.
+/// A borrowed [`Key`] for lookups.
 #[derive(Clone, Copy)]
 pub(super) struct KeyRef<'a> {
     pub(super) sql: &'a str,
@@ -53,24 +53,24 @@ impl Equivalent<Key> for KeyRef<'_> {
 pub(super) struct Statement {
     pub(super) key: Key,
     pub(super) kind: StatementKind,
-    /// What it leaves behind in the session.
+    /// Its lasting effect on the session.
     pub(super) effect: SessionEffect,
     /// When it was prepared, in the driver's count of events.
     pub(super) moment: u64,
-    /// `None` for what the server cannot prepare: it goes as text.
+    /// `None` for a statement that the server cannot prepare: it is sent as text.
     pub(super) prepared: Option<Prepared>,
 }
 
-/// What the server said of it.
+/// The server's description of it.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) id: StatementId,
-    /// What it knows of the parameters.
+    /// The definitions of its parameters.
     pub(super) parameters: Option<Arc<Columns>>,
     pub(super) parameter_count: usize,
 }
 
-/// Queries that are not sent.
+/// Unsent queries.
 pub(super) type QueryRange = driver::QueryRange<Statement>;
 
 impl CachedStatement for Statement {
@@ -89,17 +89,17 @@ impl CachedStatement for Statement {
     }
 }
 
-/// Memory for the parameters of one execution.
+/// A buffer for the parameters of one execution.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     types: Vec<ParameterType>,
     bytes: Vec<u8>,
-    /// Where in `bytes` each is; nowhere if it is NULL.
+    /// The range of each in `bytes`; `None` for NULL.
     ranges: Vec<Option<Range<usize>>>,
 }
 
 impl Statement {
-    /// Whether values of these types are what it was prepared for.
+    /// Whether it was prepared for values of these types.
     pub(super) fn takes(&self, values: &[Value]) -> bool {
         let types = &self.key.types;
         let mut pairs = values.iter().zip(&**types);
@@ -108,7 +108,7 @@ impl Statement {
 }
 
 impl Scratch {
-    /// Takes the parameters.
+    /// Encodes the parameters.
     pub(super) fn encode(&mut self, values: &[Value]) -> Result<()> {
         self.begin(values.iter().map(ParamType::of));
         self.append(values)
@@ -127,7 +127,7 @@ impl Scratch {
         self.types.extend(types);
     }
 
-    /// Takes one more set of parameters, or nothing of it.
+    /// Appends a set of parameters completely or, on an error, not at all.
     pub(super) fn append(&mut self, values: &[Value]) -> Result<()> {
         let before = (self.bytes.len(), self.ranges.len());
         for (index, value) in values.iter().enumerate() {
@@ -145,7 +145,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// How many bytes the values have.
+    /// The size of the values in bytes.
     pub(super) fn size(&self) -> usize {
         self.bytes.len() + self.ranges.len()
     }
@@ -154,7 +154,7 @@ impl Scratch {
         &self.types
     }
 
-    /// The values, each as the server reads it, and nothing for NULL.
+    /// The encoded values; `None` for NULL.
     pub(super) fn values(&self) -> impl Iterator<Item = Option<&[u8]>> {
         let ranges = self.ranges.iter().cloned();
         ranges.map(|range| range.map(|range| &self.bytes[range]))

@@ -1,17 +1,17 @@
-//! What a statement does, as far as its first word tells.
+//! The kind of a statement, as far as its first word tells.
 
 use crate::driver::SessionEffect;
 
-/// What the driver has to know about a statement before it is sent.
+/// The kind of a statement, which determines how it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StatementKind {
     /// It reads, unless a function in it writes.
     Read,
-    /// It reads what the statement before has left, which would be gone if it were prepared.
+    /// It reads diagnostics of the previous statement, which a Prepare would discard.
     Diagnostics,
     /// It opens a transaction.
     Begin,
-    /// It ends a transaction or a part of it, or says how the next one is to be.
+    /// It ends a transaction or a part of it, or sets the characteristics of the next one.
     End,
     /// It changes settings of the session or its database, and so perhaps what names mean.
     Set,
@@ -21,12 +21,12 @@ pub(super) enum StatementKind {
     Other,
 }
 
-/// What a statement leaves behind in its session.
+/// The lasting effect of a statement on its session.
 pub(super) fn session_effect(sql: &str) -> SessionEffect {
     classify(sql).1
 }
 
-/// What a statement does, and what it leaves behind.
+/// The kind of a statement, and its lasting effect.
 pub(super) fn classify(sql: &str) -> (StatementKind, SessionEffect) {
     use SessionEffect::{None, Settings, Transaction};
     let (word, rest) = first_word(sql);
@@ -65,7 +65,7 @@ pub(super) fn classify(sql: &str) -> (StatementKind, SessionEffect) {
         || is(&["backup"])
         || is(&["flush"]) && locks_tables(rest)
     {
-        // What is executed immediately may be anything.
+        // `EXECUTE IMMEDIATE` may run anything.
         (StatementKind::Other, Settings)
     } else {
         (StatementKind::Other, None)
@@ -77,13 +77,13 @@ impl StatementKind {
         classify(sql).0
     }
 
-    /// Whether its error leaves the session as it was: neither begins it a transaction nor does it turn
-    /// off that each statement commits itself.
+    /// Whether an error leaves the session status unchanged: it neither begins a transaction nor
+    /// turns off autocommit.
     pub(super) fn keeps_status(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Diagnostics)
     }
 
-    /// Whether a database is chosen.
+    /// Whether it chooses a database.
     pub(super) fn chooses_database(sql: &str) -> bool {
         first_word(sql).0.eq_ignore_ascii_case("use")
     }
@@ -93,11 +93,12 @@ impl StatementKind {
         let (word, _) = first_word(sql);
         let mut words = ["insert", "replace", "update", "delete"].iter();
         let changes = words.any(|other| word.eq_ignore_ascii_case(other));
-        // MariaDB does not say before that there will be rows.
+        // MariaDB does not announce rows in advance.
         changes && !contains(sql, "returning")
     }
 
-    /// Whether a cursor is asked for. What changes rows and returns them MariaDB refuses with one.
+    /// Whether to request a cursor. MariaDB refuses one for statements that change rows and return
+    /// them.
     pub(super) fn takes_cursor(sql: &str) -> bool {
         Self::of(sql) == Self::Read || first_word(sql).0.eq_ignore_ascii_case("with")
     }
@@ -202,8 +203,8 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$' | '@' | '.')
 }
 
-/// What follows a text or a quoted name whose beginning was taken. With `NO_BACKSLASH_ESCAPES`,
-/// texts with a backslash end elsewhere.
+/// The rest after a string or a quoted name whose beginning was consumed. With
+/// `NO_BACKSLASH_ESCAPES`, strings with a backslash end at another position.
 fn after_quote(mut rest: &str, quote: char) -> &str {
     loop {
         let Some(at) = rest.find([quote, '\\']) else {
@@ -230,8 +231,8 @@ fn contains(sql: &str, name: &str) -> bool {
     parts.any(|part| part.eq_ignore_ascii_case(name.as_bytes()))
 }
 
-/// The word that a statement begins with, after space, comments and parentheses, and what follows
-/// it. A comment that servers execute (`/*! … */`) cannot be skipped: the statement has no first word then.
+/// The first word of a statement, after white space, comments and parentheses, and the rest. An
+/// executable comment (`/*! … */`) cannot be skipped: the statement has no first word then.
 fn first_word(sql: &str) -> (&str, &str) {
     let mut rest = sql;
     loop {

@@ -13,11 +13,11 @@ use crate::driver::StatementCache;
 
 pub(super) struct Statements {
     pub(super) cache: StatementCache<Statement>,
-    /// How the rows of each statement are read, as far as that is known.
+    /// The plan for decoding the rows of each statement, if known.
     plans: HashMap<StatementId, Arc<Plan>, RandomState>,
-    /// When the server was last asked for the definitions of those whose columns are pinned.
+    /// When the definitions of statements with pinned columns were last requested.
     checks: HashMap<StatementId, Instant, RandomState>,
-    /// Statements that the server may forget and that were never in the cache.
+    /// Statements to be closed that were never in the cache.
     closing: Vec<StatementId>,
 }
 
@@ -31,7 +31,7 @@ impl Statements {
         }
     }
 
-    /// How the rows of these columns are read.
+    /// The plan for decoding rows with these columns.
     pub(super) fn plan(&mut self, id: StatementId, columns: &Arc<Columns>) -> Arc<Plan> {
         match self.plans.get(&id) {
             Some(plan) if plan.is_of(columns) => Arc::clone(plan),
@@ -43,27 +43,27 @@ impl Statements {
         }
     }
 
-    /// How the rows of the statement were read last.
+    /// The last plan for decoding the rows of a statement.
     pub(super) fn last_plan(&self, id: StatementId) -> Option<&Arc<Plan>> {
         self.plans.get(&id)
     }
 
-    /// Whether the server need not say again what the columns are.
+    /// Whether the column definitions are still trusted.
     pub(super) fn is_checked(&self, id: StatementId, since: Option<Instant>) -> bool {
         self.checks.get(&id).is_some_and(|&at| Some(at) >= since)
     }
 
-    /// The server says it once more.
+    /// Records that the definitions are sent again.
     pub(super) fn check(&mut self, id: StatementId, now: Instant) {
         self.checks.insert(id, now);
     }
 
-    /// What is known of the columns is wrong.
+    /// Marks the known definitions as wrong.
     pub(super) fn uncheck(&mut self, id: StatementId) {
         self.checks.remove(&id);
     }
 
-    /// Forgets everything: the connection is gone, or the server has forgotten it.
+    /// Clears everything, since the connection is gone, or was reset.
     pub(super) fn clear(&mut self) {
         self.cache.clear();
         self.plans.clear();
@@ -71,18 +71,18 @@ impl Statements {
         self.closing.clear();
     }
 
-    /// The server need not keep the statement with this number, which was never in the cache.
+    /// Schedules closing a statement by its id, which was never in the cache.
     pub(super) fn close(&mut self, id: StatementId) {
         self.closing.push(id);
     }
 
-    /// Forgets every statement; says whether the server has one to forget as well.
+    /// Evicts all statements; returns whether any has to be closed on the server.
     pub(super) fn evict_all(&mut self) -> bool {
         self.cache.evict_all();
         self.cache.has_evicted()
     }
 
-    /// The number of a statement that the server can forget now.
+    /// The id of a statement that can be closed now.
     pub(super) fn pop_evicted(&mut self) -> Option<StatementId> {
         if let Some(id) = self.closing.pop() {
             return Some(id);

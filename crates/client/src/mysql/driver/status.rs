@@ -1,4 +1,4 @@
-//! What is known of the session: whether a transaction is open, and whether statements commit themselves.
+//! The session status: whether a transaction is open, and whether autocommit is on.
 //!
 //! Each OK and each end of rows contains both. An ERR does not; after most statements, such as a
 //! query or a change of rows, it leaves both unchanged. But a procedure can have begun a
@@ -12,18 +12,18 @@ use super::in_flight::InFlight;
 use crate::Error;
 use crate::request::RequestScope;
 
-/// Where the answers left the session.
+/// The session status after the last answers.
 pub(super) struct Status {
     pub(super) is_in_transaction: bool,
     pub(super) is_autocommit: bool,
-    /// Whether it was so after the log-in, or what a pool's session begins with.
+    /// Whether autocommit was on after the log-in, or after the set-up of a pool's session.
     pub(super) began_with_autocommit: bool,
-    /// Whether nothing can have changed since.
+    /// Whether the status cannot have changed since.
     is_known: bool,
     ping: Ping,
 }
 
-/// Whether the server is asked, and nothing is sent until it has answered.
+/// Whether the status is being queried, so that nothing else is sent until the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ping {
     Idle,
@@ -44,20 +44,20 @@ impl Default for Status {
 }
 
 impl Status {
-    /// The log-in is done, or another part of how the session begins.
+    /// Takes the status after the log-in, or after a part of the session set-up.
     pub(super) fn begin(&mut self, flags: StatusFlags) {
         self.report(flags);
         self.began_with_autocommit = self.is_autocommit;
     }
 
-    /// Takes what an answer says.
+    /// Takes the status of an answer.
     pub(super) fn report(&mut self, flags: StatusFlags) {
         self.is_in_transaction = flags.is_in_transaction();
         self.is_autocommit = flags.is_autocommit();
         self.is_known = true;
     }
 
-    /// What failed may have changed it.
+    /// Marks the status as unknown after an error.
     pub(super) fn forget(&mut self, scope: RequestScope) {
         self.is_known = false;
         if scope == RequestScope::Shared {
@@ -65,7 +65,7 @@ impl Status {
         }
     }
 
-    /// Whether each statement is known to commit itself.
+    /// Whether autocommit is known to be on and no transaction is open.
     pub(super) fn is_clean(&self) -> bool {
         self.is_known && !self.is_in_transaction && self.is_autocommit
     }
@@ -75,7 +75,7 @@ impl Status {
         self.is_in_transaction || !self.is_known
     }
 
-    /// What makes it as it began.
+    /// The statement that restores the initial status.
     pub(super) fn restoring_statement(&self) -> Option<&'static str> {
         if self.may_be_in_transaction() {
             Some(crate::transaction::ROLLBACK)
@@ -88,12 +88,12 @@ impl Status {
         }
     }
 
-    /// Whether nothing is sent until the server has said where the session is.
+    /// Whether nothing is sent until the status is known.
     pub(super) fn is_awaited(&self) -> bool {
         self.ping != Ping::Idle
     }
 
-    /// The COM_PING has failed, for the sake of another query.
+    /// Handles a COM_PING that failed because of another query.
     pub(super) fn ping_failed(&mut self) {
         self.ping = Ping::Wanted;
     }
@@ -105,7 +105,7 @@ impl Status {
 }
 
 impl MysqlDriver {
-    /// Asks where the session is, if that is wanted.
+    /// Queries the status, if needed.
     pub(super) fn ask_for_status(&mut self) {
         let status = &mut self.session.status;
         if status.ping != Ping::Wanted {

@@ -19,7 +19,8 @@ const RETRY_COUNT_MAX: u8 = 3;
 const STALE_RETRY_COUNT_MAX: u8 = 5;
 
 impl Session {
-    /// A Sync is answered: hands out what is known by now, and sends again what can be.
+    /// Handles the answer to a Sync: returns the settled answers, and sends repeatable queries
+    /// again.
     pub(super) fn deliver(&mut self, status: TransactionStatus, output: &Output) {
         let is_idle = status == TransactionStatus::Idle;
         let was_in_transaction = std::mem::replace(&mut self.is_in_transaction, !is_idle);
@@ -30,7 +31,7 @@ impl Session {
         if is_idle {
             self.portals.clear();
         }
-        // A query alone that went well, which nearly all are.
+        // The fast path: a single successful query.
         let is_done = |settled: &Settled| matches!(settled.outcome, Outcome::Done(_));
         if self.sync_error.is_none()
             && matches!(&self.settled[..], [only] if is_done(only))
@@ -40,7 +41,7 @@ impl Session {
             self.requests.answer(settled.query, Ok(answer));
             return self.statements.cache.trim();
         }
-        // A query must not slip into a transaction that another one opens.
+        // A query must not become a part of a transaction that another one opens.
         let can_retry = is_idle && self.begin_count == 0;
         let sync_error = self.sync_error.take();
         let mut settled = std::mem::take(&mut self.settled);
@@ -57,7 +58,7 @@ impl Session {
                     retries.push(QueryRange::one(query, None));
                     continue;
                 }
-                // It is not known which one failed, and none was done.
+                // It is unknown which one failed, and none took effect.
                 (Outcome::Done(_) | Outcome::Unreadable(_) | Outcome::Unforeseen(_), Some(_))
                     if shares_sync =>
                 {
@@ -69,7 +70,7 @@ impl Session {
                     Some(error),
                 ) => Err(Error::refused(error.clone())),
                 (Outcome::Unforeseen(error), None) => {
-                    // What reads can be asked again.
+                    // A read-only query can be repeated.
                     let can_retry = can_retry && statement.kind == StatementKind::Read;
                     if can_retry && query.retry_count == 0 {
                         retries.push(QueryRange::retry(query));
@@ -110,14 +111,14 @@ impl Session {
             };
             self.requests.answer(query, answer);
         }
-        // Its memory is for those of the next Sync.
+        // Reuses its memory for the next Sync.
         self.settled = settled;
         requeue(&mut self.backlog, retries);
         self.statements.cache.trim();
     }
 
-    /// A transaction is open that one of several callers has begun. What the others have done may be
-    /// a part of it, so none of their answers counts.
+    /// Handles a transaction that was left open by one of several callers. The others' work may be
+    /// a part of it, so none of their answers is valid.
     #[cold]
     fn left_in_transaction(&mut self, was_in_transaction: bool, output: &Output) {
         let error = Error::left_in_transaction();
@@ -132,7 +133,7 @@ impl Session {
         self.end(error, output);
     }
 
-    /// Makes statements be forgotten where names may mean something else now.
+    /// Evicts statements if names may mean something else now.
     pub(super) fn settle_settings(&mut self, is_idle: bool) {
         if self.settings_changed || (self.settings_pending && is_idle) {
             self.valid_from = self.next_moment();

@@ -20,15 +20,15 @@ use crate::{Error, ErrorKind};
 /// hardly seen in that of 16 queries (`benchmarks/runs/2026-11-22-shared-syncs`).
 const FLIGHT_COUNT_MAX: usize = 16;
 
-/// How many statements the server is told to forget when it prepares one. Each that is prepared
-/// makes at most one superfluous, so two keep up.
+/// The number of statements that are closed when one is prepared. Each Prepare evicts at most one,
+/// so two are enough.
 const CLOSE_COUNT_MAX: usize = 2;
 
 /// A query is at most so many requests: those that prepare it, or those that run it.
 pub(super) const REQUEST_COUNT_MAX: usize = CLOSE_COUNT_MAX + 3;
 
 impl PostgresDriver {
-    /// Queues what has room in the window.
+    /// Queues as many queries as fit into the window.
     #[inline]
     pub(super) fn dispatch(&mut self) {
         if !self.session.backlog.is_empty() {
@@ -51,7 +51,7 @@ impl PostgresDriver {
                 break;
             };
             let Some(request) = self.session.requests.get(range.ticket) else {
-                // It was given up.
+                // It was abandoned.
                 continue;
             };
             match request.goal {
@@ -144,7 +144,7 @@ impl PostgresDriver {
         self.run(range, Arc::new(statement), None);
     }
 
-    /// Queues a COPY, with nothing else on its way.
+    /// Queues a COPY, while nothing else is in flight.
     #[cold]
     fn copy(&mut self, range: QueryRange, key: Key) {
         if StatementKind::of(&key.sql) != StatementKind::Copy {
@@ -169,7 +169,7 @@ impl PostgresDriver {
         }
     }
 
-    /// Queues a script, or leaves it where it was until nothing else is under way.
+    /// Queues a script, or keeps it waiting until nothing else is in flight.
     #[cold]
     fn script(&mut self, range: QueryRange, row_count_max: usize) {
         if !self.session.in_flight.is_empty() {
@@ -191,7 +191,7 @@ impl PostgresDriver {
         self.session.begin_script(ticket, row_count_max, chunk);
     }
 
-    /// Queues what prepares a statement, in a flight of its own.
+    /// Queues the messages that prepare a statement, followed by a separate Sync.
     #[cold]
     fn prepare(&mut self, range: QueryRange, key: Key) {
         if StatementKind::of(&key.sql) == StatementKind::Copy {
@@ -229,7 +229,7 @@ impl PostgresDriver {
         self.sync();
     }
 
-    /// Does with a prepared statement what was asked.
+    /// Processes a range with its prepared statement.
     fn proceed(&mut self, range: QueryRange, statement: Arc<Statement>) {
         let request = self.session.requests.get(range.ticket);
         match request.map(|request| request.goal) {

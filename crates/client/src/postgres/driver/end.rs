@@ -8,8 +8,8 @@ use crate::error::Sent;
 use crate::output::Output;
 
 impl Session {
-    /// Answers what is open of a request with an error that says whether it was sent, and has
-    /// cancelled what the server is doing for it.
+    /// Answers the open queries of a request with an error that tells whether they were sent, and
+    /// cancels those in flight.
     #[cold]
     pub(super) fn give_up(&mut self, ticket: Ticket, error: impl Fn(Sent) -> Error) {
         let Some(mut request) = self.requests.remove(ticket) else {
@@ -17,7 +17,7 @@ impl Session {
         };
         let mut is_under_way = false;
         for step in &self.in_flight {
-            // What is queued will be sent, even if no byte of it is yet.
+            // Queued queries will be sent, even if no byte of them is written yet.
             match step {
                 InFlight::Query { query, .. } if query.ticket == ticket => {
                     is_under_way = true;
@@ -47,7 +47,7 @@ impl Session {
         self.requests.reply(ticket, request, &error(Sent::Nothing));
     }
 
-    /// The request whose answer is coming in, if rows of it are kept.
+    /// The request whose rows are being received, if they are kept.
     pub(super) fn collecting(&self) -> Option<Ticket> {
         match self.in_flight.front() {
             Some(InFlight::Query { query, .. })
@@ -60,7 +60,7 @@ impl Session {
         }
     }
 
-    /// Keeps no rows of the answers to a request that goes on.
+    /// Discards the rows of a request that continues.
     #[cold]
     pub(super) fn discard(&mut self, ticket: Ticket) {
         if let Some(InFlight::Script { ticket: of, .. }) = self.in_flight.front()
@@ -81,7 +81,7 @@ impl Session {
         self.discard_rows(ticket, || Rows::Failed(error));
     }
 
-    /// Keeps no more rows of an answer whose caller is gone.
+    /// Discards further rows of an answer whose caller is gone.
     pub(super) fn discard_rows(&mut self, ticket: Ticket, rows: impl FnOnce() -> Rows) {
         let head = self.in_flight.front();
         let is_head = matches!(head, Some(InFlight::Query { query, .. }) if query.ticket == ticket);
@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// The connection is of no more use, and nothing that waits will be answered.
+    /// Ends the connection, and fails all waiting requests.
     #[cold]
     pub(super) fn end(&mut self, error: Error, output: &Output) {
         if self.end.is_some() {

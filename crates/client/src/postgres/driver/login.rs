@@ -1,4 +1,4 @@
-//! What a configuration says to a server first.
+//! The log-in to a server from a configuration.
 
 use lookaside_wire::postgres::{ChannelBinding, Credentials, Startup};
 
@@ -9,7 +9,7 @@ use crate::driver::Transport;
 use crate::postgres::prologue::Prologue;
 use crate::{Error, Host, PostgresConfig, Result};
 
-/// A driver that logs in to `host` as the configuration says.
+/// Creates a driver that logs in to `host` by the configuration.
 pub(super) fn begin(
     config: &PostgresConfig,
     host: &Host,

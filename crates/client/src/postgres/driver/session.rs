@@ -35,7 +35,7 @@ use crate::{Answer, Request, Ticket};
 
 pub(super) use script::Script;
 
-/// What servers call the only encoding in which texts are sent and read.
+/// The server's names of the only supported encoding.
 const ENCODINGS: [&str; 3] = ["UTF8", "UTF-8", "UNICODE"];
 
 /// Settings that decide what the names in a statement mean. A server reports each change of those
@@ -49,7 +49,7 @@ const RAW_SIZE_MAX: usize = 64 * 1024;
 /// The name of the only column of what a COPY brings.
 const COPY_COLUMN: &str = "copy";
 
-/// What a server gets that waits for the data of a COPY.
+/// The answer to a server that waits for COPY data.
 pub(super) enum CopyIn {
     /// All of this.
     Data(Arc<[u8]>),
@@ -57,7 +57,7 @@ pub(super) enum CopyIn {
     Refused,
 }
 
-/// All of a driver but the wire.
+/// The whole driver except the wire.
 pub(super) struct Session {
     pub(super) is_ready: bool,
     pub(super) server_role: ServerRole,
@@ -66,25 +66,25 @@ pub(super) struct Session {
     /// Whether there is a pooler in front of the server, so that each transaction may run in a
     /// different session.
     pub(super) is_pooled: bool,
-    /// Queries that are not sent and wait for nothing but room.
+    /// Unsent queries that only wait for room.
     pub(super) backlog: VecDeque<QueryRange>,
     pub(super) statements: Statements,
     pub(super) in_flight: VecDeque<InFlight>,
     /// The portals that have more rows.
     pub(super) portals: HashMap<Portal, Arc<Statement>, RandomState>,
-    /// How many steps prepare or run something.
+    /// The number of requests in flight that prepare or run something.
     pub(super) in_flight_count: usize,
-    /// How many steps open a transaction.
+    /// The number of requests in flight that open a transaction.
     pub(super) begin_count: usize,
-    /// Of the statement that is being described.
+    /// The parameters of the statement that is being described.
     parameters: Box<[PgType]>,
     /// Of the query that is being answered, where they were described with it.
     columns: Option<Arc<Columns>>,
     /// Of the query that is being answered.
     pub(super) rows: Rows,
-    /// How large the last rows were that stayed as they are.
+    /// The size of the last raw rows.
     raw_size: usize,
-    /// The pipe of the COPY that is under way, if its data comes or goes piece by piece.
+    /// The pipe of the current COPY, if its data is streamed.
     pub(super) copy: Option<Arc<CopyEnd>>,
     /// Whether the server waits for what is in it.
     pub(super) is_sending: bool,
@@ -97,7 +97,7 @@ pub(super) struct Session {
     pub(super) settled: Vec<Settled>,
     /// Why that Sync failed, if it did.
     pub(super) sync_error: Option<ErrorResponse<'static>>,
-    /// Counts what has to be told apart in time.
+    /// The event count, which orders events in time.
     pub(super) moment: u64,
     /// Statements that were prepared before this moment are not used any more.
     pub(super) valid_from: u64,
@@ -109,11 +109,11 @@ pub(super) struct Session {
     pub(super) notices: Notices,
     on_notice: Option<Hook<ErrorResponse<'static>>>,
     on_notification: Option<Hook<Notification>>,
-    /// As the server says it.
+    /// As reported by the server.
     pub(super) server_version: Box<str>,
 }
 
-/// What this protocol keeps of a request.
+/// The protocol-specific data of a request.
 pub(super) struct Details {
     pub(super) key: Key,
     form: Form,
@@ -122,27 +122,27 @@ pub(super) struct Details {
     pub(super) moment: u64,
 }
 
-/// Whether the rows of a request stay as the server sends them.
+/// Whether a request returns raw rows.
 fn is_raw(request: &PendingRequest<Details>) -> bool {
     request.details.form == Form::Raw && request.goal == Goal::Run
 }
 
 /// The rows of the query that is being answered.
 pub(super) enum Rows {
-    /// None came.
+    /// No rows have been received.
     Empty,
     Begun {
         rows: RowSetBuilder,
         size: usize,
     },
-    /// The same, as they are.
+    /// Raw rows.
     Raw {
         rows: Box<RawRows>,
         size: usize,
     },
-    /// The rest is of no use.
+    /// The rest is discarded, because of an error.
     Failed(Error),
-    /// They cannot be read, and could be if they were asked for once more.
+    /// They cannot be decoded, but a repeated query may succeed.
     Unforeseen(Error),
     /// The caller is gone.
     Discarded,
@@ -226,7 +226,7 @@ impl Session {
         matches!(step, Some(InFlight::Query { statement, .. }) if statement.kind == StatementKind::Copy)
     }
 
-    /// What a server shall get that waits for the data of a COPY.
+    /// The answer to a server that waits for COPY data.
     fn copy_in(&mut self) -> Option<CopyIn> {
         let Some(InFlight::Query { query, .. }) = self.in_flight.front() else {
             panic!("only what runs waits for data");
@@ -249,7 +249,7 @@ impl Session {
         )
     }
 
-    /// Where the data of a COPY goes, if it does not come whole.
+    /// The pipe for the data of a COPY, if it is streamed.
     fn copy_out(&self) -> Option<Arc<CopyEnd>> {
         let Some(InFlight::Query { query, .. }) = self.in_flight.front() else {
             panic!("only what runs sends data");
@@ -273,7 +273,7 @@ impl Session {
         }
     }
 
-    /// Takes an event; says what the server shall get if it waits for the data of a COPY.
+    /// Handles an event; returns the answer if the server waits for COPY data.
     #[inline]
     pub(super) fn take(&mut self, event: Event<'_>, output: &Output) -> Option<CopyIn> {
         // Nothing but a script takes an event away, and to look for one needs no event.
@@ -301,7 +301,7 @@ impl Session {
         None
     }
 
-    /// What does not come with every query is out of its way.
+    /// Handles rare events, outside of the hot path.
     #[cold]
     fn take_rare(&mut self, event: Event<'_>, output: &Output) -> Option<CopyIn> {
         match event {
@@ -411,7 +411,7 @@ impl Session {
         }
     }
 
-    /// All rows came that were asked for.
+    /// Handles the end of the requested rows.
     fn suspended(&mut self) {
         let Some(InFlight::Query {
             statement, portal, ..
@@ -579,7 +579,7 @@ impl Session {
         }
     }
 
-    /// Takes the first step, which is done.
+    /// Removes the first request in flight, which is done.
     fn pop(&mut self) -> Option<InFlight> {
         let step = self.in_flight.pop_front();
         match &step {

@@ -15,10 +15,10 @@ use crate::raw_rows::RawRows;
 use crate::types::postgres::{self as types, EncodeError, Encoded, PgType};
 use crate::{Description, Error, Result};
 
-/// What a message of the server has beside its contents: so there is an end to empty ones as well.
+/// The overhead of a server message, so that empty ones count for the limit as well.
 pub(super) const MESSAGE_SIZE: usize = 5;
 
-/// What statements are told apart by.
+/// The key that identifies a statement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) sql: Arc<str>,
@@ -33,7 +33,7 @@ pub(super) struct Statement {
     pub(super) key: Key,
     pub(super) name: Box<str>,
     pub(super) kind: StatementKind,
-    /// What it leaves behind in the session.
+    /// Its lasting effect on the session.
     pub(super) effect: SessionEffect,
     /// When it was prepared, in the driver's count of events.
     pub(super) moment: u64,
@@ -47,7 +47,7 @@ pub(super) struct Statement {
     execution: OnceLock<Execution>,
 }
 
-/// Queries that are not sent.
+/// Unsent queries.
 pub(super) type QueryRange = driver::QueryRange<Statement>;
 
 impl CachedStatement for Statement {
@@ -113,7 +113,7 @@ impl Statement {
         }
     }
 
-    /// Queues Bind and Execute, and says by which name the Execute is answered.
+    /// Queues Bind and Execute, and returns the id of the Execute.
     pub(super) fn execute(
         &self,
         connection: &mut Connection,
@@ -225,7 +225,7 @@ pub(super) struct PortalName<'a> {
     pub(super) row_count_max: u32,
 }
 
-/// Why nothing was queued.
+/// The error if nothing was queued.
 struct Refused(Error);
 
 impl Refused {
@@ -303,7 +303,7 @@ impl Columns {
         RowSetBuilder::with_columns(Arc::clone(&self.names))
     }
 
-    /// Appends a row as it is, and says how large it is.
+    /// Appends a raw row, and returns its size.
     pub(super) fn copy(&self, row: DataRow<'_>, rows: &mut RawRows) -> Result<usize> {
         if row.len() != self.types.len() {
             return Err(Error::bad_width(row.len(), self.types.len()));
@@ -312,7 +312,7 @@ impl Columns {
         Ok(MESSAGE_SIZE + size_of::<u16>() + row.as_bytes().len())
     }
 
-    /// Appends a row, and says how large it is.
+    /// Appends a row, and returns its size.
     pub(super) fn read(&self, row: DataRow<'_>, rows: &mut RowSetBuilder) -> Result<usize> {
         if row.len() != self.types.len() {
             return Err(Error::bad_width(row.len(), self.types.len()));

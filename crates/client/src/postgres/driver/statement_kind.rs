@@ -1,8 +1,8 @@
-//! What a statement does, as far as its first word tells.
+//! The kind of a statement, as far as its first word tells.
 
 use crate::driver::SessionEffect;
 
-/// What the driver has to know about a statement before it is sent.
+/// The kind of a statement, which determines how it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StatementKind {
     /// It reads, unless a function in it writes.
@@ -15,9 +15,9 @@ pub(super) enum StatementKind {
     Commit,
     /// It changes settings of the session, and so perhaps what names mean.
     Set,
-    /// It ends a transaction or goes back in one, or sets or forgets a mark to go back to.
+    /// It ends a transaction, or sets, releases or rolls back to a savepoint.
     Control,
-    /// It moves data in a dialogue of its own.
+    /// It is a COPY, which has its own message flow.
     Copy,
     /// Anything else; some of it cannot be undone.
     Other,
@@ -46,18 +46,18 @@ impl StatementKind {
         }
     }
 
-    /// Whether it only says where a transaction begins, ends or can go back to.
+    /// Whether it only controls a transaction: begin, end, or savepoints.
     pub(super) fn is_control(self) -> bool {
         matches!(self, Self::Begin | Self::Commit | Self::Control)
     }
 
-    /// Whether an error leaves nothing of the statement behind.
+    /// Whether an error undoes the statement completely.
     pub(super) fn is_atomic(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
 }
 
-/// What a statement leaves behind in its session, as far as its first word tells.
+/// The lasting effect of a statement on its session, as far as its first word tells.
 pub(super) fn session_effect(sql: &str) -> SessionEffect {
     const SETTINGS: &[&str] = &[
         "set",

@@ -1,4 +1,4 @@
-//! Requests to cancel, of which there is at most one at a time.
+//! Cancel requests, of which at most one is in flight.
 
 use std::time::Instant;
 
@@ -10,21 +10,21 @@ use crate::mysql::driver::in_flight::{InFlight, Work};
 /// `ER_QUERY_INTERRUPTED`
 const INTERRUPTED: u16 = 1317;
 
-/// Whether a request to cancel is the reason.
+/// Whether a cancel request is the cause of an error.
 pub(super) fn is_interrupted(error: &ErrPacket<'_>) -> bool {
     error.code() == INTERRUPTED
 }
 
 impl Session {
-    /// Whether an error is what a request to cancel does, and may have hit this by mistake.
+    /// Whether an error results from a cancel request that may have hit this query by mistake.
     pub(in crate::mysql::driver) fn is_victim(&self, error: &ErrPacket<'_>, moment: u64) -> bool {
         is_interrupted(error) && self.cancel.may_have_hit(moment)
     }
 
-    /// Asks to cancel what the server is doing if its caller has given it up.
+    /// Chooses to cancel the current query if its caller has abandoned it.
     ///
-    /// Should the query be done in that very moment, then the next one is hit. So the server is not
-    /// asked while something is queued after it that could not be sent again.
+    /// If the query completes at that moment, the next one is hit. So nothing is cancelled while a
+    /// query that cannot be repeated is queued after it.
     pub(in crate::mysql::driver) fn choose_cancel(&mut self, now: Instant) {
         if self.cancel.is_idle() {
             return;
@@ -51,7 +51,7 @@ impl Session {
         self.cancel.choose(unwanted, now);
     }
 
-    /// Whether the caller of a query has given it up.
+    /// Whether the caller of a query has abandoned it.
     fn is_given_up(&self, step: &InFlight) -> bool {
         match step {
             InFlight::Query { query, .. } => self.cancel.wanted.contains(&query.ticket),
@@ -60,7 +60,7 @@ impl Session {
         }
     }
 
-    /// The first step, if it was given up.
+    /// The first request in flight, if it was abandoned.
     fn unwanted(&self) -> Option<u64> {
         let step = self.in_flight.front()?;
         let is_unwanted = match step {
@@ -70,8 +70,8 @@ impl Session {
             | InFlight::Guard { .. }
             | InFlight::Void { .. } => false,
             InFlight::Query { .. } | InFlight::Bulk { .. } => self.is_given_up(step),
-            // What has no caller any more is left alone unless one wanted it cancelled: it is done
-            // sooner than the server could be asked, or else it waits for a lock.
+            // A Prepare without callers is only cancelled if one of them requested that: it
+            // completes before the server could be reached, unless it waits for a lock.
             InFlight::Prepare { key, .. } => {
                 let waiting = self.statements.cache.waiting(key).iter();
                 let along = match self.in_flight.get(1) {
@@ -92,7 +92,7 @@ impl Session {
 
     pub(in crate::mysql::driver) fn cancel_done(&mut self) {
         if self.cancel.is_under_way() {
-            // A server that had nothing to interrupt may still interrupt what comes next.
+            // A server that had nothing to interrupt may still interrupt the next query.
             let risk_end = self.next_moment() + 1;
             self.cancel.done(risk_end);
         }

@@ -1,4 +1,4 @@
-//! What an answer says of the session, and the end of one that others cannot use any more.
+//! The session status in answers, and closing a session that cannot be shared any more.
 
 use lookaside_wire::mysql::StatusFlags;
 
@@ -8,19 +8,19 @@ use crate::output::Output;
 use crate::request::RequestScope;
 use crate::{Error, Result};
 
-/// What says in which character set texts are sent and read.
+/// The variables that determine the character sets of texts.
 const CHARACTER_SETS: [&[u8]; 3] = [
     b"character_set_client",
     b"character_set_connection",
     b"character_set_results",
 ];
 
-/// The one of each session.
+/// The character set of each session.
 const CHARACTER_SET: &str = "utf8mb4";
 
 impl Session {
-    /// Takes where the answer to the first step left the session. If that is where no other query may
-    /// come, the connection ends: what was done is undone, and no answer to it is handed out.
+    /// Takes the session status from an answer. If no other query may run in that state, the
+    /// connection is closed: the server rolls back, and the answer is not returned.
     pub(super) fn report(&mut self, flags: StatusFlags, output: &Output) -> Result<(), Ended> {
         let was_clean = self.status.is_clean();
         self.status.report(flags);

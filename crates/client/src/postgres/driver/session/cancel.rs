@@ -1,4 +1,4 @@
-//! What the server is asked to cancel, and what that may have hit by mistake.
+//! Cancel requests, and queries that they may have hit by mistake.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::postgres::driver::QueryRange;
 use crate::postgres::driver::in_flight::InFlight;
 
 impl Session {
-    /// Whether an error is what a request to cancel does, and may have hit this by mistake.
+    /// Whether an error results from a cancel request that may have hit this query by mistake.
     pub(super) fn is_victim(&self, error: &ErrorResponse<'_>, moment: u64) -> bool {
         let canceled = error
             .sqlstate()
@@ -17,7 +17,7 @@ impl Session {
         canceled && self.cancel.may_have_hit(moment)
     }
 
-    /// Asks to cancel what the server is doing if its caller has given it up.
+    /// Chooses to cancel the current query if its caller has abandoned it.
     #[inline]
     pub(in crate::postgres::driver) fn choose_cancel(&mut self, now: Instant) {
         if !self.cancel.is_idle() {
@@ -49,8 +49,8 @@ impl Session {
             {
                 Some(*moment)
             }
-            // What has no caller any more is left alone unless one wanted it cancelled: it is done
-            // sooner than the server could be asked, or else it waits for a lock.
+            // A Prepare without callers is only cancelled if one of them requested that: it
+            // completes before the server could be reached, unless it waits for a lock.
             Some(InFlight::Prepare { key, moment, .. }) => {
                 let waiting = self.statements.cache.waiting(key);
                 let is_open = |range: &QueryRange| self.requests.contains(range.ticket);
