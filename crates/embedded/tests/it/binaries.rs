@@ -18,7 +18,7 @@ use crate::site::tempdir;
 /// Tells the child what to look for; unset in an ordinary run.
 const WANTED: &str = "LOOKASIDE_TEST_WANTED";
 
-/// What a child of its own has found: lines "found", "folder", "step …" or "error …".
+/// What a separate child has found: lines "found", "folder", "step …" or "error …".
 #[test]
 fn child() {
     let Ok(wanted) = env::var(WANTED) else {
@@ -95,7 +95,7 @@ fn assert_line(lines: &[String], parts: &[&str]) {
     );
 }
 
-/// A server of scripts: it says its version and no more.
+/// A server made of scripts: it prints its version and nothing else.
 fn fake_server(folder: &Path, version: &str) {
     fs::create_dir_all(folder).unwrap();
     for program in ["postgres", "initdb"] {

@@ -150,7 +150,7 @@ fn a_shared_server_stays_until_the_last_process_ends() {
     site.wait_until_clean();
 }
 
-/// How many short processes share a server, if `LOOKASIDE_TEST_PROCESS_COUNT` says nothing else.
+/// The number of short processes that share a server, unless `LOOKASIDE_TEST_PROCESS_COUNT` is set.
 const PROCESS_COUNT: usize = 60;
 
 /// How many of them are there at once, and how many of their databases may be left.

@@ -26,7 +26,7 @@ fn template(cache: &Path) -> PathBuf {
     found[0].clone()
 }
 
-/// Starts in a place without a spare copy, and ends. Returns what the child said.
+/// Starts in a place without a spare copy, and ends. Returns the child's output.
 fn start_once(cache: &Path, role: &str) -> String {
     let site = Site::with_cache(cache);
     let folder = site.path().join("data");

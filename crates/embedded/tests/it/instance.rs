@@ -456,7 +456,7 @@ fn a_server_whose_lock_and_pid_file_are_damaged_is_found() {
         fs::write(folder.join("data/postmaster.pid"), "").unwrap();
         let pid = Some(running.pid);
         match lock {
-            // Of a process that has ended: a server that its owner left behind.
+            // Of a process that has ended: a server that its owner did not stop.
             "2147483647 server" => {
                 assert_eq!(instance.status().unwrap(), Status::Owned { pid });
             }

@@ -135,7 +135,7 @@ fn the_next_start_of_a_folder_frees_what_its_killed_server_left() {
     assert!(!files.is_empty());
     kill_all(&mut child, &folder);
     assert!(has_segment(&segment) && files.iter().all(|file| file.exists()));
-    // A start elsewhere leaves both alone.
+    // A start in another place leaves both unchanged.
     let mut other = Child::start(&site, "fresh");
     other.hear("ready");
     assert!(other.end().success());

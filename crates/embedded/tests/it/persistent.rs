@@ -15,7 +15,7 @@ use crate::child::Child;
 use crate::site::{Site, processes, tempdir};
 use crate::{ask, builder, has_server, rng};
 
-/// Opens a folder that may be new, adds a row and says how many there are.
+/// Opens a folder that may be new, adds a row and returns the number of rows.
 fn add_row(folder: &Path) -> String {
     let db = builder().path(folder).start().unwrap();
     db.execute("CREATE TABLE IF NOT EXISTS kept (id serial); INSERT INTO kept DEFAULT VALUES")
@@ -81,7 +81,7 @@ fn a_second_owner_is_refused_and_told_who_the_first_is() {
     assert_eq!(add_row(&folder), "2");
 }
 
-/// What the manifest of a folder says before the folder is whole.
+/// The state in a folder's manifest before the folder is complete.
 const HALF_MADE: &str =
     "major = 18\nuser = \"postgres\"\ndatabase = \"main\"\nis_complete = false\n";
 

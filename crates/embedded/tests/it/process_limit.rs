@@ -14,14 +14,15 @@ use crate::root::{give, is_root};
 use crate::site::{Site, entries, tempdir};
 use crate::{binaries, has_server};
 
-/// A start that fails for want of a process says so long before it would time out (120 s).
+/// A start that fails because no process can be created reports that long before its timeout
+/// (120 s).
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A control group that limits the number of its processes.
 struct Group(PathBuf);
 
 impl Group {
-    /// `None`, which is said, where this user cannot make one.
+    /// `None`, with a message, where this user cannot create one.
     fn new(name: &str) -> Option<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let path_of = |start: &str| {
@@ -177,7 +178,7 @@ fn a_session_that_finds_no_process_is_refused_by_the_name_of_the_limit() {
     group.limit(1000);
     let mut child = group.start(&site, "fresh", |_| {});
     child.hear("ready");
-    // Each of these opens a session of its own.
+    // Each of these opens a separate session.
     child.tell("sql SELECT 1");
     child.hear("done");
     group.limit(1);

@@ -1,4 +1,4 @@
-//! Root, to whom the server says no: in a namespace of its own, or as another user.
+//! Root, as which the server refuses to run: in a separate namespace, or as another user.
 
 use std::env;
 use std::fs;
@@ -263,7 +263,7 @@ fn a_folder_of_another_user_is_an_error_with_both_users() {
     }
 }
 
-/// PostgreSQL says only that the owner is wrong.
+/// PostgreSQL reports only that the owner is wrong.
 #[test]
 fn data_of_another_user_is_an_error_with_the_way_out() {
     if !has_server() || !is_root() {

@@ -70,7 +70,7 @@ fn a_database_begins_with_extensions_sql_and_migrations() {
     write("10_more.sql", "INSERT INTO items VALUES (3, 'c')");
     let third = options().start().unwrap();
     assert_eq!(ask(&third.url(), "SELECT count(*) FROM items"), ["3"]);
-    // It holds for a cluster of its own too.
+    // It holds for a separate cluster too.
     let own = options().fresh_cluster().start().unwrap();
     assert_eq!(ask(&own.url(), "SELECT count(*) FROM items"), ["3"]);
 }

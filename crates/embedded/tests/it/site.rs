@@ -106,8 +106,8 @@ impl Site {
     }
 }
 
-/// A folder that goes with its value; in memory where that has room, because a disk is slow to say
-/// that data is safe, and slower when others use it.
+/// A folder that is removed when its value is dropped; in memory where that has room, because a
+/// disk takes long to sync data, and longer when other processes use it.
 pub(crate) fn tempdir() -> tempfile::TempDir {
     const ROOM_MIN: u64 = 4 << 30;
     let memory = Path::new("/dev/shm");

@@ -15,7 +15,7 @@ fn begun() -> Pair {
     pair
 }
 
-/// For the process 1 with the secret 2, as the server in memory says they are.
+/// For process 1 with secret 2, which the server in memory sends.
 const CANCEL_REQUEST: &[u8] = b"\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x01\0\0\0\x02";
 
 #[test]
@@ -86,7 +86,7 @@ fn a_query_that_was_hit_by_mistake_is_sent_again() {
     pair.settle();
     assert_eq!(all_shown(&pair.replies()[0].answers), "2");
     assert_eq!(pair.server.executions, [9, 1, 2]);
-    // But not what the server cancels of its own accord.
+    // But not what the server cancels by itself.
     pair.server.canceled.insert(3);
     assert_eq!(all_shown(&pair.ask(echo(3))), "57014");
 }

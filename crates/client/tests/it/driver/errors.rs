@@ -1,4 +1,4 @@
-//! The end of a connection, and what it is to those who waited.
+//! The end of a connection, and what the waiting requests receive.
 
 use std::io;
 

@@ -49,7 +49,7 @@ fn statements_that_go_stale_are_described_again() {
     }
 }
 
-/// The binary form of a type that is read as text elsewhere.
+/// The binary form of a type that is read as text in other cases.
 #[test]
 fn what_comes_in_another_form_is_asked_for_again() {
     const ENUM: u32 = 99_999;

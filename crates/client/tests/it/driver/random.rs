@@ -15,7 +15,7 @@ use crate::generate::rng;
 const STEP_COUNT: usize = 400;
 const SESSION_COUNT: usize = 300;
 
-/// What was asked and is not answered: the numbers of each request.
+/// The requests without an answer so far: the numbers of each request.
 type Asked = HashMap<Ticket, Vec<i64>>;
 
 #[test]

@@ -57,7 +57,7 @@ fn a_script_is_alone_on_the_wire() {
         let answer = pair.server.answer();
         assert_eq!(pair.server.executions.len(), executions);
         assert_eq!(pair.server.scripts.len(), scripts);
-        // It is prepared again behind the script, which may have changed what names mean.
+        // It is prepared again after the script, which may have changed what names mean.
         pair.receive(&answer);
         if executions == 2 && scripts == 1 {
             pair.send();

@@ -19,7 +19,7 @@ pub(crate) struct Server {
     pub(crate) status: Option<u8>,
     /// All that was prepared, by SQL.
     pub(crate) parses: Vec<String>,
-    /// How many Binds there were of statements that it does not know.
+    /// The number of Binds of statements that the server does not have.
     pub(crate) unknown_count: usize,
     /// The scripts that came.
     pub(crate) scripts: Vec<String>,
@@ -268,7 +268,7 @@ impl Server {
     }
 }
 
-/// The parameter of a Bind behind its names.
+/// The parameter of a Bind, which follows its names.
 fn parameter(rest: &[u8]) -> i32 {
     let format_count = usize::from(u16::from_be_bytes([rest[0], rest[1]]));
     let rest = &rest[2 + 2 * format_count..];

@@ -1,4 +1,4 @@
-//! What the driver knows about statements, and when it forgets.
+//! What the driver stores about statements, and when it drops that.
 
 use lookaside_client::postgres::Options;
 use lookaside_client::{Driver, Request, Syncs};
@@ -16,7 +16,7 @@ fn name(pair: &Pair) -> String {
     name
 }
 
-/// What the server says to a Bind of a statement that was good before.
+/// The server's error for a Bind of a statement that was valid before.
 fn check(refusal: (&'static str, &'static str), expected: &str) {
     let mut pair = Pair::new();
     pair.ask(echo(1));
@@ -38,7 +38,7 @@ fn stale_statements_are_prepared_again() {
     check(CHANGED, "2");
     check(("42883", "op_error"), "2");
     check(("XX000", "cache_lookup"), "2");
-    // The state alone says that something is not supported.
+    // The SQLSTATE alone means that something is not supported.
     check(("0A000", "transformStmt"), "0A000");
     check(("22P02", "pg_strtoint32"), "22P02");
 }

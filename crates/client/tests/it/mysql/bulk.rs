@@ -42,7 +42,7 @@ fn sum(answers: &[Result<Answer>]) -> u64 {
     counts.flatten().sum()
 }
 
-/// How many commands the session has sent since it was asked last.
+/// The number of commands that the session has sent so far.
 fn questions(connection: &mut Connection) -> i64 {
     let answer = run(connection, "show session status like 'Questions'");
     answer.rows.row(0)[1].to_text().parse().unwrap()

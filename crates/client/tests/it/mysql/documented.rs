@@ -1,4 +1,4 @@
-//! `docs/TYPES.md` says what is so.
+//! The statements in `docs/TYPES.md` hold.
 
 use lookaside_client::types::mysql::MyType;
 use lookaside_value::Value;

@@ -1,4 +1,4 @@
-//! Who is let in, and how it is said who is not.
+//! Which logins succeed, and how refused ones are reported.
 
 use lookaside_client::mysql::Options;
 use lookaside_client::{ErrorKind, Result};

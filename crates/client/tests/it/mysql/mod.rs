@@ -36,7 +36,7 @@ use lookaside_client::mysql::{Options, blocking::Connection};
 use lookaside_client::{Answer, Config, Environment, MysqlConfig, Result};
 use lookaside_testing::{Brand, Server};
 
-/// A server that all tests share, and a database of its own for one of them.
+/// A server that all tests share, and a separate database for one test.
 pub(crate) struct Site {
     pub(crate) server: &'static Server,
     pub(crate) database: String,
@@ -51,7 +51,7 @@ pub(crate) fn sites() -> Vec<Site> {
 
 impl Site {
     fn new(server: &'static Server) -> Self {
-        /// Databases are told apart by a number; the server is this process's own.
+        /// Databases are distinguished by a number; the server is this process's own.
         static COUNT: AtomicU32 = AtomicU32::new(0);
         // Nothing else is published with the number.
         let database = format!("d{}", COUNT.fetch_add(1, Ordering::Relaxed));

@@ -41,7 +41,7 @@ fn the_first_use_takes_no_round_trip_more() {
         assert_eq!(shown(&pair.reply().into_answer()), "7");
         assert_eq!(ask(&mut pair, "select ?", 8), "8");
         assert_eq!(counts(&pair), [1, 2]);
-        // Those behind the first wait for what the server says.
+        // Those after the first wait for the server's answer.
         let mut params = ParamBatch::new(1);
         (0..20).for_each(|value| params.push([Value::Int(value)]));
         let request = Request::many("select ?, 2", params);

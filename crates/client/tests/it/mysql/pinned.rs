@@ -23,7 +23,7 @@ fn pinned(connection: &mut Connection, sql: &str) -> String {
     shown(&connection.request(request).unwrap()[0])
 }
 
-/// How many bytes the session was sent since it was asked last.
+/// The number of bytes sent to the session so far.
 fn bytes_sent(connection: &mut Connection) -> u64 {
     let answer = run(connection, "show session status like 'Bytes_sent'");
     answer.rows.row(0)[1].to_text().parse().unwrap()

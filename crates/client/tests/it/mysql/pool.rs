@@ -68,8 +68,8 @@ fn tasks_share_a_pool() {
     }
 }
 
-/// A query waits on the server for as long as the test likes, and 21 reads come after it: with one,
-/// three and all eight connections open, none of them is sent behind it.
+/// A query waits on the server until the test releases it, and 21 reads come after it: with one,
+/// three and all eight connections open, none of them is sent after it on its connection.
 #[test]
 fn a_slow_query_holds_up_nobody_else() {
     for site in sites() {

@@ -79,7 +79,7 @@ impl Script {
         script
     }
 
-    /// Forgets all statements, as after a change behind a proxy.
+    /// Drops all statements, as after a change of the server behind a proxy.
     pub(crate) fn forget(&mut self) {
         self.statements.clear();
     }
@@ -265,7 +265,7 @@ impl Pair {
         pair
     }
 
-    /// Moves up to so many bytes there and back; says whether there were any.
+    /// Moves up to so many bytes in each direction; returns whether there were any.
     pub(crate) fn exchange(&mut self, there: usize, back: usize) -> bool {
         self.driver.advance(Instant::now());
         let output = self.driver.output();

@@ -7,7 +7,7 @@ use super::sites;
 #[test]
 fn a_null_of_json_is_not_one_of_sql() {
     for site in sites() {
-        // MariaDB knows of a column alone that its text is JSON.
+        // MariaDB reports only for a column that its text is JSON.
         site.execute(&[
             "create table j (k int primary key, v json)",
             "insert into j values (1, 'null'), (2, null), (3, '[null]')",

@@ -52,7 +52,7 @@ fn a_refused_port_fails_at_once() {
 
 #[test]
 fn an_unknown_host_fails_at_once() {
-    // A label of more than 63 letters is invalid, so no name server is asked.
+    // A label of more than 63 letters is invalid, so no name server is queried.
     let name = "x".repeat(64);
     block_on(refused(&format!(
         "postgres://amy@{name}.test/shop?sslmode=disable"

@@ -1,6 +1,6 @@
 //! A pool behind a proxy that cuts connections in the middle of packets: no caller is stuck.
 //!
-//! `LOOKASIDE_CUT_RUNS` says how many runs there are on each server, 2 by default.
+//! `LOOKASIDE_CUT_RUNS` sets the number of runs on each server, 2 by default.
 
 use std::env;
 use std::io::{Read as _, Write as _};

@@ -98,7 +98,7 @@ fn hosts_are_tried_in_any_order_if_so_wanted() {
     assert!(counts()[0] > 20 && counts()[1] > 0, "{:?}", counts());
 }
 
-/// The server in memory reports nothing, so it is asked; what it answers is not `true`.
+/// The server in memory reports nothing, so it is queried; its answer is not `true`.
 #[test]
 fn who_does_not_say_what_he_is_will_not_do() {
     let site = Site::start(NO_CUT);

@@ -1,4 +1,4 @@
-//! Connections that end leave nothing behind.
+//! Connections that end leak nothing.
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -49,7 +49,7 @@ impl Site {
         Self::serve(move |socket| protocol(socket, cut))
     }
 
-    /// Takes connections and says nothing.
+    /// Accepts connections and sends nothing.
     pub(crate) fn silent() -> Self {
         Self::serve(|mut socket| {
             // Until the client goes.

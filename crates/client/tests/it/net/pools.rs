@@ -112,7 +112,7 @@ fn limits_that_are_for_ever() {
     });
 }
 
-/// Logs in, and then says nothing. A query that waits for its statement was not sent itself.
+/// Logs in, and then sends nothing. A query that waits for its statement was not sent itself.
 #[test]
 fn who_does_not_even_prepare_is_given_up() {
     let site = Site::serve(|mut socket| {
@@ -157,7 +157,7 @@ impl Freezer {
     }
 }
 
-/// A server whose first connection takes all that comes and says nothing once it is frozen.
+/// A server whose first connection reads everything and sends nothing once it is frozen.
 fn freezing() -> (Site, Arc<Freezer>) {
     let freezer = Arc::new(Freezer::default());
     let (first, count) = (Arc::clone(&freezer), AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! Queries share a Sync if their request or their pool says so.
+//! Queries share a Sync if their request or their pool is configured so.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
