@@ -7,6 +7,7 @@ mod dump;
 mod environment;
 mod extension;
 mod instance;
+mod line_reader;
 mod options;
 mod prompt;
 mod run;

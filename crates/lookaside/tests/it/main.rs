@@ -14,6 +14,7 @@ mod pg;
 mod pg_clean;
 mod pg_extension;
 mod pg_list;
+mod pg_shell;
 mod pg_template;
 mod program;
 mod providers;

@@ -1,6 +1,7 @@
 //! The built-in prompt: reads statements and prints tables.
 
 use std::io::{self, BufRead as _, Write as _};
+use std::mem;
 
 use lookaside_client::postgres::ErrorResponse;
 use lookaside_client::postgres::blocking::Connection;
@@ -8,6 +9,7 @@ use lookaside_client::{Answer, Result as ClientResult};
 use lookaside_value::{Decimal, RowSet, RowSetBuilder, Value};
 
 use super::client_failure;
+use super::line_reader::{Line, LineReader, no_input};
 use super::statement::StatementReader;
 use super::target::Target;
 use crate::cli::output::{printable, write_stdout};
@@ -70,10 +72,6 @@ pub(super) fn run(
     Ok(Exit::Done)
 }
 
-fn no_input(error: io::Error) -> Failure {
-    Failure::new("cannot read standard input").because(&error)
-}
-
 struct Prompt {
     connection: Connection,
     form: RowForm,
@@ -85,35 +83,57 @@ impl Prompt {
     fn ask(&mut self, target: &Target, about: &str) -> Result<(), Failure> {
         let version = self.connection.server_version();
         say(&format!("PostgreSQL {version} at {target}\n{about}"));
+        let mut reader = LineReader::new()?;
+        // The lines of a statement that has not ended.
+        let mut entry = String::new();
         loop {
             let sign = if self.statements.is_begun() {
                 "->"
             } else {
                 "=>"
             };
-            write_stdout(|out| write!(out, "{}{sign} ", target.database()))?;
-            let mut line = String::new();
-            if io::stdin().read_line(&mut line).map_err(no_input)? == 0 {
-                // The line of the prompt is still open.
-                return write_stdout(|out| writeln!(out));
-            }
-            // As in psql, `help` is accepted without a backslash.
-            if line.trim().trim_end_matches(';') == "help" && !self.is_inside() {
-                say(HELP);
-                continue;
-            }
-            match self.take(&line) {
-                Ok(Next::Line) => {}
-                Ok(Next::End) => return Ok(()),
-                Err(failure) => {
-                    // Without standard error nothing can be reported.
-                    let _ = failure.write(&mut io::stderr().lock());
-                    if self.connection.is_closed() {
-                        return Err(Failure::new("the server has gone"));
-                    }
+            let text = match reader.read(&format!("{}{sign} ", target.database()))? {
+                Line::Text(text) => text,
+                Line::Interrupted => {
+                    self.statements = StatementReader::default();
+                    entry.clear();
+                    continue;
+                }
+                Line::End => return Ok(()),
+            };
+            // An entry of the history, and what is pasted, can have several lines.
+            for line in text.strip_suffix('\n').unwrap_or(&text).split('\n') {
+                entry.push_str(line);
+                if self.ask_line(line)? == Next::End {
+                    return Ok(());
+                }
+                if self.is_inside() {
+                    entry.push('\n');
+                } else {
+                    reader.remember(&mem::take(&mut entry));
                 }
             }
         }
+    }
+
+    /// Executes a line of an interactive session. Errors are shown, and only those that end the
+    /// connection are returned.
+    fn ask_line(&mut self, line: &str) -> Result<Next, Failure> {
+        // As in psql, `help` is accepted without a backslash.
+        if line.trim().trim_end_matches(';') == "help" && !self.is_inside() {
+            say(HELP);
+            return Ok(Next::Line);
+        }
+        let mut next = self.take(line);
+        while let Err(failure) = next {
+            // Without standard error nothing can be reported.
+            let _ = failure.write(&mut io::stderr().lock());
+            if self.connection.is_closed() {
+                return Err(Failure::new("the server has gone"));
+            }
+            next = self.answer_whole();
+        }
+        next
     }
 
     /// Whether a statement is incomplete.
@@ -131,6 +151,11 @@ impl Prompt {
         }
         self.statements.push(line);
         self.statements.push("\n");
+        self.answer_whole()
+    }
+
+    /// Answers the statements that have ended, up to the first that fails.
+    fn answer_whole(&mut self) -> Result<Next, Failure> {
         while let Some(statement) = self.statements.next() {
             self.answer(&statement)?;
         }

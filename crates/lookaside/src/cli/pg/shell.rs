@@ -32,6 +32,7 @@ Our own prompt knows:
   \\d TABLE     lists the columns and indexes of a table
   \\q           ends, as the end of the input does
   \\? or help   shows these
+At a terminal, Ctrl-C gives up what was typed, and the arrow keys show what was asked before.
 
 Examples:
   lookaside pg shell ./data
