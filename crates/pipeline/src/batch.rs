@@ -21,6 +21,8 @@ impl<'a, T> Batch<'a, T> {
     /// The caller owns the `count` positions from `from` on at a stage's boundary, each of them
     /// holds an item, and both remain true while the batch lives.
     pub(crate) unsafe fn new(ring: &'a Ring<T>, from: u64, count: u64) -> Self {
+        debug_assert!(count > 0, "a batch is never empty");
+        debug_assert!(count <= ring.size(), "each item has a slot");
         Self {
             ring,
             from,

@@ -159,8 +159,32 @@ impl<T> Producer<T> {
         filling.next.wrapping_sub(from) as usize
     }
 
+    /// What holds between two claims. Only in debug builds, as this is at each item's cost.
+    #[inline]
+    fn check(&self) {
+        if cfg!(debug_assertions) && self.ring.is_sole() {
+            let free = self.end.wrapping_sub(self.head);
+            debug_assert!(
+                free <= self.ring.size(),
+                "no more is free than there are slots"
+            );
+            if self.ring.is_counted(self.ring.last()) {
+                // A lap before the free positions, all is freed.
+                let lap_before = self.end.wrapping_sub(self.ring.size());
+                let claimed = self.freed.wrapping_sub(lap_before);
+                debug_assert!(
+                    claimed <= self.ring.size(),
+                    "what is claimed fits into the ring"
+                );
+            }
+        }
+    }
+
     /// Claims up to `want` free positions, at least one.
     fn claim(&mut self, want: u64) -> Result<(u64, u64), Reason> {
+        debug_assert!(want > 0, "a claim is of something");
+        let want = want.min(self.ring.size());
+        self.check();
         if let Some(reason) = self.ring.stopped() {
             return Err(reason);
         }
@@ -173,6 +197,7 @@ impl<T> Producer<T> {
             let from = self.head;
             let count = self.end.wrapping_sub(from).min(want);
             self.head = from.wrapping_add(count);
+            self.check();
             return if count > 0 {
                 Ok((from, count))
             } else {
@@ -220,6 +245,9 @@ impl<T> Drop for Filling<'_, T> {
     #[inline]
     fn drop(&mut self) {
         let ring = &self.producer.ring;
+        let filled = self.next.wrapping_sub(self.from);
+        let claimed = self.end.wrapping_sub(self.from);
+        debug_assert!(filled <= claimed, "only claimed positions are filled");
         if self.next != self.end {
             if ring.is_sole() {
                 // No other thread has seen the claim.

@@ -88,6 +88,11 @@ const OPEN: u32 = 0;
 const CLOSED: u32 = 1;
 const FAILED: u32 = 2;
 
+// An open pipeline can be closed, and both can fail. The state never decreases; a value above `FAILED`
+// contains the index of a stage.
+const _: () = assert!(OPEN < CLOSED);
+const _: () = assert!(CLOSED < FAILED);
+
 // SAFETY: items move between threads and are accessed by one thread at a time (the rule above), so
 // sharing the ring only requires that items are `Send`; all other fields are `Sync`.
 unsafe impl<T: Send> Sync for Ring<T> {}
@@ -143,9 +148,19 @@ impl<T> Ring<T> {
             spin_count_max: layout.spin_count_max,
             pause_count_max: layout.pause_count_max,
         };
+        assert!(!ring.stages.is_empty(), "the builder asks for a stage");
         assert!(
-            !ring.stages.is_empty() && ring.last() as u64 <= ring.mask,
-            "checked by the builder"
+            ring.last() as u64 <= ring.mask,
+            "a stamp has room for each boundary"
+        );
+        assert!(
+            ring.stages.iter().all(|stage| stage.thread_count > 0),
+            "each stage has a thread"
+        );
+        assert_eq!(
+            ring.may_have_sleepers.len(),
+            ring.last() + 1,
+            "each boundary may have sleepers or not"
         );
         if (0..=ring.last()).any(|boundary| ring.counter(boundary).is_none()) {
             // As if the last stage had passed every slot one lap earlier.
@@ -218,6 +233,11 @@ impl<T> Ring<T> {
     /// per item.
     #[inline]
     pub(crate) fn passed(&self, boundary: usize, from: u64, seen: &mut u64, want: u64) -> u64 {
+        debug_assert!(boundary <= self.last(), "the last boundary frees slots");
+        debug_assert!(
+            want <= self.size(),
+            "no more is claimed than there are slots"
+        );
         if let Some(counter) = self.counter(boundary) {
             // Signed: if other threads claim too, `from` can be ahead of an old copy.
             if seen.wrapping_sub(from) as i64 <= 0 {
@@ -241,6 +261,12 @@ impl<T> Ring<T> {
     /// caller's ownership, and wakes the threads that wait for them.
     #[inline]
     pub(crate) fn pass(&self, boundary: usize, from: u64, count: u64) {
+        debug_assert!(boundary <= self.last(), "the last boundary frees slots");
+        debug_assert!(count > 0, "something is passed on");
+        debug_assert!(
+            count <= self.size(),
+            "no more is passed on than there are slots"
+        );
         if let Some(counter) = self.counter(boundary) {
             // Release: pairs with the Acquire of `passed`.
             counter.store(from.wrapping_add(count), Ordering::Release);
@@ -412,6 +438,10 @@ impl<T> Ring<T> {
 
     /// Fails the pipeline, because `stage` cannot continue.
     pub(crate) fn fail(&self, stage: usize) {
+        assert!(
+            stage <= self.stages.len(),
+            "a stage fails, or a producer, which counts as the one behind the last"
+        );
         self.stop(FAILED + stage as u32, |stop| stop < FAILED);
     }
 
@@ -433,13 +463,16 @@ impl<T> Ring<T> {
 
     pub(crate) fn add_producer(&self) {
         // Relaxed: the caller is itself counted, so the count is not zero before.
-        self.life.0.producer_count.fetch_add(1, Ordering::Relaxed);
+        let before = self.life.0.producer_count.fetch_add(1, Ordering::Relaxed);
+        assert!(before > 0, "the caller is a producer");
     }
 
     pub(crate) fn remove_producer(&self) {
         // AcqRel: pairs with the Acquire of `is_ended`. All that this and other producers claimed
         // is visible to a thread that reads zero.
-        if self.life.0.producer_count.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let before = self.life.0.producer_count.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "the producer was counted");
+        if before == 1 {
             self.wake_all();
         }
     }
@@ -472,6 +505,7 @@ fn may_have_sleepers(layout: &Layout) -> Box<[bool]> {
 /// Claims `count` positions from `from` on if they are next.
 #[inline]
 fn claim(counter: &AtomicU64, from: u64, count: u64) -> bool {
+    debug_assert!(count > 0, "a claim is of something");
     let to = from.wrapping_add(count);
     // Release is for `cursor`. For the claim itself Relaxed would do: it only decides between the
     // claiming threads. The content of the slots was made visible by `passed`, and positions do not

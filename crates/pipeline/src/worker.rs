@@ -104,6 +104,11 @@ const WORTH_A_LOOK: u64 = 128;
 
 impl<T> Hand<T> {
     fn new(ring: Arc<Ring<T>>, stage: usize, thread: usize) -> Self {
+        assert!(stage < ring.last(), "a stage is before the last boundary");
+        assert!(
+            thread < ring.stages[stage].thread_count,
+            "a thread of a stage is one of those that it has"
+        );
         Self {
             position: ring.start(),
             seen: ring.start(),
@@ -133,9 +138,28 @@ impl<T> Hand<T> {
         }
     }
 
+    /// What holds between two batches. Only in debug builds, as this is at each item's cost.
+    #[inline]
+    fn check(&self) {
+        debug_assert!(
+            self.pause_count <= self.ring.pause_count_max,
+            "a pause has a limit"
+        );
+        if cfg!(debug_assertions) && self.is_sole() && self.ring.is_counted(self.stage) {
+            // Nothing behind an item that this thread has not passed on can be free again, so the
+            // boundary before is less than a lap ahead.
+            let ahead = self.seen.wrapping_sub(self.position);
+            debug_assert!(
+                ahead <= self.ring.size(),
+                "published is at most a lap ahead"
+            );
+        }
+    }
+
     /// Takes a batch, if there is one.
     #[inline]
     fn claim(&mut self) -> Option<(u64, u64)> {
+        self.check();
         let want = u64::from(self.stage().options.batch_max.get());
         loop {
             let from = self.next();
@@ -168,6 +192,14 @@ impl<T> Hand<T> {
     /// Passes a batch to the next stage.
     #[inline]
     fn finish(&mut self, from: u64, count: u64) {
+        debug_assert!(
+            count <= u64::from(self.stage().options.batch_max.get()),
+            "a batch has a limit"
+        );
+        debug_assert!(
+            !self.is_sole() || from == self.position,
+            "one thread passes items on in order"
+        );
         self.position = from.wrapping_add(count);
         self.stage().counters[self.thread].0.add_batch(count);
         self.ring.pass(self.stage + 1, from, count);
