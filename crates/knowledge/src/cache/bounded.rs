@@ -18,6 +18,9 @@ use super::{Key, KeyRef, Prehashed};
 /// repeated here because no single entry may weigh more than that.
 const HOT_PERCENT: u64 = 97;
 
+const _: () = assert!(0 < HOT_PERCENT);
+const _: () = assert!(HOT_PERCENT < 100);
+
 /// The number of evicted keys that are remembered per entry of the capacity; quick_cache's default.
 const GHOSTS_PER_ENTRY: f64 = 0.5;
 
@@ -113,6 +116,11 @@ impl<V: HeapSize + Clone> BoundedCache<V> {
             .ghost_allocation(GHOSTS_PER_ENTRY)
             .build()
             .expect("both capacities are set");
+        assert!(capacity > 0, "a cache has room for an entry");
+        assert!(
+            weight_min <= size_max.max(1),
+            "an entry of the least weight is within the bytes"
+        );
         let weight = WeightOf {
             weight_min,
             slot_size,
@@ -178,12 +186,17 @@ impl<V: HeapSize + Clone> BoundedCache<V> {
         let used = self.cache.memory_used();
         let slot = size_of::<Key>() + size_of::<V>() + SLOT_LINKS_SIZE;
         let shard_count = self.cache.num_shards();
+        assert!(shard_count > 0, "the entries lie in shards");
         // The capacity of a vector of slots is the next power of two.
         let slot_count = (used.entries / slot / shard_count).next_power_of_two() * shard_count;
         let slots_size = (slot_count * slot + used.map) as u64;
         let size_max = self.size_max();
         let excess = slots_size.saturating_sub(self.slot_size * self.len() as u64);
         let room = size_max.saturating_sub(excess).max(size_max / 8);
+        assert!(
+            room <= size_max,
+            "entries have no more than all of the room"
+        );
         // Each change takes all locks, so small differences are ignored.
         if room.abs_diff(self.cache.capacity()) > size_max / 64 {
             self.cache.set_capacity(room);

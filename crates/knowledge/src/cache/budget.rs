@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// keep them.
 const STALE_PERCENT: u64 = 40;
 
+const _: () = assert!(STALE_PERCENT <= 100);
+
 /// How `capacity_bytes` of `[cache]` is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CacheBytes {
@@ -24,10 +26,15 @@ impl CacheBytes {
             0 => 0,
             _ => size_max / 100 * STALE_PERCENT,
         };
-        Self {
+        let parts = Self {
             shared: size_max - stale,
             stale: stale / stale_provider_count.max(1) as u64,
-        }
+        };
+        assert!(
+            parts.shared + parts.stale * stale_provider_count as u64 <= size_max,
+            "the parts are no more than the whole"
+        );
+        parts
     }
 }
 
@@ -37,6 +44,9 @@ const GRAIN_MAX: u64 = 64 << 10;
 
 /// The most bytes of one session, however few sessions there are.
 const SHARE_MAX: u64 = 40 << 20;
+
+// The largest share is taken in many steps.
+const _: () = assert!(8 * GRAIN_MAX <= SHARE_MAX);
 
 /// The budget of the sessions: how many bytes there are and how many are taken.
 ///
@@ -119,6 +129,7 @@ impl Allowance {
 
     #[cold]
     fn grow(&mut self, size: u64) -> bool {
+        assert!(self.taken < size, "more is taken only where it is missing");
         let share = self.share();
         if size > share {
             return false;
@@ -128,6 +139,8 @@ impl Allowance {
         let is_taken = self.budget.take(wanted);
         if is_taken {
             self.taken += wanted;
+            assert!(size <= self.taken, "what was missing is there");
+            assert!(self.taken <= share, "a session has no more than its share");
         }
         is_taken
     }
@@ -140,7 +153,8 @@ impl Allowance {
     /// Returns all but `size` bytes to the budget.
     pub(crate) fn shrink(&mut self, size: u64) {
         if let Some(given) = self.taken.checked_sub(size) {
-            self.budget.taken.fetch_sub(given, Ordering::Relaxed);
+            let before = self.budget.taken.fetch_sub(given, Ordering::Relaxed);
+            assert!(given <= before, "what is given back was taken");
             self.taken = size;
         }
     }
@@ -155,6 +169,7 @@ impl Allowance {
 impl Drop for Allowance {
     fn drop(&mut self) {
         self.shrink(0);
-        self.budget.session_count.fetch_sub(1, Ordering::Relaxed);
+        let before = self.budget.session_count.fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "each session was counted");
     }
 }

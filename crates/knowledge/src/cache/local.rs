@@ -57,6 +57,15 @@ struct Slot {
 
 const _: () = assert!(size_of::<Option<Slot>>() == 64);
 
+// A set is found by a mask, and `widen` doubles the first slots until there are the most.
+const _: () = assert!(SET_COUNT.is_power_of_two());
+const _: () = assert!(SET_COUNT_MAX.is_power_of_two());
+const _: () = assert!(SET_COUNT <= SET_COUNT_MAX);
+const _: () = assert!(SLOT_COUNT_MIN <= 2 * SET_COUNT);
+// Empty slots without any entry have to leave room for one.
+const _: () = assert!(ENTRY_SIZE_MAX as usize <= SLOT_COUNT_MIN * size_of::<Slot>());
+const _: () = assert!(ADMIT_ONE_IN > 0);
+
 /// The position of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SlotIndex(usize);
@@ -73,6 +82,25 @@ impl LocalCache {
             dice: 0x9e37_79b9,
             crowd: 0,
         }
+    }
+
+    /// What holds after each change.
+    fn check(&self) {
+        let len = self.slots.len();
+        assert!(
+            len == 0 || len.is_power_of_two(),
+            "a set is found by a mask"
+        );
+        assert!(self.hand <= len, "the hand is at a slot");
+        let kept = size_of_val(&*self.slots) as u64 + self.size;
+        let taken = self.allowance.as_ref().map_or(0, Allowance::taken);
+        assert!(kept <= taken, "all that is kept was taken from the budget");
+    }
+
+    /// Whether the sizes of the entries add up, which costs a look at each slot.
+    fn adds_up(&self) -> bool {
+        let sizes = self.slots.iter().flatten().map(Slot::size);
+        sizes.sum::<u64>() == self.size
     }
 
     /// The fresh entry of a key.
@@ -160,6 +188,7 @@ impl LocalCache {
             key: key.to_key(),
             entry,
         });
+        self.check();
         Ok(SlotIndex(first))
     }
 
@@ -180,6 +209,7 @@ impl LocalCache {
         let count = (2 * SET_COUNT).min(1 << count_max.ilog2());
         if allowance.covers((count * size_of::<Slot>()) as u64) {
             self.slots = vec![None; count].into_boxed_slice();
+            self.check();
         }
         !self.slots.is_empty()
     }
@@ -220,7 +250,10 @@ impl LocalCache {
             self.hand = (self.hand + 1) & (self.slots.len() - 1);
         }
         allowance.shrink(goal);
-        slots_size + self.size + size <= goal
+        let has_room = slots_size + self.size + size <= goal;
+        self.check();
+        debug_assert!(self.adds_up(), "what was removed is not counted any more");
+        has_room
     }
 
     /// Doubles the slots if many new entries found no room and there are fewer than `entry_count`.
@@ -248,11 +281,14 @@ impl LocalCache {
             self.slots.swap(first, first + 1);
             self.slots[first] = Some(slot);
         }
+        self.check();
+        debug_assert!(self.adds_up(), "each entry has a place in the wider cache");
     }
 
     #[inline]
     fn first_slot(&self, hash: u64) -> usize {
         let set_count = self.slots.len() / 2;
+        debug_assert!(set_count.is_power_of_two(), "a set is found by a mask");
         // `set_count` is a power of two.
         2 * (hash as usize & (set_count - 1))
     }
@@ -263,6 +299,7 @@ impl LocalCache {
         self.dice ^= self.dice << 13;
         self.dice ^= self.dice >> 17;
         self.dice ^= self.dice << 5;
+        debug_assert!(self.dice != 0, "the generator never stops");
         self.dice.is_multiple_of(ADMIT_ONE_IN)
     }
 

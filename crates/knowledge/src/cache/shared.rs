@@ -16,6 +16,9 @@ type Guard<'a> = PlaceholderGuard<'a, Key, Entry, WeightOf, Prehashed, Lifecycle
 /// The share of the bytes for the caches of all sessions.
 const LOCAL_PERCENT: u64 = 25;
 
+// The shared layer, which all sessions fill, has the greater part.
+const _: () = assert!(LOCAL_PERCENT < 50);
+
 /// The shared cache of one generation of the tables.
 #[derive(Debug)]
 pub(crate) struct SharedCache {
@@ -53,6 +56,7 @@ impl SharedCache {
     /// `size_max` bytes.
     pub(crate) fn new(capacity: usize, size_max: u64) -> Self {
         let local = size_max * LOCAL_PERCENT / 100;
+        assert!(local <= size_max, "a part is not more than the whole");
         Self {
             entries: BoundedCache::new(capacity, size_max - local),
             local: Arc::new(LocalBudget::new(local)),
