@@ -109,6 +109,27 @@ impl<B> Connection<B> {
         }
     }
 
+    /// What holds between two events.
+    pub(crate) fn check(&self) {
+        assert!(
+            self.sent <= self.output.len(),
+            "no more is sent than there is"
+        );
+        if let Some(sealing) = &self.sealing {
+            assert!(
+                sealing.sent <= sealing.output.len(),
+                "no more is sent than there is"
+            );
+        }
+        // Only in debug builds, as it looks at each pending reply.
+        debug_assert!(
+            (self.pending.iter().skip(1)).all(|pending| {
+                pending.bytes.is_empty() || !matches!(pending.progress, Answer::Departed)
+            }),
+            "what the serial stage has is not written here"
+        );
+    }
+
     /// The number of bytes that wait to be sent.
     pub(crate) fn output_size(&self) -> usize {
         let sealed = self.sealing.as_ref();
@@ -205,6 +226,7 @@ impl<B> Connection<B> {
         if self.output.is_empty() || !sealing.output.is_empty() || !sealing.session.is_open() {
             return Ok(());
         }
+        assert_eq!(sealing.sent, 0, "what is sealed is sent from its begin");
         let plain = &self.output[self.sent..];
         sealing.session.send(plain, &mut sealing.output)?;
         self.output.clear();

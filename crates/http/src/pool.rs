@@ -10,6 +10,9 @@ const BUFFER_SIZE_MAX: usize = 256 << 10;
 /// The capacity of a new buffer.
 const BUFFER_SIZE: usize = 4 << 10;
 
+// A new buffer is one that is kept.
+const _: () = assert!(BUFFER_SIZE <= BUFFER_SIZE_MAX);
+
 /// Idle connections hold no buffers; they take them from this pool and return them. The last buffer
 /// returned is taken next, since it is still in the processor's cache.
 pub(crate) struct Pool {
@@ -26,7 +29,10 @@ impl Pool {
     /// Takes an empty buffer.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         match self.buffers.pop() {
-            Some(buffer) => buffer,
+            Some(buffer) => {
+                debug_assert!(buffer.is_empty(), "what is kept is empty");
+                buffer
+            }
             None => Vec::with_capacity(BUFFER_SIZE),
         }
     }
@@ -37,5 +43,9 @@ impl Pool {
             buffer.clear();
             self.buffers.push(buffer);
         }
+        debug_assert!(
+            self.buffers.len() <= BUFFER_COUNT_MAX,
+            "the number of buffers is bounded"
+        );
     }
 }

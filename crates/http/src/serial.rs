@@ -111,7 +111,12 @@ impl Load {
         self.input.extend_from_slice(head);
         self.input.extend_from_slice(request.body());
         let place = |part: &str| {
-            let start = base + (part.as_ptr() as usize - head.as_ptr() as usize);
+            let offset = part.as_ptr() as usize - head.as_ptr() as usize;
+            assert!(
+                part.len() <= head.len() - offset,
+                "the target of a request is in its head"
+            );
+            let start = base + offset;
             start..start + part.len()
         };
         let body = base + head.len();

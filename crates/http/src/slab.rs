@@ -10,6 +10,9 @@ pub(crate) struct Key {
 
 const GENERATION_BITS: u32 = 24;
 
+// A tag has room beside a key in 64 bits.
+const _: () = assert!(u32::BITS + GENERATION_BITS <= 56);
+
 impl Key {
     pub(crate) fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
@@ -48,22 +51,32 @@ impl<T> Slab<T> {
         self.len
     }
 
+    /// What holds after each change.
+    #[inline]
+    fn check(&self) {
+        assert_eq!(
+            self.len + self.free.len(),
+            self.slots.len(),
+            "each place is free or has an entry"
+        );
+    }
+
     pub(crate) fn insert(&mut self, value: T) -> Key {
         self.len += 1;
         if let Some(index) = self.free.pop() {
             let slot = &mut self.slots[index as usize];
             assert!(slot.value.is_none(), "a free place is empty");
             slot.value = Some(value);
-            return Key {
-                index,
-                generation: slot.generation,
-            };
+            let generation = slot.generation;
+            self.check();
+            return Key { index, generation };
         }
         let index = u32::try_from(self.slots.len()).expect("descriptors are fewer than 2^32");
         self.slots.push(Slot {
             generation: 0,
             value: Some(value),
         });
+        self.check();
         Key {
             index,
             generation: 0,
@@ -102,6 +115,7 @@ impl<T> Slab<T> {
         slot.generation = (slot.generation + 1) & ((1 << GENERATION_BITS) - 1);
         self.free.push(key.index);
         self.len -= 1;
+        self.check();
         Some(value)
     }
 

@@ -20,6 +20,10 @@ pub struct Ticket {
 const SEQUENCE_BITS: u32 = 40;
 pub(crate) const SEQUENCE_MASK: u64 = (1 << SEQUENCE_BITS) - 1;
 
+// The index of a connection, of which a ticket has the lower bits, has 32.
+const _: () = assert!(SEQUENCE_BITS < u64::BITS);
+const _: () = assert!(u64::BITS - SEQUENCE_BITS <= u32::BITS);
+
 impl Ticket {
     pub(crate) fn new(key: Key, sequence: u64) -> Self {
         assert!(

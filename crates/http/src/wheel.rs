@@ -14,6 +14,12 @@ const TICK_COUNT: u64 = 1 << (SLOT_BITS * LEVEL_COUNT as u32);
 /// One slot of the last level less: it would be the current slot.
 const DISTANCE_MAX: u64 = TICK_COUNT - TICK_COUNT / SLOT_COUNT as u64;
 
+// Each slot of a level has a bit in `Level::occupied`.
+const _: () = assert!(SLOT_COUNT == u64::BITS as usize);
+// `Entry::level` has a value left for timers that are due.
+const _: () = assert!(LEVEL_COUNT < u8::MAX as usize);
+const _: () = assert!(DISTANCE_MAX < TICK_COUNT);
+
 struct Entry<T> {
     at: u64,
     value: T,
@@ -83,10 +89,12 @@ impl<T> Wheel<T> {
                 }
             }
             let (level, slot, at) = self.next_turn().filter(|&(_, _, at)| at <= tick)?;
+            assert!(self.now <= at, "time does not go back");
             self.now = at;
             let mut cursor = self.take_slot(level, slot);
             while let Some(key) = cursor {
                 let entry = self.entries.get_mut(key).expect("a slot holds live timers");
+                assert_eq!(usize::from(entry.slot), slot, "a timer lies in its slot");
                 cursor = entry.next.take();
                 entry.previous = None;
                 match entry.at {
@@ -120,6 +128,11 @@ impl<T> Wheel<T> {
         };
         let level = level.min(LEVEL_COUNT - 1);
         let slot = (at >> (SLOT_BITS * level as u32)) as usize % SLOT_COUNT;
+        debug_assert_eq!(
+            self.levels[level].heads[slot].is_some(),
+            self.levels[level].occupied & 1 << slot != 0,
+            "the bit of a slot says whether it has timers"
+        );
         let head = self.levels[level].heads[slot].replace(key);
         self.levels[level].occupied |= 1 << slot;
         let entry = self.entries.get_mut(key).expect("it was just put there");

@@ -77,6 +77,7 @@ impl Decoder {
     }
 
     fn next(&mut self, bytes: &[u8], at: usize) -> Result<Progress, Refusal> {
+        assert!(at <= bytes.len(), "what is consumed was received");
         match self {
             Self::Chunked(decoder) => {
                 #[cfg(test)]
@@ -129,6 +130,8 @@ impl<B> Receiving<B> {
     pub(crate) fn next(&mut self, bytes: &[u8], at: usize) -> Result<Progress, Refusal> {
         let progress = self.decoder.next(bytes, at)?;
         if let Progress::Data { from, to } = progress {
+            assert!(from <= to, "a piece does not end before it begins");
+            assert!(to <= bytes.len(), "a piece of the body was received");
             self.size += (to - from) as u64;
             if self.size > self.size_max {
                 return Err(Refusal(413));
@@ -172,6 +175,7 @@ impl<B> Receiving<B> {
     }
 
     fn deadline_at_rate(&self, timeout: Duration, rate_min: u64) -> u64 {
+        assert!(self.size_then <= self.size, "a body does not shrink");
         let size = self.size - self.size_then;
         after(self.since, timeout).saturating_add(size.saturating_mul(1000) / rate_min)
     }

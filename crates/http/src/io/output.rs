@@ -12,6 +12,7 @@ impl Io {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
+        connection.check();
         while let Some(pending) = connection.pending.front_mut() {
             // Once a reply is the first, its bytes go to the output.
             if !pending.bytes.is_empty() {

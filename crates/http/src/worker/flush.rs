@@ -19,6 +19,9 @@ const FILE_TURN_SIZE: u64 = 1 << 20;
 /// The bytes of a file that are read at once for TLS.
 const FILE_READ_SIZE: u64 = 64 << 10;
 
+// A turn is no longer because the file goes through TLS.
+const _: () = assert!(FILE_READ_SIZE <= FILE_TURN_SIZE);
+
 impl Io {
     /// Sends what the socket accepts.
     pub(crate) fn flush(&mut self, key: Key) -> rustix::io::Result<()> {
@@ -40,6 +43,7 @@ impl Io {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(false);
         };
+        connection.check();
         if connection.sealing.is_some()
             && let Err(failure) = connection.seal()
         {
@@ -73,6 +77,10 @@ impl Io {
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(error) => return Err(error),
         };
+        assert!(
+            size <= output.len() - *sent,
+            "no more is sent than there is"
+        );
         *sent += size;
         let is_done = *sent == output.len();
         if is_done {
@@ -85,6 +93,7 @@ impl Io {
         }
         self.counters.bytes_out += size as u64;
         connection.was_blocked(size as u64, self.clock.tick());
+        connection.check();
         if is_done && !connection.output.is_empty() {
             // There was more than was encrypted at once.
             return self.flush_output(key);
@@ -106,6 +115,10 @@ impl Io {
         let Answer::File { file, at, end } = &mut first.progress else {
             return Ok(false);
         };
+        assert!(
+            *at <= *end,
+            "a part of a file does not end before it begins"
+        );
         let left = (*end - *at).min(*turn);
         if connection.sealing.is_some() {
             let size = left.min(FILE_READ_SIZE);
@@ -132,6 +145,7 @@ impl Io {
                 Err(error) => return Err(error),
             }
         }
+        assert!(*at <= *end, "no more of a file is sent than was told");
         if at == end {
             first.progress = Answer::Done;
             self.advance(key);

@@ -18,6 +18,10 @@ const READ_SIZE: usize = 64 << 10;
 /// ones.
 const REQUEST_READ_SIZE: usize = 16 << 10;
 
+const _: () = assert!(REQUEST_READ_SIZE <= READ_SIZE);
+// The largest record of TLS is read at once (RFC 8446, 5.2: 2^14 + 256 bytes behind a header of 5).
+const _: () = assert!((1 << 14) + 256 + 5 <= READ_SIZE);
+
 /// How often a connection that receives a body is read before other connections have their turn.
 /// Requests, which take longer for their size, are read once.
 const READ_COUNT_MAX: usize = 4;
@@ -96,7 +100,10 @@ impl<S: Service> Worker<S> {
                 connection.is_input_ended = true;
                 return true;
             }
-            Ok((_, size)) => size,
+            Ok((_, size)) => {
+                assert!(size <= buffer.len(), "what is received is in the buffer");
+                size
+            }
             Err(rustix::io::Errno::AGAIN) => return true,
             Err(rustix::io::Errno::INTR) => return false,
             Err(_) => {
@@ -158,6 +165,7 @@ impl<S: Service> Worker<S> {
         }
         if connection.input.is_empty() {
             let used = self.consume(key, bytes);
+            assert!(used <= bytes.len(), "what is consumed was received");
             return self.keep_input(key, &bytes[used..]);
         }
         connection.input.extend_from_slice(bytes);
@@ -193,6 +201,7 @@ impl<S: Service> Worker<S> {
         connection.is_stalled = false;
         let mut input = mem::take(&mut connection.input);
         let used = self.consume(key, &input);
+        assert!(used <= input.len(), "what is consumed was received");
         let tick = self.io.clock.tick();
         let Some(connection) = self.io.connections.get_mut(key) else {
             return;
