@@ -36,6 +36,10 @@ impl Entry {
         if self.state != EntryState::Open {
             return false;
         }
+        assert!(
+            self.error.is_none(),
+            "a source that failed is not read again"
+        );
         self.state = match self.reader.read(block) {
             Ok(BlockRead::Filled) => return self.push(mem::take(block), spares),
             Ok(BlockRead::End) => EntryState::End,

@@ -28,6 +28,8 @@ pub(super) struct Totals {
     pub(super) counts: Counts,
     pub(super) rejects: Rejects,
     pub(super) failures: Rejects,
+    /// How many blocks those are of, which is the number of the next one.
+    pub(super) block_count: u64,
 }
 
 impl Sinks {

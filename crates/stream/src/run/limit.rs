@@ -45,6 +45,7 @@ impl Limit {
         if state.events_left == 0 || state.is_over {
             return None;
         }
+        assert_eq!(state.next, number, "blocks are admitted in order");
         let admitted = count.min(state.events_left);
         state.next += 1;
         state.events_left -= admitted;

@@ -70,6 +70,10 @@ const SLOTS_PER_WORKER: usize = 2;
 /// The minimal size of a ring with two stages.
 const SLOT_COUNT_MIN: usize = 4;
 
+// One slot is worked on and another is filled. The least number of slots is one that a ring can have.
+const _: () = assert!(SLOTS_PER_WORKER >= 2);
+const _: () = assert!(SLOT_COUNT_MIN.is_power_of_two());
+
 /// The name of the first stage.
 const TRANSFORM: &str = "transform";
 

@@ -80,6 +80,10 @@ impl<T: Transform> Maker<T> {
         let chunk = block.chunk();
         self.decoder
             .decode(&chunk, &mut self.batch, &mut output.rejects);
+        assert_eq!(
+            output.counts.events_in, 0,
+            "an output was emptied before it is used again"
+        );
         output.counts.bytes_in = chunk.bytes.len() as u64;
         output.counts.events_in = self.batch.len() as u64 + output.rejects.count();
         match shared.admit(*number, output.counts.events_in) {
@@ -90,6 +94,10 @@ impl<T: Transform> Maker<T> {
                 return;
             }
             Some(count) if count < output.counts.events_in => {
+                assert!(
+                    shared.limit.is_some(),
+                    "only a limit admits a part of a block"
+                );
                 self.decode_first(count, block, output, shared);
             }
             Some(_) => {}
@@ -149,6 +157,11 @@ impl<T: Transform> Maker<T> {
         output.mark = block
             .end
             .map(|end| end.before(rest.bytes.len(), rest.first_line));
+        debug_assert_eq!(
+            self.batch.len() as u64 + output.rejects.count(),
+            count,
+            "a record is an event or none"
+        );
         output.counts.events_in = count;
         output.counts.bytes_in = (chunk.bytes.len() - rest.bytes.len()) as u64;
     }

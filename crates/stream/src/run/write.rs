@@ -45,6 +45,8 @@ impl Exit {
         while !shared.is_over() {
             let step = hand.step(|jobs| {
                 for job in jobs {
+                    assert_eq!(job.number, totals.block_count, "blocks leave in order");
+                    totals.block_count += 1;
                     deliver(job.output, sinks, totals, encoding, shared);
                 }
             });
