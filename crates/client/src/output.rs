@@ -15,6 +15,18 @@ pub(crate) struct Output {
 }
 
 impl Output {
+    /// What holds between two calls.
+    fn check(&self) {
+        assert!(
+            self.written <= self.bytes.len(),
+            "no more is written than there is"
+        );
+        assert!(
+            self.sent_chunk <= self.chunk,
+            "a chunk is filled before it is sent"
+        );
+    }
+
     /// Returns the bytes to write: the rest of a chunk, or the next one, which `take` appends.
     pub(crate) fn fill(&mut self, take: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         if self.written == self.bytes.len() {
@@ -28,6 +40,7 @@ impl Output {
                 self.chunk += 1;
             }
         }
+        self.check();
         &self.bytes[self.written..]
     }
 
@@ -45,6 +58,7 @@ impl Output {
         if size > 0 {
             self.sent_chunk = self.chunk;
         }
+        self.check();
     }
 
     /// The number of the chunk that will hold what is queued now.

@@ -86,6 +86,7 @@ impl Cancellation {
     pub(crate) fn take(&mut self) -> bool {
         let is_wanted = self.stage == Stage::Wanted;
         if is_wanted {
+            assert!(self.target.is_some(), "what is asked for has a target");
             self.stage = Stage::UnderWay;
         }
         is_wanted
@@ -94,6 +95,7 @@ impl Cancellation {
     /// The server has processed the cancel request, which may have hit queries that were queued up
     /// to a moment.
     pub(crate) fn done(&mut self, risk_end: u64) {
+        assert!(self.risk_end <= risk_end, "moments ascend");
         self.stage = Stage::Idle;
         self.risk_end = risk_end;
     }

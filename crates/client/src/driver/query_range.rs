@@ -74,6 +74,7 @@ impl<S> QueryRange<S> {
     /// The first query.
     #[inline]
     pub(crate) fn first(&self) -> QueryRef {
+        debug_assert!(self.start < self.end, "the range has a query");
         QueryRef {
             ticket: self.ticket,
             index: self.start,
@@ -97,6 +98,10 @@ impl<S> QueryRange<S> {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
+        debug_assert!(
+            self.start <= self.end,
+            "a range does not end before it begins"
+        );
         self.start == self.end
     }
 }

@@ -84,9 +84,20 @@ impl<D> Default for Requests<D> {
 }
 
 impl<D> Requests<D> {
+    /// What holds between two calls.
+    #[inline]
+    fn check(&self) {
+        assert_eq!(
+            self.pending.is_empty(),
+            self.query_count == 0,
+            "each pending request has a query without an answer"
+        );
+    }
+
     /// Adds a request. One without queries is answered at once.
     #[inline]
     pub(crate) fn add(&mut self, request: PendingRequest<D>) -> Ticket {
+        self.check();
         self.ticket_count += 1;
         let ticket = Ticket(self.ticket_count);
         if request.open_count == 0 {
@@ -99,6 +110,7 @@ impl<D> Requests<D> {
             self.deadlines.insert(deadline, ticket);
         }
         self.pending.insert(ticket, request);
+        self.check();
         ticket
     }
 
@@ -129,10 +141,15 @@ impl<D> Requests<D> {
     /// Takes a request out without a reply.
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<PendingRequest<D>> {
         let request = self.pending.remove(ticket)?;
+        assert!(
+            request.open_count > 0,
+            "a pending request has an open query"
+        );
         self.query_count -= request.open_count;
         if let Some(deadline) = request.deadline {
             self.deadlines.remove(deadline, ticket);
         }
+        self.check();
         Some(request)
     }
 
@@ -147,6 +164,14 @@ impl<D> Requests<D> {
             return;
         };
         let answer = request.discards.clone().map_or(answer, Err);
+        assert!(
+            request.open_count > 0,
+            "a pending request has an open query"
+        );
+        assert!(
+            query.index < request.params.len(),
+            "a query is one of its request"
+        );
         request.open_count -= 1;
         self.query_count -= 1;
         if request.open_count > 0 {
@@ -160,6 +185,7 @@ impl<D> Requests<D> {
         if let Some(deadline) = deadline {
             self.deadlines.remove(deadline, query.ticket);
         }
+        self.check();
         self.replies.push_back(Reply {
             ticket: query.ticket,
             answers,
@@ -187,6 +213,8 @@ impl<D> Requests<D> {
             let request = self.remove(ticket).expect("the ticket is of a request");
             self.reply(ticket, request, error);
         }
+        assert!(self.pending.is_empty(), "no request waits any more");
+        assert!(self.deadlines.first().is_none(), "no deadline is left");
     }
 
     /// A request whose deadline has passed.

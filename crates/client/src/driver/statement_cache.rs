@@ -71,6 +71,14 @@ impl<S: CachedStatement> StatementCache<S> {
         }
     }
 
+    /// What holds after each change.
+    fn check(&self) {
+        debug_assert!(
+            self.recent.as_ref().is_none_or(|recent| self.holds(recent)),
+            "the statement that was used last is in the cache"
+        );
+    }
+
     /// Finds a statement, if it was prepared since the moment `valid_from`.
     #[inline]
     pub(crate) fn find<Q>(&mut self, key: &Q, valid_from: u64) -> Found<S>
@@ -163,6 +171,7 @@ impl<S: CachedStatement> StatementCache<S> {
         for range in &mut waiting {
             range.statement = Some(Arc::clone(statement));
         }
+        self.check();
         waiting
     }
 
@@ -188,6 +197,7 @@ impl<S: CachedStatement> StatementCache<S> {
             self.recent.take_if(|recent| Arc::ptr_eq(recent, statement));
             self.discard(Arc::clone(statement));
         }
+        self.check();
     }
 
     /// Evicts all statements.

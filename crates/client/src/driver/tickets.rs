@@ -32,6 +32,19 @@ impl<T> Default for Tickets<T> {
 }
 
 impl<T> Tickets<T> {
+    /// What holds between two calls. Only in debug builds, as this is at each query's cost.
+    #[inline]
+    fn check(&self) {
+        debug_assert!(
+            self.entries.front().is_none_or(Option::is_some),
+            "the first entry is not empty"
+        );
+        debug_assert!(
+            self.entries.back().is_none_or(Option::is_some),
+            "the last entry is not empty"
+        );
+    }
+
     /// Inserts a value for a ticket that is higher than all open ones.
     #[inline]
     pub(crate) fn insert(&mut self, ticket: Ticket, value: T) {
@@ -47,6 +60,8 @@ impl<T> Tickets<T> {
             self.entries.push_back(None);
         }
         self.entries.push_back(Some(value));
+        self.check();
+        debug_assert!(self.contains(ticket), "what was entered is found");
     }
 
     #[inline]
@@ -95,6 +110,7 @@ impl<T> Tickets<T> {
         while let Some(None) = self.entries.back() {
             self.entries.pop_back();
         }
+        self.check();
     }
 
     pub(crate) fn is_empty(&self) -> bool {

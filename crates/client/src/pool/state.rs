@@ -364,8 +364,11 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
 
     fn change<R>(&self, now: Instant, act: impl FnOnce(&mut Inner<C>) -> R) -> R {
         let (result, wakes) = self.state.with(|state| {
+            state.check();
             let result = act(state);
-            (result, state.settle(now))
+            let wakes = state.settle(now);
+            state.check();
+            (result, wakes)
         });
         wakes.wake_all();
         result
@@ -387,6 +390,20 @@ impl<C> DeferredWakes<C> {
 }
 
 impl<C: Clone> Inner<C> {
+    /// What holds while the lock is free.
+    fn check(&self) {
+        assert!(
+            self.planner.waiting_count() <= self.waiters.len(),
+            "each waiter of the plan has a state"
+        );
+        // Only in debug builds, as it looks at each place.
+        debug_assert!(
+            (self.connections.iter().enumerate())
+                .all(|(index, it)| it.is_some() == self.planner.is_open(index)),
+            "the connections that are open for the plan are here, and no other"
+        );
+    }
+
     fn start_maintenance(&mut self, has_runtime: fn() -> bool) -> Maintenance {
         if self.has_maintenance || self.planner.is_closed() {
             return Maintenance::Running;

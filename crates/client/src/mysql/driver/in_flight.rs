@@ -102,6 +102,11 @@ impl InFlight {
         }
     }
 
+    /// Whether it opens a transaction.
+    pub(super) fn is_begin(&self) -> bool {
+        matches!(self, Self::Query { kind, .. } if *kind == StatementKind::Begin)
+    }
+
     /// Whether it can be sent again after an interruption without being executed twice.
     pub(super) fn is_repeatable(&self) -> bool {
         match self {

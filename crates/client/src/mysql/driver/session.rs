@@ -150,6 +150,20 @@ impl Session {
         }
     }
 
+    /// What holds after each step that is added or taken.
+    fn check(&self) {
+        assert!(
+            self.begin_count <= self.in_flight.len(),
+            "what opens a transaction is a step"
+        );
+        // Only in debug builds, as it looks at each step.
+        debug_assert_eq!(
+            self.in_flight.iter().filter(|it| it.is_begin()).count(),
+            self.begin_count,
+            "the steps that open a transaction are counted"
+        );
+    }
+
     pub(super) fn next_moment(&mut self) -> u64 {
         self.moment += 1;
         self.moment
@@ -174,14 +188,9 @@ impl Session {
 
     /// Records a queued request.
     pub(super) fn push(&mut self, step: InFlight) {
-        if let InFlight::Query {
-            kind: StatementKind::Begin,
-            ..
-        } = step
-        {
-            self.begin_count += 1;
-        }
+        self.begin_count += usize::from(step.is_begin());
         self.in_flight.push_back(step);
+        self.check();
     }
 
     pub(super) fn take(&mut self, event: Event<'_>, output: &Output) {
@@ -478,6 +487,7 @@ impl Session {
             } = *step
         {
             let error = error();
+            self.begin_count -= usize::from(step.is_begin());
             *step = InFlight::Void {
                 query,
                 error,
@@ -607,13 +617,11 @@ impl Session {
         if self.in_flight.is_empty() {
             self.request_size = 0;
         }
-        if let Some(InFlight::Query {
-            kind: StatementKind::Begin,
-            ..
-        }) = step
-        {
+        if step.as_ref().is_some_and(InFlight::is_begin) {
+            assert!(self.begin_count > 0, "each begin is counted");
             self.begin_count -= 1;
         }
+        self.check();
         step
     }
 

@@ -56,6 +56,11 @@ const BACK_OFF_MAX: Duration = Duration::from_millis(500);
 const LASTING_BACK_OFF_MIN: Duration = Duration::from_secs(1);
 const LASTING_BACK_OFF_MAX: Duration = Duration::from_secs(15);
 
+// The pause doubles from the first to the longest, and a reason that lasts is never tried more often.
+const _: () = assert!(BACK_OFF_MIN.as_nanos() <= BACK_OFF_MAX.as_nanos());
+const _: () = assert!(LASTING_BACK_OFF_MIN.as_nanos() <= LASTING_BACK_OFF_MAX.as_nanos());
+const _: () = assert!(BACK_OFF_MAX.as_nanos() <= LASTING_BACK_OFF_MIN.as_nanos());
+
 /// The limits of the planner; see `PoolOptions`.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
@@ -199,8 +204,24 @@ impl PoolPlanner {
         }
     }
 
+    /// What holds between two calls. Only in debug builds, as it looks at each connection.
+    pub(super) fn check(&self) {
+        debug_assert_eq!(
+            self.slots.len(),
+            self.limits.count_max,
+            "there is a place for each connection"
+        );
+        if cfg!(debug_assertions) {
+            self.slots.iter().for_each(Slot::check);
+        }
+        if self.is_closing {
+            debug_assert!(self.queue.is_empty(), "a closed pool has no waiters");
+        }
+    }
+
     /// Requests a connection for a caller, which waits until `until` at most.
     pub(super) fn take(&mut self, usage: Usage, until: Instant, now: Instant) -> Take {
+        self.check();
         if self.is_closing {
             return Take::Refused(Refusal::Closed);
         }
@@ -352,6 +373,10 @@ impl PoolPlanner {
         let Some(check) = slot.check.take() else {
             return;
         };
+        assert!(
+            check.ghost_count <= slot.ghost_count,
+            "ghosts stay until a check is answered"
+        );
         slot.ghost_count -= check.ghost_count;
         slot.has_served = true;
         slot.heard_at = now;
@@ -381,6 +406,7 @@ impl PoolPlanner {
 
     /// Handles everything that is due.
     pub(super) fn advance(&mut self, now: Instant) {
+        self.check();
         while let Some(waiter) = self.queue.pop_overdue(now) {
             self.steps.push_back(Step::Reject(waiter, Refusal::Late));
         }
@@ -437,6 +463,7 @@ impl PoolPlanner {
                 State::Empty | State::Closing => {}
             }
         }
+        self.check();
     }
 
     /// Whether the pool is closed and has no connections left.
@@ -469,7 +496,22 @@ impl PoolPlanner {
             counts.idle += usize::from(slot.is_idle());
             counts.in_flight += slot.busy_count();
         }
+        assert!(
+            counts.opening + counts.open + counts.locked + counts.closing <= self.limits.count_max,
+            "there are no more connections than there may be"
+        );
+        assert!(counts.idle <= counts.open, "what is idle is open");
         counts
+    }
+
+    /// How many waiters have neither a connection nor a refusal.
+    pub(super) fn waiting_count(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether there is a connection at a place, as far as is known, and not one that is to end.
+    pub(super) fn is_open(&self, index: usize) -> bool {
+        matches!(self.slots[index].state, State::Open | State::Locked)
     }
 
     fn slot_id(&self, index: usize) -> PoolSlotId {
@@ -534,12 +576,17 @@ impl PoolPlanner {
     }
 
     fn close(&mut self, index: usize) {
+        assert!(self.is_open(index), "what is closed is open");
         self.slots[index].state = State::Closing;
         self.steps.push_back(Step::Close(self.slot_id(index)));
     }
 
     fn abort(&mut self, index: usize) {
         let slot = &mut self.slots[index];
+        assert!(
+            matches!(slot.state, State::Opening | State::Open),
+            "what is aborted is being opened or checked"
+        );
         slot.state = State::Closing;
         slot.check = None;
         self.steps.push_back(Step::Abort(self.slot_id(index)));

@@ -26,6 +26,25 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    /// What holds between two calls.
+    fn check(&self) {
+        assert_eq!(
+            self.entries.len(),
+            self.ends.len(),
+            "the wait of each waiter has an end"
+        );
+        assert!(
+            self.exclusive_count <= self.entries.len(),
+            "those who want a connection alone are waiters"
+        );
+        debug_assert!(
+            self.entries
+                .back()
+                .is_none_or(|last| last.waiter.0 <= self.waiter_count),
+            "the last waiter has the greatest number"
+        );
+    }
+
     pub(super) fn push(&mut self, usage: Usage, until: Instant) -> Waiter {
         self.waiter_count += 1;
         let waiter = Waiter(self.waiter_count);
@@ -36,6 +55,7 @@ impl Queue {
             usage,
             until,
         });
+        self.check();
         waiter
     }
 
@@ -65,6 +85,7 @@ impl Queue {
         self.exclusive_count -= usize::from(entry.usage == Usage::Exclusive);
         let was_there = self.ends.remove(&(entry.until, entry.waiter));
         assert!(was_there, "the wait of each waiter has an end");
+        self.check();
         Some(entry.waiter)
     }
 

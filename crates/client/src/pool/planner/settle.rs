@@ -25,6 +25,11 @@ impl PoolPlanner {
             }
         }
         self.open(0, now);
+        debug_assert!(
+            self.reserved_count() <= self.queue.exclusive_count(),
+            "each reserved connection has a waiter"
+        );
+        self.check();
     }
 
     /// Handles the end of a request or a check of this connection.
@@ -35,7 +40,7 @@ impl PoolPlanner {
             return;
         }
         match &mut slot.check {
-            None if slot.ghost_count > 0 => self.check(index, false, now),
+            None if slot.ghost_count > 0 => self.begin_check(index, false, now),
             Some(check) if slot.lease_count == 0 && check.until.is_none() => {
                 check.until = Some(check_end);
             }
@@ -178,6 +183,7 @@ impl PoolPlanner {
         match usage {
             Usage::Shared => slot.lend(now),
             Usage::Exclusive => {
+                assert!(slot.is_idle(), "what is locked is idle");
                 slot.is_reserved = false;
                 slot.state = State::Locked;
             }
@@ -202,7 +208,7 @@ impl PoolPlanner {
         let Some(index) = slots.position(|slot| slot.is_stale(&self.limits, now)) else {
             return false;
         };
-        self.check(index, true, now);
+        self.begin_check(index, true, now);
         true
     }
 
@@ -226,8 +232,10 @@ impl PoolPlanner {
         }
     }
 
-    fn check(&mut self, index: usize, is_before_use: bool, now: Instant) {
+    fn begin_check(&mut self, index: usize, is_before_use: bool, now: Instant) {
         let slot = &mut self.slots[index];
+        assert_eq!(slot.state, State::Open, "what is checked is open");
+        assert!(slot.check.is_none(), "there is one check at a time");
         let is_alone = slot.lease_count == 0;
         slot.check = Some(Check {
             ghost_count: slot.ghost_count,

@@ -81,6 +81,30 @@ impl Slot {
         }
     }
 
+    /// What holds between two calls of the plan.
+    pub(super) fn check(&self) {
+        if let Some(check) = self.check {
+            assert!(
+                check.ghost_count <= self.ghost_count,
+                "a check is sent after ghosts that are still there"
+            );
+        }
+        match self.state {
+            State::Empty | State::Opening => {
+                assert_eq!(self.busy_count(), 0, "nothing is asked before it is open");
+                assert!(self.check.is_none(), "nothing is checked before it is open");
+                assert!(!self.is_reserved, "only what is open is reserved");
+                assert!(!self.has_served, "nothing is answered before it is open");
+            }
+            State::Locked => {
+                assert_eq!(self.busy_count(), 0, "a lock is not counted as a request");
+                assert!(self.check.is_none(), "its holder may be asking");
+                assert!(!self.is_reserved, "it was reserved for its holder");
+            }
+            State::Open | State::Closing => {}
+        }
+    }
+
     /// Frees the slot of a closed connection.
     pub(super) fn clear(&mut self, now: Instant) {
         *self = Self {
@@ -141,6 +165,7 @@ impl Slot {
 
     /// Takes a request.
     pub(super) fn lend(&mut self, now: Instant) {
+        assert_eq!(self.state, State::Open, "what is shared is open");
         if self.busy_count() == 0 {
             self.heard_at = now;
         }

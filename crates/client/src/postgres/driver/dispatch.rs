@@ -46,6 +46,7 @@ impl PostgresDriver {
         if !self.session.is_ready || self.session.end.is_some() || is_held {
             return;
         }
+        self.check();
         while self.has_room() && !self.is_barred() {
             let Some(mut range) = self.session.backlog.pop_front() else {
                 break;
@@ -113,6 +114,17 @@ impl PostgresDriver {
             }
         }
         self.end_flight();
+        self.check();
+    }
+
+    /// What holds before and after requests are dispatched.
+    fn check(&self) {
+        assert_eq!(self.flight_count, 0, "each query has a Sync after it");
+        assert!(
+            self.session.in_flight_count <= self.window,
+            "what is under way has room in the window"
+        );
+        self.session.check();
     }
 
     /// Whether one more query may be queued.

@@ -45,6 +45,13 @@ pub(super) enum InFlight {
     },
 }
 
+impl InFlight {
+    /// Whether it prepares or runs something, and so takes up room in the window.
+    pub(super) fn is_counted(&self) -> bool {
+        matches!(self, Self::Prepare { .. } | Self::Query { .. })
+    }
+}
+
 /// A query whose outcome is known as soon as the Sync after it is answered.
 #[derive(Debug)]
 pub(super) struct Settled {

@@ -185,6 +185,24 @@ impl Session {
         }
     }
 
+    /// What holds while nothing is dispatched or taken.
+    pub(super) fn check(&self) {
+        assert!(
+            self.in_flight_count <= self.in_flight.len(),
+            "what prepares or runs something is a step"
+        );
+        assert!(
+            self.begin_count <= self.in_flight_count,
+            "what opens a transaction runs something"
+        );
+        // Only in debug builds, as it looks at each step.
+        debug_assert_eq!(
+            self.in_flight.iter().filter(|it| it.is_counted()).count(),
+            self.in_flight_count,
+            "the steps that prepare or run something are counted"
+        );
+    }
+
     pub(super) fn next_moment(&mut self) -> u64 {
         self.moment += 1;
         self.moment
@@ -584,12 +602,17 @@ impl Session {
         let step = self.in_flight.pop_front();
         match &step {
             Some(InFlight::Query { statement, .. }) => {
+                assert!(self.in_flight_count > 0, "each query is counted");
                 self.in_flight_count -= 1;
                 if statement.kind == StatementKind::Begin {
+                    assert!(self.begin_count > 0, "each begin is counted");
                     self.begin_count -= 1;
                 }
             }
-            Some(InFlight::Prepare { .. }) => self.in_flight_count -= 1,
+            Some(InFlight::Prepare { .. }) => {
+                assert!(self.in_flight_count > 0, "each prepare is counted");
+                self.in_flight_count -= 1;
+            }
             Some(InFlight::Close(_) | InFlight::Sync | InFlight::Script { .. }) | None => {}
         }
         step
