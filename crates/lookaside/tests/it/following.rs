@@ -109,7 +109,7 @@ fn every_line_survives_a_run_that_is_killed() {
             writer.rotate(Duration::ZERO);
         }
         let mut child = follow(&project);
-        // What is renamed before the first run has seen it was never followed.
+        // A file that is renamed before the first run has opened it was never followed.
         let checkpoint = project.file("app.checkpoint");
         wait_until("the run begins", || {
             !fs::read(&checkpoint).unwrap_or_default().is_empty()

@@ -10,7 +10,7 @@ use lookaside_testing::wait_until;
 
 use crate::program::{Project, Said, lookaside};
 
-/// The program's `pg`, without what the developer's shell says about another server.
+/// The program's `pg`, without the developer's environment variables for other servers.
 pub(crate) fn pg() -> Command {
     let mut command = lookaside();
     for (name, _) in std::env::vars_os() {

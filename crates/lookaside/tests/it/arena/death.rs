@@ -72,7 +72,7 @@ impl Mortal {
         let url = self.url();
         let port = self.postgres.as_ref().unwrap().port();
         drop(self.postgres.take());
-        // Another connection may have been given it meanwhile.
+        // Another connection may have been assigned the port meanwhile.
         wait_until("its port is free", || {
             TcpListener::bind(("127.0.0.1", port)).is_ok()
         });
@@ -97,8 +97,8 @@ fn children(parent: u32) -> Vec<u32> {
         .collect()
 }
 
-/// What a client that changes an item knows of it: the price is one of those that it has sent since the
-/// last that was confirmed.
+/// What a client knows about the item that it changes: the price is one of those sent since the
+/// last confirmed one.
 struct Own {
     id: usize,
     confirmed: i64,

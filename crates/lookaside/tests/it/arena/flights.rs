@@ -57,7 +57,7 @@ impl Gate {
             postgres: Some(postgres),
         };
         let mut gate = Self(connection);
-        // A read must not have to wait behind another one because there is no second session yet.
+        // A read must not wait for another one because the second session is not connected yet.
         wait_until("all sessions are there", || {
             gate.number(PREPARED) == SESSION_COUNT
         });

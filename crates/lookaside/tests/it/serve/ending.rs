@@ -92,7 +92,7 @@ fn issue_12_a_load_that_never_ends_does_not_outlive_drain_timeout_ms() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    // From this thread on, a signal is heard.
+    // Signals are handled once this thread exists.
     wait_until("the thread for signals begins", || {
         thread_names(child.id()).contains(&"signals\n".to_owned())
     });

@@ -250,7 +250,8 @@ fn named_file(item: &syn::ItemMod, folder: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Whether `#[cfg(test)]`, or another `cfg` that wants `test`, or `#[test]` is among the attributes.
+/// Whether `#[cfg(test)]`, or another `cfg` that requires `test`, or `#[test]` is among the
+/// attributes.
 pub(super) fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::Path(path) => path.is_ident("test"),
