@@ -16,7 +16,7 @@ use crate::wait::wait_until;
 /// The port in the name of the socket; poolers are distinguished by their folders.
 const PORT: u16 = 6432;
 
-/// A pooler with two sessions in each database, which takes another one with each transaction.
+/// A pooler with two sessions per database, which switches between them with each transaction.
 pub struct Pooler {
     process: Child,
     folder: TempDir,
