@@ -66,13 +66,13 @@ impl Answers {
         self.into_iter().try_for_each(|answer| answer.map(drop))
     }
 
-    /// What came of [`Request::describe`](crate::Request::describe).
+    /// The description from the answer to a [`Request::describe`](crate::Request::describe).
     pub(crate) fn into_description(self) -> Result<Arc<Description>> {
         let answer = self.into_one()?;
         Ok(answer.description.expect("it was asked for"))
     }
 
-    /// All of them.
+    /// All answers.
     pub fn into_vec(self) -> Vec<Result<Answer>> {
         match self.0 {
             Form::One(answer) => vec![answer],

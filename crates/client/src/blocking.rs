@@ -118,8 +118,7 @@ impl<D: Driver> Connection<D> {
         Ok(())
     }
 
-    /// Waits for the answers to a request, which is the only one, unless a copy was forgotten
-    /// half-way.
+    /// Waits for the answers to a request, which is the only one, unless a COPY was leaked.
     pub(crate) fn reply(&mut self, ticket: Ticket) -> Answers {
         loop {
             match self.driver.next_reply() {

@@ -1,6 +1,6 @@
 //! Helpers for the tests of several crates: MySQL and MariaDB servers, each with its own folder,
-//! socket and port, a PgBouncer, and mutations of a corpus. For PostgreSQL there is
-//! `lookaside-embedded`.
+//! socket and port, a PgBouncer, mutations of a corpus, and waiting for a condition. For PostgreSQL
+//! there is `lookaside-embedded`.
 //!
 //! A server ends with the process that started it, even if that is killed: its parent is a shell
 //! that waits for the end of a pipe from the test. So a server that all tests of a binary share

@@ -88,8 +88,8 @@ impl<'c, D: Driver> Transaction<'c, D> {
 
     blocking_query_methods!();
 
-    /// The rows of a large result in chunks of `chunk_row_count`, at least 1, of which one is in
-    /// memory at a time. See the [nonblocking one](crate::nonblocking::Transaction::stream).
+    /// Returns the rows of a large result in chunks of `chunk_row_count`, at least 1, of which one
+    /// is in memory at a time. See the [nonblocking one](crate::nonblocking::Transaction::stream).
     pub fn stream(
         &mut self,
         sql: impl Into<Arc<str>>,

@@ -86,14 +86,14 @@ impl<D: Driver> Lock<D> {
         let set = savepoint.lock.send_within(Level::savepoint(number));
         savepoint.is_open = true;
         if let Err(error) = set.answer().await {
-            // There is none to go back to.
+            // There is no savepoint to roll back to.
             savepoint.is_open = false;
             return Err(error);
         }
         Ok(savepoint)
     }
 
-    /// Sends a commit; it is on its way when this returns.
+    /// Sends a commit; it is queued when this returns.
     pub(crate) fn send_commit(&self, level: Level) -> PendingAnswers<D> {
         self.send_within(level.commit())
     }

@@ -58,8 +58,8 @@ impl PoolLock {
         &mut self.exclusive
     }
 
-    /// Runs a script, and leaves a session that others may be in: the connection is reset, or else
-    /// closed, also where this is dropped.
+    /// Runs a script, and leaves a shareable session: the connection is reset, or otherwise closed,
+    /// also if this is dropped.
     ///
     /// A script whose future is dropped is cancelled: its connection ends, which alone would not
     /// stop the server.

@@ -10,11 +10,11 @@ use crate::{Answers, Queryable, Request, Result, TransactionOptions};
 
 pub use savepoint::PoolSavepoint;
 
-/// A transaction on a connection of a [`Pool`], which is locked for it. Dropped without
+/// A transaction on a connection of a [`Pool`], which is locked for it. If it is dropped without
 /// [`commit`](Self::commit), it is rolled back, and the connection is shared again after that.
 ///
-/// It behaves as a [`Transaction`](crate::nonblocking::Transaction) does. For large results and
-/// several transactions on one connection there is [`Pool::lock`].
+/// It behaves like a [`Transaction`](crate::nonblocking::Transaction). For large results and
+/// several transactions on one connection, use [`Pool::lock`].
 ///
 /// ```no_run
 /// # use lookaside_client::{Pool, Result, params};
@@ -80,7 +80,7 @@ impl PoolTransaction {
         PoolSavepoint::first(self.lock.exclusive_mut()).await
     }
 
-    /// Commits what was done.
+    /// Commits the transaction.
     ///
     /// # Errors
     ///
