@@ -58,7 +58,7 @@ mod tests {
     fn a_zombie_is_not_alive() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = Pid::from_child(&child);
-        // It has not been waited for yet.
+        // It has not been reaped yet.
         wait_until("it ends", || !is_alive(pid));
         assert!(test_kill_process(pid).is_ok());
         child.wait().unwrap();
