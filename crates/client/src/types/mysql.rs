@@ -36,19 +36,20 @@ pub enum Format {
     Binary,
 }
 
-/// What a server says of a column, and what is to be done about it: made once for a column, then
-/// used for each of its cells.
+/// What a server reports about a column, and how its values are decoded: created once for a column,
+/// then used for each of its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MyType {
     kind: Kind,
     name: &'static str,
-    /// Digits of a second's fraction; above 6 where the server does not say.
+    /// Digits of a second's fraction; above 6 where the server does not report them.
     decimals: u8,
 }
 
 impl MyType {
-    /// The type that a column definition speaks of: its type's code, flags, collation and decimals.
-    /// Every code is a type; one that this crate does not know is text or bytes, by its collation.
+    /// The type that a column definition describes with its type code, flags, collation and
+    /// decimals. Every code is accepted; one that this crate does not support is text or bytes,
+    /// depending on the collation.
     pub fn of(code: u8, flags: u16, collation: u16, decimals: u8) -> Self {
         let (kind, name) = Kind::of(code, flags, collation);
         Self {

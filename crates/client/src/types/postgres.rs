@@ -63,8 +63,8 @@ enum Shape {
 }
 
 impl PgType {
-    /// The type of that object identifier. Every number is a type; one that this crate does not know
-    /// is read and written as text.
+    /// The type with that object identifier. Every number is accepted; a type that this crate does
+    /// not support is read and written as text.
     pub fn of(oid: u32) -> Self {
         let shape = match Entry::of(oid) {
             Some(entry) if entry.oid == oid => Shape::Scalar(entry.scalar),
@@ -74,7 +74,7 @@ impl PgType {
         Self { oid, shape }
     }
 
-    /// The number that the server knows the type by.
+    /// The server's object identifier of the type.
     pub fn oid(self) -> u32 {
         self.oid
     }
@@ -88,7 +88,7 @@ impl PgType {
         }
     }
 
-    /// The format to ask for in results: binary where this crate decodes it, else text.
+    /// The format to request for results: binary where this crate decodes it, else text.
     pub fn result_format(self) -> Format {
         match self.shape {
             Shape::Scalar(Scalar::Other) | Shape::Array(Scalar::Other, _) | Shape::Unknown => {
@@ -143,7 +143,7 @@ impl PgType {
     }
 }
 
-/// The format to ask for in results of the type with that object identifier, see
+/// The format to request for results of the type with that object identifier, see
 /// [`PgType::result_format`].
 pub fn result_format(oid: u32) -> Format {
     PgType::of(oid).result_format()

@@ -62,9 +62,8 @@ impl ParamType {
 /// Addresses and UUIDs are their text, objects and arrays are JSON.
 ///
 /// # Errors
-/// When the server would keep only a part of the value, or make another one of it. Nothing was
-/// appended then. The error does not know which parameter it was, see
-/// [`EncodeError::in_parameter`].
+/// When the server would store only a part of the value, or change it. Nothing was appended then.
+/// The error does not state which parameter it was, see [`EncodeError::in_parameter`].
 pub fn encode(value: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let refuse = |loss| Err(EncodeError::new(value.type_of(), loss));
     match value {

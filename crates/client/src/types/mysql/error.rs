@@ -51,7 +51,7 @@ pub struct EncodeError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// The servers know no such number.
+    /// The servers have no such number.
     NoNumber,
     /// A decimal holds 65 digits, 30 of them after the point.
     Digits,

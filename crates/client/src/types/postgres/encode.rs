@@ -30,12 +30,12 @@ impl PgType {
     /// length.
     ///
     /// Text is converted, so that a word from a command line or a URL fits an integer column; null
-    /// and ignored values are NULL. A type that this crate does not know gets text, of which the
-    /// server's input function makes what it can.
+    /// and ignored values are NULL. A type that this crate does not support gets text, which the
+    /// server's input function parses.
     ///
     /// # Errors
-    /// When the value is none of that type. Nothing was appended then. The error does not know which
-    /// parameter it was, see [`EncodeError::in_parameter`].
+    /// When the value does not fit the type. Nothing was appended then. The error does not state
+    /// which parameter it was, see [`EncodeError::in_parameter`].
     #[inline]
     pub fn encode(self, value: &Value, out: &mut Vec<u8>) -> Result<Encoded, EncodeError> {
         // An integer for an integer, as most keys are.

@@ -180,7 +180,7 @@ mod tests {
         assert!(text_size(&field) <= TEXT_SIZE_MAX);
     }
 
-    /// More digits than a signed count could say.
+    /// More digits than a signed count could represent.
     #[test]
     fn the_longest_number_is_exact() {
         let field = field(i16::MAX, 0, SCALE_MAX, &[9999; 32_768 + 4096]);

@@ -82,7 +82,7 @@ fn raw(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// The text that a type which this crate does not know most likely reads.
+/// The text that a type which this crate does not support most likely accepts.
 pub(super) fn input(value: &Value) -> Result<Cow<'_, str>, Misfit> {
     let mut out = String::new();
     match value {
@@ -177,7 +177,7 @@ fn to_float(value: &Value) -> Result<f64, Misfit> {
         other => as_text(other)?.trim_ascii(),
     };
     let float: f64 = text.parse().map_err(|_| Misfit::Other)?;
-    // `1e400` is not an infinity, nor is `1e-400` zero; the server says so too.
+    // `1e400` is not an infinity, nor is `1e-400` zero; the server rejects them too.
     let digits = || text.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
     let says_number = digits().any(|byte| byte.is_ascii_digit());
     let says_zero = !digits().any(|byte| (b'1'..=b'9').contains(&byte));

@@ -95,7 +95,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(774, 775, "macaddr8", Scalar::Macaddr8),
     entry(114, 199, "json", Scalar::Json),
     entry(3802, 3807, "jsonb", Scalar::Jsonb),
-    // Their text says more than their binary form, or needs the server's settings or catalogue.
+    // Their text contains more than their binary form, or needs the server's settings or catalogue.
     entry(790, 791, "money", Scalar::Other),
     entry(1560, 1561, "bit", Scalar::Other),
     entry(1562, 1563, "varbit", Scalar::Other),

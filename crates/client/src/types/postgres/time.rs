@@ -314,12 +314,12 @@ pub(super) enum Micros {
     Count(i64),
     /// The time lies before the server's calendar.
     OutOfRange,
-    /// The time says no offset, so that only the session's time zone makes an instant of it.
+    /// The time has no offset, so it is an instant only in the session's time zone.
     NoOffset,
 }
 
-/// A time as a parameter. A timestamp without zone takes the clock in UTC of a time that says its
-/// offset, else the clock as it stands.
+/// A time as a parameter. A timestamp without zone gets the UTC date and clock time of a time with
+/// an offset, else the clock time unchanged.
 pub(super) fn encode_time(zone: Zone, time: Time) -> Micros {
     let offset_seconds = match (zone, time.offset_minutes()) {
         (Zone::Wall, None) => 0,

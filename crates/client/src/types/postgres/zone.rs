@@ -79,7 +79,7 @@ fn rewritten(scalar: Scalar, literal: &str) -> Result<Option<String>, Misfit> {
     Ok(is_changed.then_some(out))
 }
 
-/// The time in a text that says its offset; nothing for a text without a zone.
+/// The time in a text with an offset; `None` for a text without a zone.
 fn read(text: &str) -> Result<Option<Time>, Misfit> {
     match text.parse::<Time>() {
         Ok(time) => match time.offset_minutes() {
