@@ -13,7 +13,7 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 
 /// The result of a command.
-pub(crate) type Outcome = Result<ExitCode, Failure>;
+pub(crate) type CommandResult = Result<ExitCode, Failure>;
 
 /// An error to be shown to the user: a line, its causes, and a hint.
 #[derive(Debug)]

@@ -34,7 +34,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
-use self::failure::{Failure, Outcome};
+use self::failure::{CommandResult, Failure};
 
 /// The same allocator as the product, so that figures can be compared.
 #[global_allocator]
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(program: &Program) -> Outcome {
+fn run(program: &Program) -> CommandResult {
     let done = match program {
         Program::Provider(arguments) => provider::run(arguments),
         Program::Cache(arguments) => cache::run(arguments),

@@ -328,14 +328,14 @@ fn batch_of(keys: &[Value]) -> ParamBatch {
 }
 
 /// A way to query that many tasks can share.
-trait Ask: Clone + Send + 'static {
+trait KeyQuery: Clone + Send + 'static {
     fn ask(&self, key: Value) -> impl Future<Output = Result<Text>> + Send;
 }
 
 #[derive(Clone)]
 struct ByClient(Client, Arc<str>);
 
-impl Ask for ByClient {
+impl KeyQuery for ByClient {
     async fn ask(&self, key: Value) -> Result<Text> {
         // It is read-only, so concurrent tasks may share a Sync.
         let request = Request::new(Arc::clone(&self.1), &[key]).syncs(Syncs::Shared);
@@ -347,7 +347,7 @@ impl Ask for ByClient {
 #[derive(Clone)]
 struct ByPool(Pool, Arc<str>);
 
-impl Ask for ByPool {
+impl KeyQuery for ByPool {
     async fn ask(&self, key: Value) -> Result<Text> {
         Ok(text(&self.0.query(Arc::clone(&self.1), &[key]).await?))
     }
@@ -356,7 +356,7 @@ impl Ask for ByPool {
 #[derive(Clone)]
 struct ByFacade(Knowledge, Statement);
 
-impl Ask for ByFacade {
+impl KeyQuery for ByFacade {
     async fn ask(&self, key: Value) -> Result<Text> {
         let key = [key];
         let asking = self.0.query_first_async_with(&self.1, &key, Policy::Bypass);
@@ -371,7 +371,7 @@ fn tasks(
     runtime: &Runtime,
     task_count: usize,
     keys: &[Value],
-    ask: &impl Ask,
+    ask: &impl KeyQuery,
 ) -> Result<Vec<Text>> {
     runtime.block_on(async {
         let keys: Arc<[Value]> = keys.into();

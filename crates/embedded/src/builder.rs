@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::binaries::Progress;
-use crate::cluster::{DatabaseKind, DatabaseOwner, Job, PREWARM_COUNT_MAX};
+use crate::cluster::{DatabaseKind, DatabaseOwner, JanitorJob, PREWARM_COUNT_MAX};
 use crate::cluster_options::ClusterOptions;
 use crate::contents::{Contents, prepare};
 use crate::initializer::Initializer;
@@ -364,7 +364,7 @@ impl Builder {
         };
         let database = cluster.take_database(&kind, self.prewarm_count_max)?;
         cluster.wait_for_sweep();
-        cluster.later(Job::CleanUp {
+        cluster.later(JanitorJob::CleanUp {
             clean_up: Box::new(move || setup.clean_up()),
         });
         let lease = Lease {
@@ -404,7 +404,7 @@ impl Builder {
         let (user, database) = restored.unwrap_or_else(|| (USER.to_owned(), cluster.new_name()));
         let (user, database) = (self.user.unwrap_or(user), self.database.unwrap_or(database));
         prepare(cluster, &user, &database, &self.schema, contents)?;
-        cluster.later(Job::CleanUp {
+        cluster.later(JanitorJob::CleanUp {
             clean_up: Box::new(move || setup.clean_up()),
         });
         Ok(Postgres::new(

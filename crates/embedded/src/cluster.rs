@@ -21,7 +21,7 @@ use crate::{Error, Result, digest};
 use self::janitor::Janitor;
 use self::orphans::SWEEP_COUNT_MAX;
 
-pub(crate) use self::janitor::Job;
+pub(crate) use self::janitor::JanitorJob;
 pub(crate) use self::orphans::{Sweep, sweep_databases};
 pub(crate) use self::owner_role::{is_owner_role, set_role};
 pub(crate) use self::snapshot::snapshot_prefix;
@@ -250,7 +250,8 @@ impl Cluster {
             Some(name) => name,
             None => self.create_copy(kind)?,
         };
-        self.janitor.send(Job::Prewarm { kind: kind.clone() });
+        self.janitor
+            .send(JanitorJob::Prewarm { kind: kind.clone() });
         Ok(name)
     }
 
@@ -407,7 +408,7 @@ impl Cluster {
     pub(crate) fn start_sweep(&self) {
         let (done, swept) = mpsc::channel();
         *lock(&self.sweep) = Some(swept);
-        self.janitor.send(Job::DropOrphans {
+        self.janitor.send(JanitorJob::DropOrphans {
             kept: Vec::new(),
             count_max: SWEEP_COUNT_MAX,
             done: Some(done),
@@ -425,7 +426,7 @@ impl Cluster {
     }
 
     /// Queues a background job.
-    pub(crate) fn later(&self, job: Job) {
+    pub(crate) fn later(&self, job: JanitorJob) {
         self.janitor.send(job);
     }
 

@@ -27,7 +27,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::binaries::{Binaries, Progress};
-use crate::cluster::{Address, Cluster, Job, ServerHandle};
+use crate::cluster::{Address, Cluster, JanitorJob, ServerHandle};
 use crate::cluster_manifest::{
     CLUSTER_MANIFEST, CLUSTER_MANIFEST_PARTIAL, ClusterManifest, DATABASE, rename_for_good,
 };
@@ -177,7 +177,7 @@ pub(crate) fn open(folder: &Path, options: &FolderOptions<'_>) -> Result<Opened>
         manifest.write(folder)?;
     }
     let kept = vec![manifest.database, database.clone()];
-    cluster.later(Job::DropOrphans {
+    cluster.later(JanitorJob::DropOrphans {
         kept,
         count_max: usize::MAX,
         done: None,

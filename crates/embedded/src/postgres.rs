@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::admin::{identifier, literal};
 use crate::binaries::Binaries;
-use crate::cluster::{Cluster, Job, snapshot_prefix};
+use crate::cluster::{Cluster, JanitorJob, snapshot_prefix};
 use crate::cluster_manifest::ClusterManifest;
 use crate::endpoint::Endpoint;
 use crate::names::ADMIN_DATABASE;
@@ -429,7 +429,7 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         let goes_with_cluster = !self.is_shared() && Arc::strong_count(&self.lease) == 1;
         if self.scope == Scope::Value && !goes_with_cluster {
-            self.cluster().later(Job::Drop {
+            self.cluster().later(JanitorJob::Drop {
                 database: self.database.clone(),
                 user: self.user.clone(),
             });

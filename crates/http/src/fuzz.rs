@@ -1,7 +1,7 @@
 //! The body of the fuzz target over what clients send.
 
 use crate::parse::{
-    ChunkDecoder, Framing, Head, HeadLimits, Outcome, Progress, Refusal, parse_head,
+    ChunkDecoder, Framing, Head, HeadLimits, HeadOutcome, Progress, Refusal, parse_head,
 };
 
 /// Small limits, so that they are reached.
@@ -107,7 +107,7 @@ fn begin(
 ) -> Result<Option<usize>, Refusal> {
     let mut space = Vec::new();
     let mut head = Head::default();
-    if parse_head(bytes, &mut space, LIMITS, &mut head)? == Outcome::Partial {
+    if parse_head(bytes, &mut space, LIMITS, &mut head)? == HeadOutcome::Partial {
         return Ok(None);
     }
     assert!(head.path.starts_with('/') || head.path == "*");

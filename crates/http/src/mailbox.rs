@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::Response;
 use crate::channel::Source;
 use crate::peer::Peer;
-use crate::serial::Job;
+use crate::serial::SerialJob;
 
 /// A message to an I/O thread.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) enum Message {
 struct Letters {
     messages: Vec<Message>,
     /// From the serial stage.
-    jobs: Vec<Job>,
+    jobs: Vec<SerialJob>,
     /// The thread has ended, and messages are dropped, so that threads that wait for an answer are
     /// notified.
     is_closed: bool,
@@ -62,7 +62,7 @@ impl Mailbox {
     }
 
     /// Sends all jobs of a list.
-    pub(crate) fn send_jobs(&self, jobs: &mut Vec<Job>) {
+    pub(crate) fn send_jobs(&self, jobs: &mut Vec<SerialJob>) {
         self.put(|letters| letters.jobs.append(jobs));
         // They are still in the list if the mailbox is closed.
         jobs.clear();
@@ -85,7 +85,7 @@ impl Mailbox {
     }
 
     /// Swaps the queue with the given empty lists.
-    pub(crate) fn receive(&self, messages: &mut Vec<Message>, jobs: &mut Vec<Job>) {
+    pub(crate) fn receive(&self, messages: &mut Vec<Message>, jobs: &mut Vec<SerialJob>) {
         assert!(
             messages.is_empty() && jobs.is_empty(),
             "what came is worked off first"

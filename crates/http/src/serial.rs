@@ -46,9 +46,9 @@ impl<F: FnMut(&SerialRequest<'_>, SerialReply<'_>) + Send + 'static> SerialStage
 
 /// The requests of one read of a connection. It is moved often, so it is small.
 #[derive(Debug, Default)]
-pub(crate) struct Job(Box<Load>);
+pub(crate) struct SerialJob(Box<Load>);
 
-impl Deref for Job {
+impl Deref for SerialJob {
     type Target = Load;
 
     fn deref(&self) -> &Load {
@@ -56,7 +56,7 @@ impl Deref for Job {
     }
 }
 
-impl DerefMut for Job {
+impl DerefMut for SerialJob {
     fn deref_mut(&mut self) -> &mut Load {
         &mut self.0
     }

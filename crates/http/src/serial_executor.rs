@@ -14,7 +14,7 @@ use lookaside_pipeline::{LastBatch, LastWorker, Pipeline, Producer, StageOptions
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::mailbox::Mailbox;
-use crate::serial::{Job, SerialStage};
+use crate::serial::{SerialJob, SerialStage};
 use crate::{Error, Result, SerialPlace};
 
 /// The number of slots of the ring, as a power of two, which limits the jobs in flight. Further
@@ -25,14 +25,14 @@ const NAME: &str = "serial";
 
 /// The ring, and what executes the jobs at its end.
 pub(crate) struct SerialQueue {
-    pub(crate) pipeline: Pipeline<Job>,
+    pub(crate) pipeline: Pipeline<SerialJob>,
     /// `None` if the stage has its own thread.
     shared: Option<Arc<Shared>>,
 }
 
 /// An I/O thread's handle for putting jobs into the ring.
 pub(crate) struct Submitter {
-    producer: Producer<Job>,
+    producer: Producer<SerialJob>,
     thread: usize,
     shared: Option<Arc<Shared>>,
 }
@@ -45,7 +45,7 @@ struct Shared {
 }
 
 struct SharedExecutor {
-    worker: Option<LastWorker<Job>>,
+    worker: Option<LastWorker<SerialJob>>,
     executor: Executor,
 }
 
@@ -55,11 +55,11 @@ struct Executor {
     clock: Clock,
     mailboxes: Arc<[Arc<Mailbox>]>,
     /// Executed jobs, for each I/O thread.
-    done: Vec<Vec<Job>>,
+    done: Vec<Vec<SerialJob>>,
 }
 
 impl Executor {
-    fn run(&mut self, batch: &mut LastBatch<'_, Job>) {
+    fn run(&mut self, batch: &mut LastBatch<'_, SerialJob>) {
         self.clock.update();
         for mut job in batch {
             job.run(&mut *self.stage, self.clock.stamp());
@@ -94,8 +94,8 @@ impl Submitter {
     /// that the stage has ended.
     pub(crate) fn enter(
         &mut self,
-        jobs: &mut Vec<Job>,
-        returned: &mut Vec<Job>,
+        jobs: &mut Vec<SerialJob>,
+        returned: &mut Vec<SerialJob>,
         budget: &mut usize,
     ) -> Result<bool, lookaside_pipeline::Reason> {
         let count = self.producer.try_push_batch(jobs)?;
@@ -154,7 +154,7 @@ impl SerialQueue {
         let ready = match place {
             SerialPlace::Thread => builder.last(NAME, 1, options, |_| {
                 let mut executor = executor.take().expect("the stage has one thread");
-                move |batch: &mut LastBatch<'_, Job>| {
+                move |batch: &mut LastBatch<'_, SerialJob>| {
                     executor.run(batch);
                     executor.send_back();
                 }

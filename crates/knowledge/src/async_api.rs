@@ -57,9 +57,10 @@ impl Knowledge {
         {
             return Ok(rows.first());
         }
-        let ask: Ask<Option<Row>> =
+        let ask: BlockingQuery<Option<Row>> =
             |session, query, params, policy| session.query_first_with(query, params, policy);
-        self.unblock(Job::new(query, params), policy, ask).await
+        self.unblock(QueryJob::new(query, params), policy, ask)
+            .await
     }
 
     /// [`Knowledge::query_all`] that never blocks the caller's thread.
@@ -97,9 +98,10 @@ impl Knowledge {
         {
             return Ok(rows);
         }
-        let ask: Ask<RowSet> =
+        let ask: BlockingQuery<RowSet> =
             |session, query, params, policy| session.query_all_with(query, params, policy);
-        self.unblock(Job::new(query, params), policy, ask).await
+        self.unblock(QueryJob::new(query, params), policy, ask)
+            .await
     }
 
     /// Queries the rows that [`Session::try_local`] did not return, without blocking the caller's
@@ -170,9 +172,9 @@ impl Knowledge {
     /// Queries SQLite on a thread where blocking is allowed.
     async fn unblock<T: Send + 'static>(
         &self,
-        job: Job,
+        job: QueryJob,
         policy: Policy<'_>,
-        ask: Ask<T>,
+        ask: BlockingQuery<T>,
     ) -> Result<T> {
         let mut session = self.take_session();
         // A thread may outlive this future, so it gets the caller's cache itself, not a reference.
@@ -205,7 +207,7 @@ impl Knowledge {
 }
 
 /// One of the query functions of a session.
-type Ask<T> = fn(&mut Session, Query<'_>, Params<'_>, Policy<'_>) -> Result<T>;
+type BlockingQuery<T> = fn(&mut Session, Query<'_>, Params<'_>, Policy<'_>) -> Result<T>;
 
 enum Own {
     Bypass,
@@ -215,7 +217,7 @@ enum Own {
 
 /// A query that owns its statement and parameters.
 #[derive(Debug)]
-struct Job {
+struct QueryJob {
     query: OwnedQuery,
     params: OwnedParams,
 }
@@ -232,7 +234,7 @@ enum OwnedParams {
     Named(Vec<(Text, Value)>),
 }
 
-impl Job {
+impl QueryJob {
     fn new(query: Query<'_>, params: Params<'_>) -> Self {
         Self {
             query: match query {
@@ -265,7 +267,12 @@ impl Job {
         }
     }
 
-    fn run<T>(&self, session: &mut Session, policy: Policy<'_>, ask: Ask<T>) -> Result<T> {
+    fn run<T>(
+        &self,
+        session: &mut Session,
+        policy: Policy<'_>,
+        ask: BlockingQuery<T>,
+    ) -> Result<T> {
         self.with(|query, params| ask(session, query, params, policy))
     }
 }

@@ -11,8 +11,8 @@ use crate::cancel::CancelHandle;
 use crate::config::Config;
 use crate::description::{Answerer, Description};
 use crate::error::Error;
-use crate::plan::{Plan, Tables};
-use crate::provider::{LocalTables, Names, Reader, Route, Target, route};
+use crate::plan::{LookupPlan, Tables};
+use crate::provider::{LocalTables, Names, ProviderRoute, Reader, Target, route};
 use crate::remote::Remote;
 use crate::scan::scan;
 use crate::source::Loaded;
@@ -38,7 +38,7 @@ pub(crate) struct Generation {
 
 /// A statement's plan and columns in one generation.
 pub(crate) struct Prepared {
-    pub(crate) plan: Plan,
+    pub(crate) plan: LookupPlan,
     pub(crate) description: Description,
 }
 
@@ -123,7 +123,7 @@ impl Generation {
     }
 
     /// The database that answers a statement, and the parameters of the statement.
-    pub(crate) fn read(&self, sql: &str) -> Result<(Route, Vec<Text>)> {
+    pub(crate) fn read(&self, sql: &str) -> Result<(ProviderRoute, Vec<Text>)> {
         let route = route(sql, &self.names, &self.local_tables)?;
         // Scans the original text, so that errors refer to it.
         let params = scan(sql, self.names.dialect(route.target))?;
@@ -144,7 +144,7 @@ impl Generation {
                 let (columns, mut statement) =
                     reader.describe(info, route.sql, self.config(), &self.names)?;
                 let sql = statement.sql(info);
-                let plan = Plan::new(sql, &info.params, &self.tables);
+                let plan = LookupPlan::new(sql, &info.params, &self.tables);
                 let words = self.tables.bool_words(sql, &info.params);
                 statement.set_words(words);
                 let answerer = Answerer::Store(statement);
@@ -158,7 +158,7 @@ impl Generation {
         let statement = block_on_unless(reader.cancel(), described)
             .unwrap_or_else(|| Err(Error::query_cancelled(&info.sql)))?;
         Ok(Prepared {
-            plan: Plan::provider(remote.name(), remote.config.kind()),
+            plan: LookupPlan::provider(remote.name(), remote.config.kind()),
             description: Description {
                 columns: statement.description.columns.to_vec().into(),
                 answerer: Answerer::Remote {

@@ -44,7 +44,7 @@ impl From<Exit> for ExitCode {
 }
 
 /// The result of every command.
-pub(crate) type Outcome = Result<Exit, Failure>;
+pub(crate) type CommandResult = Result<Exit, Failure>;
 
 /// An error to be shown to the user: a line, its causes, and a hint.
 #[derive(Debug)]

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::{HumanCount, ProgressBar};
-use lookaside_load::http::{Fault, Figures, Options, Plan, Target, Template, Watched};
+use lookaside_load::http::{Fault, Figures, LoadPlan, Options, Target, Template, Watched};
 use lookaside_load::processes::Usage;
 
 use self::report::Report;
 use self::stop::Stop;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::progress::bar;
 
 /// Send requests to an HTTP/1.1 server and measure its answers
@@ -122,7 +122,7 @@ fn statuses(text: &str) -> Result<RangeInclusive<u16>, String> {
     }
 }
 
-pub(crate) fn run(arguments: &HttpArguments) -> Outcome {
+pub(crate) fn run(arguments: &HttpArguments) -> CommandResult {
     let plan = arguments.plan()?;
     let watched = arguments.watched()?;
     let unable =
@@ -148,7 +148,7 @@ pub(crate) fn run(arguments: &HttpArguments) -> Outcome {
 
 /// Draws the progress of a run, and the rate over the last second: over a shorter time it would
 /// change too fast to be read.
-fn draw<'a>(bar: &'a ProgressBar, plan: &Plan) -> impl FnMut(Duration, u64) + use<'a> {
+fn draw<'a>(bar: &'a ProgressBar, plan: &LoadPlan) -> impl FnMut(Duration, u64) + use<'a> {
     let length = plan.options().warm_up + plan.options().duration;
     bar.set_length(length.as_millis() as u64);
     let mut before = (Duration::ZERO, 0);
@@ -164,7 +164,7 @@ fn draw<'a>(bar: &'a ProgressBar, plan: &Plan) -> impl FnMut(Duration, u64) + us
 }
 
 /// Fails if the server sent wrong answers, since that invalidates the measurement.
-fn judge(plan: &Plan, figures: &Figures) -> Outcome {
+fn judge(plan: &LoadPlan, figures: &Figures) -> CommandResult {
     if let Some((fault, faults)) = figures.faults.iter().max_by_key(|(_, faults)| faults.count) {
         let count = figures.fault_count();
         let failure = Failure::new(format!(
@@ -187,7 +187,7 @@ fn judge(plan: &Plan, figures: &Figures) -> Outcome {
 }
 
 impl HttpArguments {
-    fn plan(&self) -> Result<Plan, Failure> {
+    fn plan(&self) -> Result<LoadPlan, Failure> {
         let target = Target::parse(&self.target)?;
         let templates = self.templates(&target)?;
         let options = Options {
@@ -204,7 +204,7 @@ impl HttpArguments {
             expected_body: self.expect_body.clone().map(String::into_bytes),
             seed: self.seed,
         };
-        Ok(Plan::new(target, templates, options)?)
+        Ok(LoadPlan::new(target, templates, options)?)
     }
 
     fn templates(&self, target: &Target) -> Result<Vec<Template>, Failure> {

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::time::Duration;
 
 use indicatif::HumanCount;
-use lookaside_load::http::{Answers, Figures, Plan, Used};
+use lookaside_load::http::{Answers, Figures, LoadPlan, Used};
 use lookaside_load::processes::Usage;
 use serde_json::{Map, Value, json};
 
@@ -19,7 +19,7 @@ const PERCENTILES: [(&str, f64); 5] = [
 ];
 
 pub(super) struct Report<'a> {
-    pub(super) plan: &'a Plan,
+    pub(super) plan: &'a LoadPlan,
     pub(super) figures: &'a Figures,
     pub(super) used: Used,
 }

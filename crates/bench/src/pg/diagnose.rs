@@ -18,7 +18,7 @@ use self::variants::{Variant, cases};
 use super::Result;
 use super::measure::Samples;
 use super::report::{print, time_text};
-use super::served::{Served, ServedArguments, run_script};
+use super::served::{ServedArguments, ServedDatabase, run_script};
 use super::speed::{ROW_COUNT, in_transaction};
 use crate::progress::spinner;
 
@@ -69,7 +69,7 @@ struct Finding<'a> {
 }
 
 pub(super) fn run(arguments: &DiagnoseArguments) -> Result<()> {
-    let served = Served::start(&arguments.served)?;
+    let served = ServedDatabase::start(&arguments.served)?;
     let spinner = spinner();
     let cases = cases(arguments.rows);
     let mut samples: Vec<Vec<Samples>> = Vec::new();
@@ -98,11 +98,11 @@ pub(super) fn run(arguments: &DiagnoseArguments) -> Result<()> {
                     _ => &mut samples[case_index][index],
                 };
                 time(&mut connection, variant, samples)?;
-                Served::disconnect(connection)?;
+                ServedDatabase::disconnect(connection)?;
                 if round == arguments.served.rounds {
                     let mut connection = served.connect()?;
                     counted[case_index][index] = count(&mut connection, variant)?;
-                    Served::disconnect(connection)?;
+                    ServedDatabase::disconnect(connection)?;
                 }
             }
         }

@@ -11,7 +11,7 @@ use lookaside_value::{RowSet, Value};
 use super::Result;
 use super::measure::{Latencies, Samples};
 use super::report::Report;
-use super::served::{Served, ServedArguments, hash_rows, open, run_script};
+use super::served::{ServedArguments, ServedDatabase, hash_rows, open, run_script};
 
 /// Round trips of our own driver on one connection: prepared and simple statements, small and large
 /// rows
@@ -43,7 +43,7 @@ enum Way {
 }
 
 pub(super) fn run(arguments: &RttArguments) -> Result<()> {
-    let served = Served::start(&arguments.served)?;
+    let served = ServedDatabase::start(&arguments.served)?;
     let mut connection = served.connect()?;
     let mut report = Report::new("rtt", arguments.served.json);
     let durability = served.durability(&mut connection)?;
@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &RttArguments) -> Result<()> {
         measure(&mut connection, &trip, arguments, &mut report)?;
     }
     // Frees the connection, for servers that allow only one.
-    Served::disconnect(connection)?;
+    ServedDatabase::disconnect(connection)?;
     connections(&served, arguments, &mut report, &engine, &durability)?;
     report.finish()
 }
@@ -190,7 +190,7 @@ fn simple(connection: &mut Connection, sql: Arc<str>) -> lookaside_client::Resul
 
 /// Measures a whole connection with one query.
 fn connections(
-    served: &Served,
+    served: &ServedDatabase,
     arguments: &RttArguments,
     report: &mut Report,
     engine: &str,

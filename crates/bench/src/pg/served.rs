@@ -64,7 +64,7 @@ pub(super) struct ServedArguments {
 }
 
 /// A running server, and how to reach it.
-pub(super) struct Served {
+pub(super) struct ServedDatabase {
     pub(super) target: Target,
     /// Whether it is an embedded one.
     is_ours: bool,
@@ -72,7 +72,7 @@ pub(super) struct Served {
     _server: Option<Postgres>,
 }
 
-impl Served {
+impl ServedDatabase {
     /// Starts the embedded server, or only reads the URL.
     pub(super) fn start(arguments: &ServedArguments) -> Result<Self> {
         if let Some(url) = &arguments.target {

@@ -12,7 +12,7 @@ use lookaside_load::workload::Random;
 use super::Result;
 use super::measure::Samples;
 use super::report::Report;
-use super::served::{Served, ServedArguments, hash_rows, run_script};
+use super::served::{ServedArguments, ServedDatabase, hash_rows, run_script};
 
 /// A suite of SQL: inserts, selects, updates and deletes by the thousand, with and without indexes
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ enum Script {
 }
 
 pub(super) fn run(arguments: &SpeedArguments) -> Result<()> {
-    let served = Served::start(&arguments.served)?;
+    let served = ServedDatabase::start(&arguments.served)?;
     let mut report = Report::new("speed", arguments.served.json);
     let tests = suite();
     let mut samples = vec![Samples::default(); tests.len()];
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &SpeedArguments) -> Result<()> {
                 samples.time(1, || run_test(&mut connection, &test.script))?;
             }
         }
-        Served::disconnect(connection)?;
+        ServedDatabase::disconnect(connection)?;
     }
     for ((test, samples), hash) in tests.iter().zip(&samples).zip(hashes) {
         report.add(test.name, 1, samples, Some(hash), Vec::new())?;

@@ -11,7 +11,7 @@ use lookaside_value::{ParamBatch, Value};
 use super::Result;
 use super::measure::Samples;
 use super::report::Report;
-use super::served::{Served, ServedArguments, run_script};
+use super::served::{ServedArguments, ServedDatabase, run_script};
 
 /// Prepared updates by key through our own driver: one after the other, and pipelined
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ enum Way {
 }
 
 pub(super) fn run(arguments: &UpdatesArguments) -> Result<()> {
-    let served = Served::start(&arguments.served)?;
+    let served = ServedDatabase::start(&arguments.served)?;
     let mut connection = served.connect()?;
     let mut report = Report::new("prepared-updates", arguments.served.json);
     let durability = served.durability(&mut connection)?;
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &UpdatesArguments) -> Result<()> {
         report.measuring(&case);
         measure(&mut connection, &case, way, arguments, &mut report)?;
     }
-    Served::disconnect(connection)?;
+    ServedDatabase::disconnect(connection)?;
     report.finish()
 }
 

@@ -97,14 +97,14 @@ const IDLE_LENGTH_MAX: Duration = Duration::from_secs(3600);
 
 /// One line of the report.
 #[derive(Clone, Copy)]
-struct Plan {
+struct PipelinePlan {
     case: Case,
     wait: WaitArgument,
     batch: usize,
     stage_count: usize,
 }
 
-impl Plan {
+impl PipelinePlan {
     fn text(&self) -> String {
         let how = match self.case {
             Case::OneStage | Case::TwoStages => format!("batch {}", self.batch),
@@ -119,7 +119,7 @@ impl Plan {
 }
 
 /// Runs the selected cases in turn.
-fn plans(arguments: &PipelineArguments) -> Vec<Plan> {
+fn plans(arguments: &PipelineArguments) -> Vec<PipelinePlan> {
     let cases = arguments
         .case
         .map_or(Case::value_variants().to_vec(), |case| vec![case]);
@@ -145,7 +145,7 @@ fn plans(arguments: &PipelineArguments) -> Vec<Plan> {
                 Case::OneStage | Case::TwoStages => &batches[..],
                 Case::Headroom | Case::Idle => &batches[..1],
             };
-            plans.extend(batches.iter().map(|&batch| Plan {
+            plans.extend(batches.iter().map(|&batch| PipelinePlan {
                 case,
                 wait,
                 batch,
@@ -177,7 +177,7 @@ pub(super) fn run(arguments: &PipelineArguments) -> Result<()> {
 
 struct Bench<'a> {
     arguments: &'a PipelineArguments,
-    plan: Plan,
+    plan: PipelinePlan,
 }
 
 /// A warmed-up line of stages, and the hash of its first results.

@@ -38,7 +38,7 @@ use crate::request::{Clock, Goal};
 use crate::{Answers, CancelToken, Config, Error, ErrorKind, Queryable, Request, Result};
 use connection::{Connection, Target};
 use options::FOREVER;
-use planner::{Outcome, PoolSlotId, Refusal, Usage, Waiter};
+use planner::{AcquireOutcome, PoolSlotId, Refusal, Usage, Waiter};
 use return_on_drop::ReturnOnDrop;
 use state::{Acquired, Acquisition, Maintenance, PoolState};
 
@@ -149,7 +149,7 @@ impl Pool {
         request.deadline = Some(now + timeout);
         let answers = self.ask_in_time(request, now).await;
         match outcome(&answers) {
-            Outcome::GivenUp => Answers::naming_timeout(answers, timeout),
+            AcquireOutcome::GivenUp => Answers::naming_timeout(answers, timeout),
             _ => answers,
         }
     }
@@ -172,7 +172,7 @@ impl Pool {
             let mut lease = Lease {
                 inner: &self.inner,
                 slot_id,
-                outcome: Outcome::GivenUp,
+                outcome: AcquireOutcome::GivenUp,
             };
             // The task of a shared connection takes a request as soon as it runs. On the same
             // runtime it does run, so its driver enforces the deadline and no timer is needed here,
@@ -377,7 +377,7 @@ impl Drop for Inner {
 struct Lease<'a> {
     inner: &'a Inner,
     slot_id: PoolSlotId,
-    outcome: Outcome,
+    outcome: AcquireOutcome,
 }
 
 impl Drop for Lease<'_> {
@@ -416,7 +416,7 @@ impl Drop for WaiterState<'_> {
 }
 
 /// Whether the server may still execute a request that has its answers.
-fn outcome(answers: &Result<Answers>) -> Outcome {
+fn outcome(answers: &Result<Answers>) -> AcquireOutcome {
     // Even if the query was not sent: the Prepare of its statement may be in flight.
     let is_late = |error: &Error| matches!(error.kind(), ErrorKind::Deadline | ErrorKind::Canceled);
     let is_given_up = match answers {
@@ -426,9 +426,9 @@ fn outcome(answers: &Result<Answers>) -> Outcome {
         Err(error) => is_late(error),
     };
     if is_given_up {
-        Outcome::GivenUp
+        AcquireOutcome::GivenUp
     } else {
-        Outcome::Answered
+        AcquireOutcome::Answered
     }
 }
 

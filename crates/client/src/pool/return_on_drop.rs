@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Inner;
-use super::planner::{Outcome, PoolSlotId};
+use super::planner::{AcquireOutcome, PoolSlotId};
 
 /// Returns the connection on drop.
 pub(super) struct ReturnOnDrop {
@@ -30,7 +30,9 @@ impl Drop for ReturnOnDrop {
         // informed when that is done.
         let now = Instant::now();
         if self.is_shareable {
-            self.inner.state.unlock(self.slot_id, Outcome::GivenUp, now);
+            self.inner
+                .state
+                .unlock(self.slot_id, AcquireOutcome::GivenUp, now);
         } else {
             self.inner.state.discard(self.slot_id, now);
         }

@@ -13,7 +13,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::planner::{
-    Counts, Failure, Limits, Outcome, PoolPlanner, PoolSlotId, Refusal, Step, Take, Usage, Waiter,
+    AcquireOutcome, Counts, Failure, Limits, PoolPlanner, PoolSlotId, Refusal, Step, Take, Usage,
+    Waiter,
 };
 use crate::Error;
 use crate::sync::Lock;
@@ -184,8 +185,10 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
             }
             Some(WaiterState::Acquired(slot_id, connection)) => {
                 match usage {
-                    Usage::Shared => state.planner.give_back(slot_id, Outcome::Unused, now),
-                    Usage::Exclusive => state.planner.unlock(slot_id, Outcome::Unused, now),
+                    Usage::Shared => state
+                        .planner
+                        .give_back(slot_id, AcquireOutcome::Unused, now),
+                    Usage::Exclusive => state.planner.unlock(slot_id, AcquireOutcome::Unused, now),
                 }
                 Some(connection)
             }
@@ -196,12 +199,12 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
     }
 
     /// Handles the end of a request on a shared connection.
-    pub(super) fn give_back(&self, slot_id: PoolSlotId, outcome: Outcome, now: Instant) {
+    pub(super) fn give_back(&self, slot_id: PoolSlotId, outcome: AcquireOutcome, now: Instant) {
         self.change(now, |state| state.planner.give_back(slot_id, outcome, now));
     }
 
     /// Handles the return of an exclusive connection.
-    pub(super) fn unlock(&self, slot_id: PoolSlotId, outcome: Outcome, now: Instant) {
+    pub(super) fn unlock(&self, slot_id: PoolSlotId, outcome: AcquireOutcome, now: Instant) {
         self.change(now, |state| state.planner.unlock(slot_id, outcome, now));
     }
 

@@ -20,7 +20,7 @@ const SWEEP_DELAY_MIN: Duration = Duration::from_secs(1);
 const SWEEP_DELAY_MAX: Duration = Duration::from_secs(64);
 
 /// A background job.
-pub(crate) enum Job {
+pub(crate) enum JanitorJob {
     /// Prepare databases of a kind in advance.
     Prewarm { kind: DatabaseKind },
     /// Drop a database, its snapshots, and its user if that is its own role.
@@ -40,7 +40,7 @@ pub(crate) enum Job {
 #[derive(Debug)]
 pub(super) struct Janitor {
     cluster: Weak<Cluster>,
-    jobs: Mutex<Option<Sender<Job>>>,
+    jobs: Mutex<Option<Sender<JanitorJob>>>,
 }
 
 impl Janitor {
@@ -53,7 +53,7 @@ impl Janitor {
 
     /// Queues a job. If the thread cannot be started, it is skipped: all jobs are best-effort, and
     /// databases that are not dropped end with the cluster.
-    pub(super) fn send(&self, job: Job) {
+    pub(super) fn send(&self, job: JanitorJob) {
         let mut jobs = lock(&self.jobs);
         if jobs.is_none() {
             let (sender, receiver) = mpsc::channel();
@@ -81,7 +81,7 @@ fn next_sweep_delay(delay: Duration, swept_count: usize) -> Duration {
 
 /// Runs jobs until the cluster is gone. Failures are ignored: a caller that needs the result does
 /// the work itself and gets the error.
-fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
+fn work(cluster: &Weak<Cluster>, jobs: &Receiver<JanitorJob>) {
     let mut sweep_delay = SWEEP_DELAY_MIN;
     loop {
         let job = jobs.recv_timeout(sweep_delay);
@@ -102,15 +102,15 @@ fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
         };
         sweep_delay = SWEEP_DELAY_MIN;
         match job {
-            Job::Prewarm { kind } => {
+            JanitorJob::Prewarm { kind } => {
                 thread::sleep(PREWARM_DELAY);
                 let _ = cluster.prewarm(&kind);
             }
-            Job::Drop { database, user } => {
+            JanitorJob::Drop { database, user } => {
                 let _ = cluster.drop_with_snapshots(&database, &user);
             }
-            Job::CleanUp { clean_up } => clean_up(),
-            Job::DropOrphans {
+            JanitorJob::CleanUp { clean_up } => clean_up(),
+            JanitorJob::DropOrphans {
                 kept,
                 count_max,
                 done,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::reply::Place;
+use super::reply::ReplyTarget;
 use crate::connection::{Answer, Pending, Target};
 use crate::render::{INTERIM, ResponseFraming};
 use crate::slab::Key;
@@ -34,7 +34,7 @@ impl Reply<'_> {
     /// it arrives. This must be called within the call of the request; later the body is gone, and
     /// the request gets 500.
     pub fn receive(mut self, sink: Box<dyn BodySink>) {
-        if matches!(self.place, Place::Ticket { .. }) {
+        if matches!(self.place, ReplyTarget::Ticket { .. }) {
             return;
         }
         match self.claim_body() {
@@ -62,7 +62,7 @@ impl Reply<'_> {
     /// later, reads return an error.
     pub fn receive_remote(mut self) -> (BodyReader, Deferred) {
         let mailbox = Arc::clone(&self.io.mailbox);
-        if matches!(self.place, Place::Ticket { .. }) {
+        if matches!(self.place, ReplyTarget::Ticket { .. }) {
             let (reader, feed) = BodyReader::new(Arc::clone(&mailbox), 0);
             drop(feed);
             return (reader, Deferred::new(mailbox, self.defer()));
@@ -103,8 +103,8 @@ impl Reply<'_> {
     /// Tells the client to send its body.
     fn interim(&mut self) {
         match self.place {
-            Place::Direct => self.draft.interim(),
-            Place::Queued | Place::Ticket { .. } => self.io.interim(self.key),
+            ReplyTarget::Direct => self.draft.interim(),
+            ReplyTarget::Queued | ReplyTarget::Ticket { .. } => self.io.interim(self.key),
         }
     }
 }

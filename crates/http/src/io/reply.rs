@@ -24,7 +24,7 @@ use crate::{Deferred, Io, Response, Ticket, Timer};
 pub struct Reply<'a> {
     pub(super) io: &'a mut Io,
     pub(super) key: Key,
-    pub(super) place: Place,
+    pub(super) place: ReplyTarget,
     pub(super) draft: Draft,
     is_done: bool,
 }
@@ -35,7 +35,7 @@ pub(crate) const FILE_COPY_SIZE_MAX: u64 = 32 << 10;
 
 /// Where the bytes of a reply are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ReplyTarget {
     /// In the output, after the previous reply.
     Direct,
     /// Queued after incomplete replies.
@@ -52,8 +52,8 @@ impl<'a> Reply<'a> {
             .get_mut(key)
             .expect("the connection of a call is open");
         let (place, out) = match connection.pending.is_empty() {
-            true => (Place::Direct, mem::take(&mut connection.output)),
-            false => (Place::Queued, Vec::new()),
+            true => (ReplyTarget::Direct, mem::take(&mut connection.output)),
+            false => (ReplyTarget::Queued, Vec::new()),
         };
         Self::begin(io, key, place, out, framing, true)
     }
@@ -71,7 +71,7 @@ impl<'a> Reply<'a> {
             0 => mem::take(&mut connection.output),
             _ => mem::take(&mut pending.bytes),
         };
-        let place = Place::Ticket {
+        let place = ReplyTarget::Ticket {
             sequence: ticket.sequence(),
             is_first: position == 0,
         };
@@ -83,7 +83,7 @@ impl<'a> Reply<'a> {
     fn begin(
         io: &'a mut Io,
         key: Key,
-        place: Place,
+        place: ReplyTarget,
         mut out: Vec<u8>,
         mut framing: ResponseFraming,
         is_last: bool,
@@ -331,13 +331,13 @@ impl<'a> Reply<'a> {
         if self.draft.is_lost {
             return self.io.break_off(self.key);
         }
-        if self.place != Place::Direct {
+        if self.place != ReplyTarget::Direct {
             let size = out.len();
             self.store(Answer::Done, out);
             // The end of the batch sends it, and it is in memory until then.
             match self.place {
-                Place::Queued => self.io.add_unsent(self.key, size),
-                Place::Direct | Place::Ticket { .. } => self.io.count_unsent(self.key),
+                ReplyTarget::Queued => self.io.add_unsent(self.key, size),
+                ReplyTarget::Direct | ReplyTarget::Ticket { .. } => self.io.count_unsent(self.key),
             }
         } else if let Some(connection) = self.io.connections.get_mut(self.key) {
             connection.output = out;
@@ -352,8 +352,8 @@ impl<'a> Reply<'a> {
         let framing = self.draft.framing;
         let Self { io, key, place, .. } = self;
         let sequence = match *place {
-            Place::Ticket { sequence, .. } => sequence,
-            Place::Direct | Place::Queued => io.next_sequence(),
+            ReplyTarget::Ticket { sequence, .. } => sequence,
+            ReplyTarget::Direct | ReplyTarget::Queued => io.next_sequence(),
         };
         let ticket = Ticket::new(*key, sequence);
         // A handler may have closed the connection while it held the reply.
@@ -362,13 +362,13 @@ impl<'a> Reply<'a> {
             return ticket;
         };
         let mut bytes = out;
-        if let Place::Direct | Place::Ticket { is_first: true, .. } = place {
+        if let ReplyTarget::Direct | ReplyTarget::Ticket { is_first: true, .. } = place {
             connection.output = mem::take(&mut bytes);
         }
         match *place {
             // An earlier reply closes the connection.
-            Place::Queued if connection.says_close => io.pool.give(bytes),
-            Place::Direct | Place::Queued => {
+            ReplyTarget::Queued if connection.says_close => io.pool.give(bytes),
+            ReplyTarget::Direct | ReplyTarget::Queued => {
                 connection.pending.push_back(Pending {
                     sequence,
                     framing,
@@ -379,7 +379,7 @@ impl<'a> Reply<'a> {
                     connection.end_before_reply();
                 }
             }
-            Place::Ticket { .. } => {
+            ReplyTarget::Ticket { .. } => {
                 if let Some(position) = connection.position(sequence) {
                     let pending = &mut connection.pending[position];
                     (pending.progress, pending.framing) = (progress, framing);

@@ -7,7 +7,7 @@ use crate::connection::{Answer, Pending};
 use crate::parse::Head;
 use crate::render::ResponseFraming;
 use crate::request::Request;
-use crate::serial::{Job, REQUEST_COUNT_MAX};
+use crate::serial::{REQUEST_COUNT_MAX, SerialJob};
 use crate::serial_executor::Submitter;
 use crate::slab::Key;
 use crate::{Io, Reply, Ticket};
@@ -25,12 +25,12 @@ pub(crate) struct Submissions {
     /// `None` where the server has no serial stage.
     pub(crate) submitter: Option<Submitter>,
     /// The job that the requests of a connection are put into.
-    open: Option<Job>,
+    open: Option<SerialJob>,
     /// Jobs that go out at the end of the batch, or when the ring has room.
-    outgoing: Vec<Job>,
+    outgoing: Vec<SerialJob>,
     /// Jobs that have come back.
-    pub(crate) returned: Vec<Job>,
-    spare: Vec<Job>,
+    pub(crate) returned: Vec<SerialJob>,
+    spare: Vec<SerialJob>,
     /// How many jobs may still be run by this thread in this batch of events.
     budget: usize,
     /// Whether this thread left work at the stage, and has to continue it.
@@ -67,7 +67,7 @@ impl Io {
             return;
         };
         let last = connection.pending.back().map(|last| last.sequence);
-        let fits = |job: &Job| {
+        let fits = |job: &SerialJob| {
             let ticket = last.map(|sequence| u64::from(Ticket::new(key, sequence)));
             ticket == Some(job.ticket) && job.requests.len() < REQUEST_COUNT_MAX
         };
@@ -136,7 +136,7 @@ impl Io {
     }
 
     /// Takes the replies of a job.
-    pub(crate) fn complete(&mut self, mut job: Job) {
+    pub(crate) fn complete(&mut self, mut job: SerialJob) {
         self.counters.add(&job.counters);
         let ticket = Ticket::from_u64(job.ticket);
         if let Some(key) = self.connections.key_at(ticket.index())

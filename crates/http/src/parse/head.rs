@@ -54,7 +54,7 @@ impl<'a> Head<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum HeadOutcome {
     Whole,
     Partial,
 }
@@ -66,12 +66,12 @@ pub(crate) fn parse_head<'a>(
     headers: &'a mut Vec<Header>,
     limits: HeadLimits,
     head: &mut Head<'a>,
-) -> Result<Outcome, Refusal> {
+) -> Result<HeadOutcome, Refusal> {
     let size = bytes.len().min(limits.head_size_max);
     match scan(&bytes[..size], headers, limits, head) {
-        Ok(()) => Ok(Outcome::Whole),
+        Ok(()) => Ok(HeadOutcome::Whole),
         Err(Stop::Partial) if size == limits.head_size_max => Err(Refusal(431)),
-        Err(Stop::Partial) => Ok(Outcome::Partial),
+        Err(Stop::Partial) => Ok(HeadOutcome::Partial),
         Err(Stop::Refused(refusal)) => Err(refusal),
     }
 }
@@ -360,8 +360,8 @@ mod tests {
         let mut head = Head::default();
         match parse_head(bytes, &mut Vec::new(), LIMITS, &mut head) {
             Err(Refusal(status)) => status.to_string(),
-            Ok(Outcome::Partial) => "partial".into(),
-            Ok(Outcome::Whole) => format!(
+            Ok(HeadOutcome::Partial) => "partial".into(),
+            Ok(HeadOutcome::Whole) => format!(
                 "{} {} {:?} {} {:?}{}{}",
                 head.method_name.escape_ascii(),
                 head.path,

@@ -5,7 +5,7 @@ mod head;
 mod scan;
 
 pub(crate) use chunked::{ChunkDecoder, Progress};
-pub(crate) use head::{Framing, Head, HeadLimits, Outcome, parse_head};
+pub(crate) use head::{Framing, Head, HeadLimits, HeadOutcome, parse_head};
 pub(crate) use scan::{Header, is_text};
 
 /// The status of a refused request. The connection closes, since it is unknown where the next

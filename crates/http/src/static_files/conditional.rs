@@ -16,7 +16,7 @@ pub(super) struct Conditions<'a> {
 
 /// The outcome of the conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ConditionalOutcome {
     /// The whole file.
     Whole,
     /// These bytes.
@@ -30,7 +30,7 @@ pub(super) enum Outcome {
 impl Conditions<'_> {
     /// Evaluates the conditions for a file with a tag, a modification time in seconds since 1970,
     /// and a size.
-    pub(super) fn outcome(&self, tag: &str, modified: u64, size: u64) -> Outcome {
+    pub(super) fn outcome(&self, tag: &str, modified: u64, size: u64) -> ConditionalOutcome {
         let has_it = match (self.if_none_match, self.if_modified_since) {
             // A tag takes precedence over the time.
             (Some(tags), _) => {
@@ -40,11 +40,11 @@ impl Conditions<'_> {
             (None, None) => false,
         };
         if has_it {
-            return Outcome::NotModified;
+            return ConditionalOutcome::NotModified;
         }
         match self.range {
             Some(range) if self.is_range_wanted(tag, modified) => part(range, size),
-            _ => Outcome::Whole,
+            _ => ConditionalOutcome::Whole,
         }
     }
 
@@ -66,17 +66,17 @@ fn strong(tag: &[u8]) -> &[u8] {
 
 /// Evaluates one range of bytes. Several ranges, or an invalid one, get the whole file, which
 /// section 14.2 allows.
-fn part(range: &[u8], size: u64) -> Outcome {
+fn part(range: &[u8], size: u64) -> ConditionalOutcome {
     let unit = b"bytes=";
     let Some(range) = range
         .split_at_checked(unit.len())
         .filter(|(name, _)| name.eq_ignore_ascii_case(unit))
         .map(|(_, range)| range.trim_ascii())
     else {
-        return Outcome::Whole;
+        return ConditionalOutcome::Whole;
     };
     let Some(dash) = memchr::memchr(b'-', range) else {
-        return Outcome::Whole;
+        return ConditionalOutcome::Whole;
     };
     let number = |text: &[u8]| match text {
         b"" => Some(None),
@@ -88,31 +88,33 @@ fn part(range: &[u8], size: u64) -> Outcome {
         }))),
     };
     let (Some(first), Some(last)) = (number(&range[..dash]), number(&range[dash + 1..])) else {
-        return Outcome::Whole;
+        return ConditionalOutcome::Whole;
     };
     match (first, last) {
-        (None, None) => Outcome::Whole,
-        (Some(first), Some(last)) if last < first => Outcome::Whole,
-        (Some(first), _) if first >= size => Outcome::Unsatisfiable,
-        (Some(first), Some(last)) => Outcome::Part(first..size.min(last.saturating_add(1))),
-        (Some(first), None) => Outcome::Part(first..size),
+        (None, None) => ConditionalOutcome::Whole,
+        (Some(first), Some(last)) if last < first => ConditionalOutcome::Whole,
+        (Some(first), _) if first >= size => ConditionalOutcome::Unsatisfiable,
+        (Some(first), Some(last)) => {
+            ConditionalOutcome::Part(first..size.min(last.saturating_add(1)))
+        }
+        (Some(first), None) => ConditionalOutcome::Part(first..size),
         // A suffix range.
-        (None, Some(0)) => Outcome::Unsatisfiable,
-        (None, Some(_)) if size == 0 => Outcome::Unsatisfiable,
-        (None, Some(count)) => Outcome::Part(size.saturating_sub(count)..size),
+        (None, Some(0)) => ConditionalOutcome::Unsatisfiable,
+        (None, Some(_)) if size == 0 => ConditionalOutcome::Unsatisfiable,
+        (None, Some(count)) => ConditionalOutcome::Part(size.saturating_sub(count)..size),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Outcome::{NotModified, Part, Unsatisfiable, Whole};
+    use super::ConditionalOutcome::{NotModified, Part, Unsatisfiable, Whole};
     use super::*;
 
     const TAG: &str = "\"5-abc\"";
     const MODIFIED: u64 = 784_111_777;
 
     #[track_caller]
-    fn check(conditions: &Conditions<'_>, expected: Outcome) {
+    fn check(conditions: &Conditions<'_>, expected: ConditionalOutcome) {
         let found = conditions.outcome(TAG, MODIFIED, 100);
         assert_eq!(found, expected, "{conditions:?}");
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::conditional::{Conditions, Outcome};
+use super::conditional::{ConditionalOutcome, Conditions};
 use super::folder::OpenFile;
 use super::{Entry, StaticFiles};
 use crate::io::FILE_COPY_SIZE_MAX;
@@ -71,13 +71,13 @@ impl StaticFiles {
         };
         let size = file.size();
         let (reply, bytes) = match conditions.outcome(&file.tag, file.modified, size) {
-            Outcome::Whole => (reply, 0..size),
-            Outcome::Part(bytes) => {
+            ConditionalOutcome::Whole => (reply, 0..size),
+            ConditionalOutcome::Part(bytes) => {
                 let range = format!("bytes {}-{}/{size}", bytes.start, bytes.end - 1);
                 (reply.status(206).header("Content-Range", range), bytes)
             }
-            Outcome::NotModified => (reply.status(304), 0..0),
-            Outcome::Unsatisfiable => {
+            ConditionalOutcome::NotModified => (reply.status(304), 0..0),
+            ConditionalOutcome::Unsatisfiable => {
                 let range = format!("bytes */{size}");
                 reply.status(416).header("Content-Range", range).empty();
                 return Ok(());

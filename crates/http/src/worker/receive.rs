@@ -7,7 +7,7 @@ use super::Worker;
 use crate::caught::{self, Caught};
 use crate::connection::{Answer, State, Target, is_short};
 use crate::io::Receiving;
-use crate::parse::{Framing, Head, Header, Outcome, Refusal, parse_head};
+use crate::parse::{Framing, Head, HeadOutcome, Header, Refusal, parse_head};
 use crate::peer::Origin;
 use crate::render::ResponseFraming;
 use crate::request::Request;
@@ -71,8 +71,8 @@ impl<S: Service> Worker<S> {
             let parsed = parse_head(bytes, space, limits, &mut head);
             contained = None;
             match parsed {
-                Ok(Outcome::Whole) => {}
-                Ok(Outcome::Partial) => return None,
+                Ok(HeadOutcome::Whole) => {}
+                Ok(HeadOutcome::Partial) => return None,
                 Err(refusal) => {
                     self.io.refuse(key, refusal);
                     return Some(bytes.len());
@@ -261,7 +261,7 @@ impl<S: Service> Worker<S> {
         let mut head = Head::default();
         let parsed = parse_head(bytes, &mut space, self.io.head_limits, &mut head);
         assert!(
-            parsed == Ok(Outcome::Whole),
+            parsed == Ok(HeadOutcome::Whole),
             "the same bytes were a head before"
         );
         if let Some(connection) = self.io.connections.get(key) {

@@ -20,7 +20,7 @@ pub(super) struct ExpandError {
 
 /// The context of the scanner in a TOML text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum TomlContext {
     Plain,
     Comment,
     Basic,
@@ -38,11 +38,11 @@ pub(super) fn expand<'a>(
         return Ok(Cow::Borrowed(text));
     }
     let mut out = String::with_capacity(text.len());
-    let mut place = Place::Plain;
+    let mut place = TomlContext::Plain;
     let mut line = 1;
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        if place != Place::Comment && rest.starts_with("${") {
+        if place != TomlContext::Comment && rest.starts_with("${") {
             let error = |message| ExpandError { line, message };
             let expression = parse(rest).map_err(error)?;
             match (variable(expression.name), expression.default) {
@@ -72,26 +72,29 @@ pub(super) fn expand<'a>(
 }
 
 /// The size of the next token in bytes, and the context after it.
-fn step(place: Place, rest: &str, first: char) -> (usize, Place) {
-    let token = |mark: &str, next: Place| rest.starts_with(mark).then_some((mark.len(), next));
+fn step(place: TomlContext, rest: &str, first: char) -> (usize, TomlContext) {
+    let token =
+        |mark: &str, next: TomlContext| rest.starts_with(mark).then_some((mark.len(), next));
     let found = match place {
-        Place::Plain => token("\"\"\"", Place::BasicLines)
-            .or_else(|| token("'''", Place::LiteralLines))
-            .or_else(|| token("\"", Place::Basic))
-            .or_else(|| token("'", Place::Literal))
-            .or_else(|| token("#", Place::Comment)),
-        Place::Comment => token("\n", Place::Plain),
+        TomlContext::Plain => token("\"\"\"", TomlContext::BasicLines)
+            .or_else(|| token("'''", TomlContext::LiteralLines))
+            .or_else(|| token("\"", TomlContext::Basic))
+            .or_else(|| token("'", TomlContext::Literal))
+            .or_else(|| token("#", TomlContext::Comment)),
+        TomlContext::Comment => token("\n", TomlContext::Plain),
         // A single-line string ends at the end of the line, so that broken TOML does not hide the
         // rest of the file.
-        Place::Basic => token("\\\\", place)
+        TomlContext::Basic => token("\\\\", place)
             .or_else(|| token("\\\"", place))
-            .or_else(|| token("\"", Place::Plain))
-            .or_else(|| token("\n", Place::Plain)),
-        Place::Literal => token("'", Place::Plain).or_else(|| token("\n", Place::Plain)),
-        Place::BasicLines => token("\\\\", place)
+            .or_else(|| token("\"", TomlContext::Plain))
+            .or_else(|| token("\n", TomlContext::Plain)),
+        TomlContext::Literal => {
+            token("'", TomlContext::Plain).or_else(|| token("\n", TomlContext::Plain))
+        }
+        TomlContext::BasicLines => token("\\\\", place)
             .or_else(|| token("\\\"", place))
-            .or_else(|| token("\"\"\"", Place::Plain)),
-        Place::LiteralLines => token("'''", Place::Plain),
+            .or_else(|| token("\"\"\"", TomlContext::Plain)),
+        TomlContext::LiteralLines => token("'''", TomlContext::Plain),
     };
     found.unwrap_or((first.len_utf8(), place))
 }
@@ -137,9 +140,9 @@ fn parse(text: &str) -> Result<Expression<'_>, String> {
 }
 
 /// Inserts the value of a variable, or returns why it is not valid in this context.
-fn insert(out: &mut String, place: Place, value: &str) -> Result<(), &'static str> {
+fn insert(out: &mut String, place: TomlContext, value: &str) -> Result<(), &'static str> {
     match place {
-        Place::Basic | Place::BasicLines => {
+        TomlContext::Basic | TomlContext::BasicLines => {
             for c in value.chars() {
                 match c {
                     '"' | '\\' => out.extend(['\\', c]),
@@ -151,7 +154,7 @@ fn insert(out: &mut String, place: Place, value: &str) -> Result<(), &'static st
             }
             return Ok(());
         }
-        Place::Literal | Place::LiteralLines if value.contains('\'') => {
+        TomlContext::Literal | TomlContext::LiteralLines if value.contains('\'') => {
             return Err("holds a ', which a '…' string cannot; write \"…\"");
         }
         _ if value.contains(['\n', '\r']) => {

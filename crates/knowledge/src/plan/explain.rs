@@ -8,7 +8,7 @@ use super::column_types;
 use super::reads::{self, ReadKind, TableRead};
 use super::tables::Tables;
 use super::warnings::{self, StatementWarning};
-use super::{NativeProbe, Plan};
+use super::{LookupPlan, NativeProbe};
 use crate::config::ProviderKind;
 
 /// How a statement is answered, for `lookaside explain`.
@@ -76,7 +76,7 @@ pub enum PlanKind {
     Provider,
 }
 
-impl Plan {
+impl LookupPlan {
     /// How the statement is answered.
     pub(crate) fn explain(&self) -> Explanation {
         let native = match &self.0 {

@@ -55,7 +55,7 @@ use crate::functions;
 use crate::index::{HashIndex, Key, ListOrder, Rows};
 
 /// The plan of one statement in one generation.
-pub(crate) struct Plan(Result<Native, Reason>);
+pub(crate) struct LookupPlan(Result<Native, Reason>);
 
 struct Native {
     probe: NativeProbe,
@@ -97,7 +97,7 @@ struct Compared {
 /// The answer of a plan for the first row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
-    /// The row at this position of [`Plan::rows`].
+    /// The row at this position of [`LookupPlan::rows`].
     Row(usize),
     /// There is no row.
     Absent,
@@ -114,7 +114,7 @@ pub(crate) enum ProbeAll {
     Fallback,
 }
 
-impl Plan {
+impl LookupPlan {
     /// Plans a statement whose `:name` parameters come in the order of `params`.
     ///
     /// Reads the table and builds the index, or shares what another plan built. SQL that has no

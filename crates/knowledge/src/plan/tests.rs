@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use lookaside_value::{Text, Value};
 use rusqlite::Connection;
 
-use super::{Plan, Probe, ProbeAll, Tables};
+use super::{LookupPlan, Probe, ProbeAll, Tables};
 use crate::bind::{SqlValue, value_of};
 use crate::functions;
 
@@ -49,9 +49,9 @@ impl Fixture {
         }
     }
 
-    fn plan(&self, sql: &str, params: &[&str]) -> Plan {
+    fn plan(&self, sql: &str, params: &[&str]) -> LookupPlan {
         let params: Vec<Text> = params.iter().map(|name| Text::from(*name)).collect();
-        Plan::new(sql, &params, &self.tables)
+        LookupPlan::new(sql, &params, &self.tables)
     }
 
     /// SQLite's answer, in its order, up to `row_count_max` rows.
@@ -82,7 +82,7 @@ impl Fixture {
     /// the first row and all rows.
     fn compare(
         &self,
-        plan: &Plan,
+        plan: &LookupPlan,
         sql: &str,
         names: &[&str],
         values: &[Value],

@@ -12,4 +12,4 @@ mod route;
 
 pub(crate) use self::names::{Names, Target};
 pub(crate) use self::reader::{Reader, StoreStatement};
-pub(crate) use self::route::{LocalTables, Route, named, route, unknown_prefix};
+pub(crate) use self::route::{LocalTables, ProviderRoute, named, route, unknown_prefix};

@@ -48,26 +48,26 @@ impl LocalTables {
         ))
     }
 
-    fn place(&self, relation: &Relation<'_>) -> Place {
+    fn place(&self, relation: &Relation<'_>) -> RelationLocation {
         let name = relation.parts.last().map(|part| part.name().to_lowercase());
         let name = name.unwrap_or_default();
         if relation.is_function {
             let is_sqlite =
                 SQLITE_FUNCTIONS.contains(&name.as_str()) || name.starts_with("pragma_");
             return if is_sqlite {
-                Place::Anywhere
+                RelationLocation::Anywhere
             } else {
-                Place::Elsewhere
+                RelationLocation::Elsewhere
             };
         }
         let is_qualified = match relation.parts.as_slice() {
             [_] => false,
             [schema, _] if is_one_of_schemas(schema.name()) => true,
-            _ => return Place::Elsewhere,
+            _ => return RelationLocation::Elsewhere,
         };
         match is_qualified || self.0.contains(&name) || name.starts_with("sqlite_") {
-            true => Place::Here,
-            false => Place::Elsewhere,
+            true => RelationLocation::Here,
+            false => RelationLocation::Elsewhere,
         }
     }
 }
@@ -78,7 +78,7 @@ fn is_one_of_schemas(name: &str) -> bool {
 
 /// The location of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum RelationLocation {
     Here,
     Elsewhere,
     /// A function that any database may have.
@@ -87,14 +87,14 @@ enum Place {
 
 /// The route of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Route {
+pub(crate) struct ProviderRoute {
     pub(crate) target: Target,
     /// The statement without the name of the database, if it has one.
     pub(crate) sql: Option<Box<str>>,
 }
 
 /// The route of a statement. A statement that reads several databases is refused.
-pub(crate) fn route(sql: &str, names: &Names, tables: &LocalTables) -> Result<Route> {
+pub(crate) fn route(sql: &str, names: &Names, tables: &LocalTables) -> Result<ProviderRoute> {
     match *names.named(sql) {
         [] => {}
         [named] => {
@@ -106,12 +106,12 @@ pub(crate) fn route(sql: &str, names: &Names, tables: &LocalTables) -> Result<Ro
             if named.target != Target::Local
                 && let Some(local) = before
                     .into_iter()
-                    .find(|it| tables.place(it) == Place::Here)
+                    .find(|it| tables.place(it) == RelationLocation::Here)
             {
                 let known = (local.text, names.name(Target::Local));
                 return Err(Error::mixed(sql, known, (named.table, named.prefix)));
             }
-            return Ok(Route {
+            return Ok(ProviderRoute {
                 target: named.target,
                 sql: Some(without_prefix(sql, named.prefix, dialect).into()),
             });
@@ -121,7 +121,7 @@ pub(crate) fn route(sql: &str, names: &Names, tables: &LocalTables) -> Result<Ro
             return Err(Error::mixed(sql, first, second));
         }
     }
-    Ok(Route {
+    Ok(ProviderRoute {
         target: unnamed(sql, names, tables)?,
         sql: None,
     })
@@ -136,8 +136,10 @@ fn unnamed(sql: &str, names: &Names, tables: &LocalTables) -> Result<Target> {
     let ours = relations(sql, Dialect::Sqlite);
     let theirs = relations(sql, names.dialect(default));
     let place = |relation: &&Relation<'_>| tables.place(relation);
-    let here = theirs.iter().find(|it| place(it) == Place::Here);
-    let elsewhere = ours.iter().find(|it| place(it) == Place::Elsewhere);
+    let here = theirs.iter().find(|it| place(it) == RelationLocation::Here);
+    let elsewhere = ours
+        .iter()
+        .find(|it| place(it) == RelationLocation::Elsewhere);
     match (here, elsewhere) {
         (Some(_), None) => Ok(Target::Local),
         (None, Some(_)) => Ok(default),

@@ -10,7 +10,7 @@ use crate::cache::Extent;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::generation::{Generation, Prepared};
-use crate::plan::{Plan, Probe, ProbeAll};
+use crate::plan::{LookupPlan, Probe, ProbeAll};
 use crate::policy::Policy;
 use crate::provenance::Provenance;
 use crate::resolver::{Freshness, Resolved, Resolver, StatementContext};
@@ -21,7 +21,7 @@ use crate::statement::{Statement, StatementInfo};
 /// statement (`'s`).
 pub(super) struct Bound<'a, 's> {
     pub(super) context: StatementContext<'s>,
-    pub(super) plan: &'a Plan,
+    pub(super) plan: &'a LookupPlan,
     pub(super) resolver: &'a mut Resolver,
     /// Positions of the rows of the plan's last answer.
     picks: &'a mut Vec<usize>,
@@ -222,7 +222,7 @@ impl<'a: 's, 's> Bound<'a, 's> {
 /// The rows of a native plan, and in `picks` which of them are the answer, if it has one.
 #[inline]
 fn plan_rows<'p>(
-    plan: &'p Plan,
+    plan: &'p LookupPlan,
     params: &[Value],
     extent: Extent,
     picks: &mut Vec<usize>,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use super::plan::Plan;
+use super::plan::LoadPlan;
 use super::response::Reader;
 
 /// A request in flight.
@@ -68,7 +68,7 @@ impl Unsent {
         self.bytes.extend_from_slice(bytes);
     }
 
-    pub(super) fn rest<'a>(&'a self, plan: &'a Plan) -> &'a [u8] {
+    pub(super) fn rest<'a>(&'a self, plan: &'a LoadPlan) -> &'a [u8] {
         let all = match self.copies {
             Some((template, count)) => plan.templates[template]
                 .copies(count)
@@ -106,7 +106,7 @@ impl Connection {
     }
 
     /// How many requests may be sent on it now.
-    pub(super) fn room(&self, plan: &Plan) -> usize {
+    pub(super) fn room(&self, plan: &LoadPlan) -> usize {
         if self.socket.is_none() || !self.unsent.is_empty() {
             return 0;
         }

@@ -11,7 +11,7 @@
 //! use std::sync::atomic::AtomicBool;
 //! use std::time::Duration;
 //!
-//! use lookaside_load::http::{Options, Plan, Target, Template, Watched, run};
+//! use lookaside_load::http::{Options, LoadPlan, Target, Template, Watched, run};
 //!
 //! // A server that answers each request of its only connection alike.
 //! let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -33,7 +33,7 @@
 //!     duration: Duration::from_millis(100),
 //!     ..Options::default()
 //! };
-//! let plan = Plan::new(target, vec![template], options)?;
+//! let plan = LoadPlan::new(target, vec![template], options)?;
 //! let stop = AtomicBool::new(false);
 //! let (figures, used) = run(&plan, Watched::default(), &stop, |_elapsed, _answers| {})?;
 //! assert_eq!(figures.fault_count(), 0);
@@ -61,7 +61,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use self::figures::{Answers, Fault, Faults, Figures};
 use self::plan::Clock;
-pub use self::plan::{Options, Plan};
+pub use self::plan::{LoadPlan, Options};
 pub use self::target::Target;
 pub use self::template::Template;
 use self::watch::watch;
@@ -84,7 +84,7 @@ const OTHER_DESCRIPTORS: u64 = 64;
 /// or threads or epoll instances cannot be created. Later failures are counted in
 /// [`Figures::faults`].
 pub fn run(
-    plan: &Plan,
+    plan: &LoadPlan,
     watched: Watched,
     stop: &AtomicBool,
     progress: impl FnMut(Duration, u64),

@@ -67,13 +67,13 @@ impl Default for Options {
 
 /// The target, the requests and the options of a run.
 #[derive(Debug)]
-pub struct Plan {
+pub struct LoadPlan {
     pub(super) target: Target,
     pub(super) templates: Vec<Template>,
     pub(super) options: Options,
 }
 
-impl Plan {
+impl LoadPlan {
     /// Creates a plan.
     ///
     /// # Errors
@@ -184,7 +184,7 @@ mod tests {
             let templates = (0..template_count)
                 .map(|_| Template::new("GET", "/", "a", &[], None).unwrap())
                 .collect();
-            Plan::new(target, templates, options).map_err(|error| error.to_string())
+            LoadPlan::new(target, templates, options).map_err(|error| error.to_string())
         };
         let options = Options::default;
         assert!(plan(options(), 1).is_ok());
@@ -216,7 +216,7 @@ mod tests {
             thread_count: 8,
             ..Options::default()
         };
-        let plan = Plan::new(target, vec![template], options).unwrap();
+        let plan = LoadPlan::new(target, vec![template], options).unwrap();
         assert_eq!(plan.options().thread_count, 2);
     }
 }

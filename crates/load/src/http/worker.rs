@@ -12,7 +12,7 @@ use rustix::net::{RecvFlags, recv};
 use super::connection::{Connection, InFlight};
 use super::figures::{Fault, Figures};
 use super::head::{HEAD_SIZE_MAX, Malformed};
-use super::plan::{Clock, DRAIN_NS_MAX, Plan, nanoseconds};
+use super::plan::{Clock, DRAIN_NS_MAX, LoadPlan, nanoseconds};
 use super::response::{KnownHead, Response, SentRequest};
 use super::schedule::Schedule;
 use crate::workload::Random;
@@ -29,7 +29,7 @@ const RETRY_NS: u64 = 20_000_000;
 const TIMER: u64 = u64::MAX;
 
 pub(super) struct Worker<'a> {
-    pub(super) plan: &'a Plan,
+    pub(super) plan: &'a LoadPlan,
     pub(super) clock: &'a Clock,
     /// Answers so far, for the progress.
     live: &'a AtomicU64,
@@ -55,7 +55,7 @@ pub(super) struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     pub(super) fn new(
-        plan: &'a Plan,
+        plan: &'a LoadPlan,
         clock: &'a Clock,
         index: usize,
         live: &'a AtomicU64,

@@ -16,7 +16,7 @@ use lookaside_value::NameTable;
 
 use crate::cli::enrich::verify;
 use crate::cli::output::write_stdout;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::models::lookups::{Review, answered, review};
 use crate::models::options::intranet;
 use crate::models::{Models, draw, model_failure};
@@ -43,7 +43,7 @@ pub(crate) struct CheckArguments {
     strict: bool,
 }
 
-pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
+pub(crate) fn run(arguments: &CheckArguments) -> CommandResult {
     let files = Files::read(&arguments.dir)?;
     let knowledge = files.project.load()?;
     let project = &files.project;

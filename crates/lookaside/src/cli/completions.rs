@@ -5,7 +5,7 @@ use clap_complete::Shell;
 
 use crate::cli::Arguments;
 use crate::cli::output::finish_stdout;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 /// Print completions for a shell
 #[derive(Debug, Args)]
@@ -19,7 +19,7 @@ pub(crate) struct CompletionsArguments {
     shell: Shell,
 }
 
-pub(crate) fn run(arguments: &CompletionsArguments) -> Outcome {
+pub(crate) fn run(arguments: &CompletionsArguments) -> CommandResult {
     let mut script = Vec::new();
     clap_complete::generate(
         arguments.shell,

@@ -22,7 +22,7 @@ pub(crate) use self::verify::verify;
 use crate::cli::metrics::{MetricsServer, publish};
 use crate::cli::signals::{Drain, SignalListener};
 use crate::cli::summary::{RunFigures, describe};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::models::bind::{Unbound, bind};
 use crate::models::lookups::{Note, Review, review};
 use crate::models::options::intranet;
@@ -32,7 +32,7 @@ use crate::numbers::grouped;
 use crate::progress::RunBar;
 use crate::project::Project;
 
-pub(crate) fn run(arguments: &EnrichArguments) -> Outcome {
+pub(crate) fn run(arguments: &EnrichArguments) -> CommandResult {
     let project = Project::open(&arguments.dir)?;
     let plan = EnrichPlan::new(arguments, &project)?;
     let models = Models::read(&project.models_folder())?;
@@ -79,7 +79,7 @@ fn enrich(
     names: NameTable,
     program: &Program,
     knowledge: &Knowledge,
-) -> Outcome {
+) -> CommandResult {
     let checkpoint = plan.open_checkpoint()?;
     let mark = checkpoint.as_ref().and_then(Checkpoint::mark);
     let source = plan.open_source(mark)?;

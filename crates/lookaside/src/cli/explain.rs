@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::output::finish_stdout;
 use crate::cli::query::statement;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::project::Project;
 
 /// Show how a SQL query is answered: by which index, by which provider, or why by SQLite
@@ -22,7 +22,7 @@ pub(crate) struct ExplainArguments {
     sql: String,
 }
 
-pub(crate) fn run(arguments: &ExplainArguments) -> Outcome {
+pub(crate) fn run(arguments: &ExplainArguments) -> CommandResult {
     let project = Project::open(&arguments.dir)?;
     let sql = statement(&arguments.sql)?;
     let explanation = project

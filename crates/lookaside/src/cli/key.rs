@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, value_parser};
 
 use crate::cli::output::finish_stdout;
 use crate::config::{PER_SECOND_MAX, key_name};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::keys::new_key;
 
 /// Make keys for `lookaside serve`
@@ -46,7 +46,7 @@ fn name(text: &str) -> Result<String, &'static str> {
     key_name(text).map(|()| text.to_owned())
 }
 
-pub(crate) fn run(arguments: &KeyArguments) -> Outcome {
+pub(crate) fn run(arguments: &KeyArguments) -> CommandResult {
     let KeyCommand::New(arguments) = &arguments.command;
     let (key, hash) =
         new_key().map_err(|error| Failure::new("no random numbers").because(&error))?;

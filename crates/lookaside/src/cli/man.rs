@@ -8,7 +8,7 @@ use clap_mangen::Man;
 
 use crate::cli::Arguments;
 use crate::cli::output::finish_stdout;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 
 /// Print the manual page, or write the pages of all commands
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ pub(crate) struct ManArguments {
     folder: Option<PathBuf>,
 }
 
-pub(crate) fn run(arguments: &ManArguments) -> Outcome {
+pub(crate) fn run(arguments: &ManArguments) -> CommandResult {
     let command = Arguments::command();
     let Some(folder) = &arguments.folder else {
         let mut page = Vec::new();

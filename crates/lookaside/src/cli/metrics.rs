@@ -184,10 +184,10 @@ fn answer(mut stream: TcpStream, text: impl FnOnce() -> String) -> io::Result<()
     stream.set_write_timeout(Some(CONNECTION_TIME_MAX))?;
     let request = read_request(&mut stream, deadline)?;
     let (status, body) = match route(&request) {
-        Route::Metrics => ("200 OK", text()),
-        Route::NotFound => ("404 Not Found", "the metrics are at /metrics\n".to_owned()),
-        Route::BadMethod => ("405 Method Not Allowed", "only GET\n".to_owned()),
-        Route::BadRequest => (
+        MetricsRoute::Metrics => ("200 OK", text()),
+        MetricsRoute::NotFound => ("404 Not Found", "the metrics are at /metrics\n".to_owned()),
+        MetricsRoute::BadMethod => ("405 Method Not Allowed", "only GET\n".to_owned()),
+        MetricsRoute::BadRequest => (
             "400 Bad Request",
             "this is not an HTTP/1.1 request\n".to_owned(),
         ),
@@ -224,7 +224,7 @@ fn read_request(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Route {
+enum MetricsRoute {
     Metrics,
     NotFound,
     BadMethod,
@@ -232,20 +232,20 @@ enum Route {
 }
 
 /// Parses the first line of a request; the rest of the head is ignored.
-fn route(request: &[u8]) -> Route {
+fn route(request: &[u8]) -> MetricsRoute {
     let Some(line) = request.split(|byte| *byte == b'\r').next() else {
-        return Route::BadRequest;
+        return MetricsRoute::BadRequest;
     };
     let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let &[method, target, b"HTTP/1.1" | b"HTTP/1.0"] = words.as_slice() else {
-        return Route::BadRequest;
+        return MetricsRoute::BadRequest;
     };
     let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
     match (method, path) {
-        (b"GET", b"/metrics") => Route::Metrics,
-        (b"GET", [b'/', ..]) => Route::NotFound,
-        (_, [b'/', ..]) => Route::BadMethod,
-        _ => Route::BadRequest,
+        (b"GET", b"/metrics") => MetricsRoute::Metrics,
+        (b"GET", [b'/', ..]) => MetricsRoute::NotFound,
+        (_, [b'/', ..]) => MetricsRoute::BadMethod,
+        _ => MetricsRoute::BadRequest,
     }
 }
 
@@ -256,16 +256,16 @@ mod tests {
     #[test]
     fn only_a_get_of_metrics_is_answered() {
         for (line, expected) in [
-            ("GET /metrics HTTP/1.1", Route::Metrics),
-            ("GET /metrics?x=1 HTTP/1.0", Route::Metrics),
-            ("GET / HTTP/1.1", Route::NotFound),
-            ("GET /metrics/ HTTP/1.1", Route::NotFound),
-            ("POST /metrics HTTP/1.1", Route::BadMethod),
-            ("GET  /metrics HTTP/1.1", Route::BadRequest),
-            ("GET /metrics HTTP/2", Route::BadRequest),
-            ("GET metrics HTTP/1.1", Route::BadRequest),
-            ("\u{16}\u{3}", Route::BadRequest),
-            ("", Route::BadRequest),
+            ("GET /metrics HTTP/1.1", MetricsRoute::Metrics),
+            ("GET /metrics?x=1 HTTP/1.0", MetricsRoute::Metrics),
+            ("GET / HTTP/1.1", MetricsRoute::NotFound),
+            ("GET /metrics/ HTTP/1.1", MetricsRoute::NotFound),
+            ("POST /metrics HTTP/1.1", MetricsRoute::BadMethod),
+            ("GET  /metrics HTTP/1.1", MetricsRoute::BadRequest),
+            ("GET /metrics HTTP/2", MetricsRoute::BadRequest),
+            ("GET metrics HTTP/1.1", MetricsRoute::BadRequest),
+            ("\u{16}\u{3}", MetricsRoute::BadRequest),
+            ("", MetricsRoute::BadRequest),
         ] {
             let request = format!("{line}\r\nHost: x\r\n\r\n");
             assert_eq!(route(request.as_bytes()), expected, "{line:?}");

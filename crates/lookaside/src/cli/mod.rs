@@ -24,7 +24,7 @@ use std::io;
 
 use clap::{FromArgMatches as _, Parser, Subcommand};
 
-use crate::failure::{Exit, Outcome};
+use crate::failure::{CommandResult, Exit};
 use crate::log;
 
 const ABOUT: &str = "Answers \"for this key, which row?\" at memory speed";
@@ -87,7 +87,7 @@ pub(crate) fn run() -> Exit {
     }
 }
 
-fn answer(command: &Command) -> Outcome {
+fn answer(command: &Command) -> CommandResult {
     match command {
         Command::Enrich(arguments) => enrich::run(arguments),
         Command::Query(arguments) => query::run(arguments),

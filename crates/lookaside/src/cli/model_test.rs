@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::cli::difference::difference;
 use crate::cli::output::write_stdout;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::models::bind::{Unbound, bind};
 use crate::models::options::{intranet, timezone};
 use crate::models::test_file::{SUFFIX, Test};
@@ -38,7 +38,7 @@ pub(crate) struct TestArguments {
     dir: PathBuf,
 }
 
-pub(crate) fn run(arguments: &TestArguments) -> Outcome {
+pub(crate) fn run(arguments: &TestArguments) -> CommandResult {
     let project = Project::open(&arguments.dir)?;
     let models = Models::read(&project.models_folder())?;
     let files = files_below(&project.models_folder(), SUFFIX)?;

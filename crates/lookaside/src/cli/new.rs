@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::cli::output::finish_stdout;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// Make a project folder that runs at once
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ const FILES: [(&str, &str); 5] = [
     ),
 ];
 
-pub(crate) fn run(arguments: &NewArguments) -> Outcome {
+pub(crate) fn run(arguments: &NewArguments) -> CommandResult {
     let dir = &arguments.dir;
     if !is_vacant(dir)? {
         return Err(Failure::new(format!("{} is not empty", dir.display()))

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 
 /// Whether standard output was closed when the program began.
 static IS_STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
@@ -70,7 +70,9 @@ pub(crate) fn write_stdout(
 }
 
 /// [`write_stdout`] as the last thing that a command does.
-pub(crate) fn finish_stdout(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> Outcome {
+pub(crate) fn finish_stdout(
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> CommandResult {
     write_stdout(write).map(|()| Exit::Done)
 }
 

@@ -20,7 +20,7 @@ mod url;
 
 use clap::{Args, Subcommand};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// Start, ask and dump a PostgreSQL of your own
 ///
@@ -59,7 +59,7 @@ enum PgCommand {
     Clean(clean::CleanArguments),
 }
 
-pub(crate) fn run(arguments: &PgArguments) -> Outcome {
+pub(crate) fn run(arguments: &PgArguments) -> CommandResult {
     match &arguments.command {
         PgCommand::Run(arguments) => run::run(arguments),
         PgCommand::Start(arguments) => instance::start(arguments),

@@ -10,7 +10,7 @@ use lookaside_value::Value;
 use crate::cli::output::{check_stdin, finish_stdout};
 use crate::cli::rows::{RowForm, write_rows};
 use crate::columns::{DOUBLED_HELP, doubled};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::project::Project;
 
 /// The size limit of a statement on standard input; more is probably the wrong input.
@@ -40,7 +40,7 @@ pub(crate) struct QueryArguments {
     format: RowForm,
 }
 
-pub(crate) fn run(arguments: &QueryArguments) -> Outcome {
+pub(crate) fn run(arguments: &QueryArguments) -> CommandResult {
     let project = Project::open(&arguments.dir)?;
     let sql = statement(&arguments.sql)?;
     let knowledge = project.load()?;

@@ -18,8 +18,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::cli::enrich::count;
 use crate::cli::metrics;
 use crate::cli::signals::{Drain, SignalListener};
-use crate::config::Place;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::config::ListenAddress;
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::project::LoadOptions;
 use crate::serve::{Catalog, Files, Lookup, Needed, Service, StartOptions, example};
 
@@ -63,7 +63,7 @@ pub(crate) struct ServeArguments {
     /// Where to listen, in place of what [server] says: ADDRESS:PORT, a port of 127.0.0.1, or
     /// unix:PATH; may be repeated
     #[arg(long, value_name = "PLACE", value_parser = place)]
-    listen: Vec<Place>,
+    listen: Vec<ListenAddress>,
 
     /// I/O threads [default: one a core]
     #[arg(long, value_name = "COUNT", value_parser = count::<NonZero<usize>>)]
@@ -88,11 +88,11 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The actions of SIGHUP and of the end of a drain, which are set during the start.
 type Action = Box<dyn Fn() + Send + Sync>;
 
-fn place(text: &str) -> Result<Place, &'static str> {
-    Place::parse(text)
+fn place(text: &str) -> Result<ListenAddress, &'static str> {
+    ListenAddress::parse(text)
 }
 
-pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
+pub(crate) fn run(arguments: &ServeArguments) -> CommandResult {
     let files = Files::read(&arguments.dir)?;
     let places = Places::of(arguments, &files)?;
     if arguments.access_log.is_none() {
@@ -199,7 +199,7 @@ fn start(
 
 /// The places to listen on.
 struct Places {
-    listen: Vec<(Place, Needed)>,
+    listen: Vec<(ListenAddress, Needed)>,
     /// A note about a place that was left out.
     note: Option<&'static str>,
 }
@@ -223,13 +223,13 @@ impl Places {
     }
 
     fn usual() -> Self {
-        let address = Place::parse(DEFAULT_ADDRESS).expect("it is an address");
+        let address = ListenAddress::parse(DEFAULT_ADDRESS).expect("it is an address");
         let mut listen = vec![(address, Needed::Must)];
         let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
         let note = match &runtime {
             Some(folder) => {
                 let socket = PathBuf::from(folder).join(DEFAULT_SOCKET);
-                listen.push((Place::Unix(socket), Needed::May));
+                listen.push((ListenAddress::Unix(socket), Needed::May));
                 None
             }
             None => Some(NO_SOCKET),

@@ -64,7 +64,7 @@ const STREAM_COUNT_LIMIT: u64 = 10_000;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServerConfig {
     /// `None` if the file does not set it.
-    pub(crate) listen: Option<Vec<Place>>,
+    pub(crate) listen: Option<Vec<ListenAddress>>,
     /// Its position: `knowdb.toml:12`.
     pub(crate) listen_place: String,
     /// I/O threads; 0 means one per core.
@@ -97,7 +97,7 @@ pub(crate) struct ServerConfig {
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ListenAddress {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
@@ -146,7 +146,7 @@ impl Default for ServerConfig {
     }
 }
 
-impl Place {
+impl ListenAddress {
     /// `127.0.0.1:8300`, `[::1]:8300`, `8300` or `unix:PATH`.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         const WANTED: &str = "write ADDRESS:PORT such as 127.0.0.1:8300, a port alone for \
@@ -172,7 +172,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
@@ -183,7 +183,7 @@ impl std::fmt::Display for Place {
 
 impl ServerConfig {
     /// Returns an error if other machines can reach one of `places` and no keys are configured.
-    pub(crate) fn guard(&self, places: &[Place]) -> Result<(), Failure> {
+    pub(crate) fn guard(&self, places: &[ListenAddress]) -> Result<(), Failure> {
         let open = places.iter().find(|place| place.is_open());
         let Some(open) = open.filter(|_| self.keys.is_empty()) else {
             return Ok(());
@@ -202,9 +202,11 @@ impl ServerConfig {
     }
 
     /// Returns an error for a Unix socket whose folder does not exist.
-    pub(crate) fn guard_sockets(&self, places: &[Place]) -> Result<(), Failure> {
+    pub(crate) fn guard_sockets(&self, places: &[ListenAddress]) -> Result<(), Failure> {
         for place in places {
-            let Place::Unix(path) = place else { continue };
+            let ListenAddress::Unix(path) = place else {
+                continue;
+            };
             let Some(folder) = missing_folder(path) else {
                 continue;
             };
@@ -335,11 +337,15 @@ fn owned(texts: Option<Vec<&str>>) -> Vec<String> {
     texts.into_iter().map(str::to_owned).collect()
 }
 
-fn read_place(config: &Config, section: &Section<'_>, text: &str) -> Result<Place, Failure> {
-    let place = Place::parse(text)
+fn read_place(
+    config: &Config,
+    section: &Section<'_>,
+    text: &str,
+) -> Result<ListenAddress, Failure> {
+    let place = ListenAddress::parse(text)
         .map_err(|wanted| section.bad("listen", &format!("holds {text:?}; {wanted}")))?;
     Ok(match place {
-        Place::Unix(path) => Place::Unix(config.folder().join(path)),
+        ListenAddress::Unix(path) => ListenAddress::Unix(config.folder().join(path)),
         tcp => tcp,
     })
 }

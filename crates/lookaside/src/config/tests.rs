@@ -192,6 +192,10 @@ fn only_loopback_addresses_and_sockets_are_closed_to_other_machines() {
         ("[::]:1", true),
         ("192.0.2.1:1", true),
     ] {
-        assert_eq!(Place::parse(text).unwrap().is_open(), is_open, "{text}");
+        assert_eq!(
+            ListenAddress::parse(text).unwrap().is_open(),
+            is_open,
+            "{text}"
+        );
     }
 }

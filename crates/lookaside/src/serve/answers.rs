@@ -24,7 +24,7 @@ const QUERY_SIZE_MAX: usize = 1024;
 const OVERHEAD: u64 = 160;
 
 /// Bodies of one I/O thread, in two-way sets; the more recently used one is first.
-pub(crate) struct Answers {
+pub(crate) struct AnswerCache {
     hasher: RandomState,
     /// Empty until the first answer: a server with native plans only needs none.
     slots: Box<[Option<Slot>]>,
@@ -86,7 +86,7 @@ pub(crate) struct Key<'a> {
     pub(crate) query: &'a str,
 }
 
-impl Answers {
+impl AnswerCache {
     /// Creates a cache of about `size_max` bytes.
     pub(crate) fn new(size_max: u64) -> Self {
         // The count assumes answers of a few hundred bytes; it is a power of two, so that a mask
@@ -276,10 +276,10 @@ mod tests {
     fn an_answer_is_found_by_all_of_its_key_while_it_is_right() {
         let now = Instant::now();
         let later = now + Duration::from_secs(1);
-        let mut answers = Answers::new(1 << 20);
+        let mut answers = AnswerCache::new(1 << 20);
         answers.keep(key("id=1"), &answer("a", 1, None), now);
         answers.keep(key("id=2"), &answer("b", 1, Some(later)), now);
-        let body = |answers: &mut Answers, key, generation, now| {
+        let body = |answers: &mut AnswerCache, key, generation, now| {
             let found = answers.find(key, generation, now)?;
             Some(String::from_utf8(found.body.to_vec()).unwrap())
         };
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn bytes_are_bounded_and_a_cache_may_be_none() {
         let now = Instant::now();
-        let mut answers = Answers::new(1 << 20);
+        let mut answers = AnswerCache::new(1 << 20);
         let body = "x".repeat(8000);
         for id in 0..10_000 {
             answers.keep(key(&format!("id={id}")), &answer(&body, 1, None), now);
@@ -329,7 +329,7 @@ mod tests {
             now,
         );
         assert!(answers.find(key("large"), 1, now).is_none());
-        let mut none = Answers::new(0);
+        let mut none = AnswerCache::new(0);
         none.keep(key("a"), &answer("a", 1, None), now);
         assert!(none.find(key("a"), 1, now).is_none());
     }

@@ -28,13 +28,13 @@ pub(crate) struct ModelSources {
 
 /// The enabled models of a project, those that are ready and those that wait, each sorted by name.
 pub(crate) struct Models {
-    ready: Vec<Arc<Served>>,
+    ready: Vec<Arc<BoundModel>>,
     waiting: Vec<Waiting>,
     examples: HashMap<String, String>,
 }
 
 /// A model that is ready to run.
-pub(crate) struct Served {
+pub(crate) struct BoundModel {
     pub(crate) name: String,
     /// For messages.
     pub(crate) file_name: Arc<str>,
@@ -105,7 +105,7 @@ impl Models {
             let mut names = NameTable::new();
             let name = model.name().to_string();
             match bind(model, &mut names, knowledge, &options, &silent) {
-                Ok(program) => ready.push(Arc::new(Served {
+                Ok(program) => ready.push(Arc::new(BoundModel {
                     program,
                     name,
                     file_name: model.file_name().into(),
@@ -124,7 +124,7 @@ impl Models {
     }
 
     /// Finds a model that is ready.
-    pub(crate) fn find(&self, name: &str) -> Option<&Arc<Served>> {
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<BoundModel>> {
         self.ready.iter().find(|model| model.name == name)
     }
 

@@ -20,7 +20,7 @@ use super::files::Files;
 use super::reloader::Reloader;
 use super::reloader_thread::{PATIENCE, ReloaderThread};
 use super::service::{Shared, Teller, Thread, console_policy, held_size_max};
-use crate::config::{Place, ServerConfig};
+use crate::config::{ListenAddress, ServerConfig};
 use crate::failure::Failure;
 
 /// The number of blocking threads, for batches of a provider and ad-hoc queries. They sleep nearly
@@ -45,7 +45,7 @@ const END: Duration = Duration::from_millis(500);
 /// Options from the command line.
 pub(crate) struct StartOptions {
     /// Where to listen; an optional place is skipped if it is not available.
-    pub(crate) listen: Vec<(Place, Needed)>,
+    pub(crate) listen: Vec<(ListenAddress, Needed)>,
     /// I/O threads, from 1.
     pub(crate) thread_count: usize,
     /// Where to log requests, overriding the file.
@@ -279,11 +279,11 @@ fn listen(
     let mut places = options.listen;
     loop {
         let listens = places.iter().map(|(place, _)| match (place, &tls) {
-            (Place::Tcp(address), Some(tls)) => Listen::tcp(*address).tls(tls.clone()),
-            (Place::Tcp(address), None) => Listen::tcp(*address),
+            (ListenAddress::Tcp(address), Some(tls)) => Listen::tcp(*address).tls(tls.clone()),
+            (ListenAddress::Tcp(address), None) => Listen::tcp(*address),
             // No TLS on Unix sockets: a user who could read their traffic could read the private
             // key as well.
-            (Place::Unix(path), _) => Listen::unix(path),
+            (ListenAddress::Unix(path), _) => Listen::unix(path),
         });
         let server = config.timeouts.apply(Options {
             threads: options.thread_count,

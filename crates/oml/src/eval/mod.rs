@@ -67,10 +67,10 @@ impl fmt::Debug for Options {
 /// A bound model that is ready to run: shared by all workers; a clone is one increment of a
 /// reference counter.
 #[derive(Clone, Debug)]
-pub struct Program(Arc<Plan>);
+pub struct Program(Arc<ModelPlan>);
 
 #[derive(Debug)]
-struct Plan {
+struct ModelPlan {
     statements: Vec<Statement>,
     memo_count: usize,
     temporaries: bool,
@@ -90,7 +90,7 @@ impl Program {
     ) -> Result<Self, Diagnostics> {
         let bound = bind::bind(model, names, lookup, options);
         let bound = bound.map_err(|faults| model.diagnostics(faults))?;
-        Ok(Self(Arc::new(Plan {
+        Ok(Self(Arc::new(ModelPlan {
             statements: bound.statements,
             memo_count: bound.memo_count,
             temporaries: bound.temporaries,
@@ -117,7 +117,7 @@ impl Program {
 /// Runs a [`Program`], with its own buffers, which it reuses for each batch.
 #[derive(Debug)]
 pub struct Evaluator {
-    plan: Arc<Plan>,
+    plan: Arc<ModelPlan>,
     results: Vec<Record>,
     memos: Vec<PatternMemo>,
     temporary: PatternMemo,

@@ -48,7 +48,7 @@ pub(crate) type Fault = Box<Diagnostic>;
 pub(crate) type Parsed<T> = Result<T, Fault>;
 
 /// The result of parsing: the model unless there was an error, and all findings.
-pub(crate) struct Outcome {
+pub(crate) struct ParseOutput {
     pub(crate) program: Option<Program>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// The `enable` of the header, also if the statements are invalid.
@@ -56,7 +56,7 @@ pub(crate) struct Outcome {
 }
 
 /// Parses a whole model.
-pub(crate) fn parse(text: &str) -> Outcome {
+pub(crate) fn parse(text: &str) -> ParseOutput {
     let mut parser = Parser::new(text);
     let (header, statements) = if text.len() > SOURCE_SIZE_MAX {
         let message = format!("a model has at most {SOURCE_SIZE_MAX} bytes");
@@ -75,7 +75,7 @@ pub(crate) fn parse(text: &str) -> Outcome {
         statics: parser.statics,
         statements,
     };
-    Outcome {
+    ParseOutput {
         program: (!failed).then_some(program),
         diagnostics: parser.diagnostics,
         enabled,

@@ -4,7 +4,7 @@ use std::mem;
 
 use lookaside_pipeline::Producer;
 
-use super::job::{Job, Spares};
+use super::job::{RunJob, Spares};
 use crate::Error;
 use crate::source::{Block, BlockRead, Reader};
 
@@ -12,7 +12,7 @@ use crate::source::{Block, BlockRead, Reader};
 /// thread needs the source meanwhile, and the lock order is the order of the input.
 pub(super) struct Entry {
     pub(super) reader: Reader,
-    pub(super) producer: Producer<Job>,
+    pub(super) producer: Producer<RunJob>,
     /// The number of the next block.
     pub(super) number: u64,
     pub(super) state: EntryState,
@@ -53,7 +53,7 @@ impl Entry {
     }
 
     fn push(&mut self, block: Block, spares: &Spares) -> bool {
-        let job = Job {
+        let job = RunJob {
             number: self.number,
             block,
             output: spares.take(),

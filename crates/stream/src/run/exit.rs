@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use lookaside_pipeline::LastWorker;
 
-use super::job::{Job, Output};
+use super::job::{Output, RunJob};
 use crate::progress::Counts;
 use crate::{Checkpoint, End, Rejects, Result, Sink};
 
 /// The state of the writing thread: the single worker of the ring's last stage, and the sinks.
 pub(super) struct Exit {
-    pub(super) hand: LastWorker<Job>,
+    pub(super) hand: LastWorker<RunJob>,
     pub(super) sinks: Sinks,
     pub(super) totals: Totals,
 }

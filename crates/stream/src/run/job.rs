@@ -13,7 +13,7 @@ use crate::{Error, Rejects};
 const KEPT_SIZE_MAX: usize = 8 << 20;
 
 /// A block in the ring.
-pub(super) struct Job {
+pub(super) struct RunJob {
     /// Blocks are numbered from 0 without gaps.
     pub(super) number: u64,
     /// Empty after the transform, which keeps the memory for the next block that it reads.

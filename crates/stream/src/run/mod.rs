@@ -46,9 +46,9 @@ pub use transform::{Identity, Report, Transform};
 use self::encoding::Encoding;
 use self::entry::{Entry, EntryState};
 use self::exit::{Exit, Sinks, Totals};
-use self::job::{Job, Spares};
+use self::job::{RunJob, Spares};
 use self::limit::Limit;
-use self::shared::{Outcome, Shared};
+use self::shared::{RunOutcome, Shared};
 use self::worker::{Maker, Worker};
 use crate::source::{Block, Reader};
 use crate::summary::cpu_time;
@@ -261,7 +261,7 @@ impl Flow {
         // Not before all are done: dropping a pipeline worker early fails the others.
         drop(workers);
 
-        let Outcome {
+        let RunOutcome {
             totals,
             limit_reached,
             stopped,
@@ -312,7 +312,7 @@ impl Flow {
 
     fn worker<T>(
         &self,
-        hand: lookaside_pipeline::Worker<Job>,
+        hand: lookaside_pipeline::Worker<RunJob>,
         transform: T,
         output: &OutputFormat,
         sink: &Sink,
@@ -340,7 +340,7 @@ impl Flow {
 /// The ring of a run and its stages: the transform with one pipeline worker for each worker, and
 /// the exit with one. Blocks are taken one by one, so that they are spread over the workers and
 /// each slot is free as soon as it is written.
-fn start_pipeline(worker_count: usize) -> Result<Pipeline<Job>> {
+fn start_pipeline(worker_count: usize) -> Result<Pipeline<RunJob>> {
     let one_by_one = StageOptions {
         batch_max: NonZero::<u32>::MIN,
         ..StageOptions::default()

@@ -8,7 +8,7 @@ use lookaside_pipeline::Pipeline;
 use super::Strictness;
 use super::entry::{Entry, EntryState};
 use super::exit::{Exit, Sinks, Totals};
-use super::job::{Job, Spares};
+use super::job::{RunJob, Spares};
 use super::limit::Limit;
 use crate::source::Block;
 use crate::{Error, InputFormat, OutputFormat, Progress, Result, StopFlag};
@@ -19,7 +19,7 @@ pub(super) struct Shared {
     /// The number of blocks that passed the transform since the writing thread last checked; zero
     /// while no thread writes.
     pub(super) passed: AtomicU64,
-    pub(super) pipeline: Pipeline<Job>,
+    pub(super) pipeline: Pipeline<RunJob>,
     pub(super) spares: Spares,
     pub(super) limit: Option<Limit>,
     /// Set when the run ends before its input does; with an error if it failed.
@@ -35,7 +35,7 @@ pub(super) struct Shared {
 }
 
 /// The outcome of a run.
-pub(super) struct Outcome {
+pub(super) struct RunOutcome {
     pub(super) totals: Totals,
     pub(super) limit_reached: bool,
     /// Whether it was stopped while reading, or abandoned a batch.
@@ -92,13 +92,13 @@ impl Shared {
     }
 
     /// The outcome and the sinks, after all workers have ended.
-    pub(super) fn into_outcome(self) -> Outcome {
+    pub(super) fn into_outcome(self) -> RunOutcome {
         // A panic was already recorded as the error of the run.
         let entry = self.entry.into_inner();
         let entry = entry.unwrap_or_else(PoisonError::into_inner);
         let exit = self.exit.into_inner();
         let exit = exit.unwrap_or_else(PoisonError::into_inner);
-        Outcome {
+        RunOutcome {
             totals: exit.totals,
             limit_reached: self.limit.is_some_and(|limit| limit.is_reached()),
             stopped: entry.state == EntryState::Stopped || self.is_abandoned.into_inner(),

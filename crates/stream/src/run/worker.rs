@@ -11,7 +11,7 @@ use memchr::memchr_iter;
 
 use super::Transform;
 use super::encoding::Encoding;
-use super::job::{Job, Output};
+use super::job::{Output, RunJob};
 use super::shared::Shared;
 use crate::format::Decoder;
 use crate::progress::Counts;
@@ -20,7 +20,7 @@ use crate::{Chunk, Error};
 
 /// A thread's pipeline worker and its state; all of its memory is reused for each block.
 pub(super) struct Worker<T> {
-    pub(super) hand: Hand<Job>,
+    pub(super) hand: Hand<RunJob>,
     /// The block that it reads into next.
     pub(super) block: Block,
     pub(super) maker: Maker<T>,
@@ -68,8 +68,8 @@ impl<T: Transform> Worker<T> {
 
 impl<T: Transform> Maker<T> {
     /// Produces the output of a block.
-    fn make(&mut self, job: &mut Job, encoding: &mut Encoding, shared: &Shared) {
-        let Job {
+    fn make(&mut self, job: &mut RunJob, encoding: &mut Encoding, shared: &Shared) {
+        let RunJob {
             number,
             block,
             output,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use tcp::TcpOptions;
 
-use crate::place::Place;
+use crate::file_identity::FileIdentity;
 use crate::wake::Wake;
 use crate::{Compression, Error, Extent, Reconnects, Result, unsupported};
 
@@ -36,7 +36,7 @@ pub struct Sink {
     closed: bool,
     broken_pipe: BrokenPipe,
     /// The file that is written, if it is one.
-    place: Option<Place>,
+    place: Option<FileIdentity>,
     reconnects: Arc<Mutex<Reconnects>>,
 }
 
@@ -151,7 +151,11 @@ impl Sink {
             .try_clone_to_owned()
             .map_err(|error| Error::open_output(name, error))?;
         let file = File::from(fd);
-        let place = file.metadata().ok().as_ref().and_then(Place::of_metadata);
+        let place = file
+            .metadata()
+            .ok()
+            .as_ref()
+            .and_then(FileIdentity::of_metadata);
         let mut sink = Self::new(name, Box::new(Stdout(file)));
         sink.broken_pipe = BrokenPipe::End;
         sink.place = place;
@@ -177,7 +181,7 @@ impl Sink {
         let target = target.map_err(|error| Error::open_output(&name, error))?;
         let mut sink = Self::new(name, target);
         sink.compression = Compression::of_path(path);
-        sink.place = Place::of_path(path);
+        sink.place = FileIdentity::of_path(path);
         Ok(sink)
     }
 
@@ -276,7 +280,7 @@ impl Sink {
     }
 
     /// The file that is written, if it is one.
-    pub(crate) fn place(&self) -> Option<&Place> {
+    pub(crate) fn place(&self) -> Option<&FileIdentity> {
         self.place.as_ref()
     }
 

@@ -28,7 +28,7 @@ pub(crate) use reader::Reader;
 
 use self::rotation::Search;
 use crate::compression::Compression;
-use crate::place::Place;
+use crate::file_identity::FileIdentity;
 use crate::wake::Wait;
 use crate::{Error, Extent, Result, unsupported};
 
@@ -239,7 +239,7 @@ impl Source {
     }
 
     /// The name of the first input that is the file at this place.
-    pub(crate) fn input_at(&self, place: &Place) -> Option<String> {
+    pub(crate) fn input_at(&self, place: &FileIdentity) -> Option<String> {
         let is_there = |input: &&Opened| input.place().as_ref() == Some(place);
         self.inputs.iter().find(is_there).map(Opened::name)
     }
@@ -275,11 +275,11 @@ impl Opened {
     }
 
     /// The regular file that is read, if it is one.
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<FileIdentity> {
         match self {
-            Self::File(path) => Place::of_path(path),
+            Self::File(path) => FileIdentity::of_path(path),
             Self::Follow(_, file, _) | Self::Stdin(file, _) => {
-                Place::of_metadata(&file.metadata().ok()?)
+                FileIdentity::of_metadata(&file.metadata().ok()?)
             }
             Self::Pipe(..) | Self::Listener(..) | Self::Reader(..) | Self::Live(..) => None,
         }

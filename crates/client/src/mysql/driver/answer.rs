@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lookaside_value::{RowSetBuilder, Text};
 use lookaside_wire::mysql::{OkPacket, Row};
 
-use super::plan::Plan;
+use super::row_layout::RowLayout;
 use crate::{Answer, Error, Result};
 
 /// The estimated overhead of a result beside its rows and column names, so that empty ones count
@@ -32,7 +32,7 @@ enum Stage {
     #[default]
     Empty,
     Rows {
-        plan: Arc<Plan>,
+        plan: Arc<RowLayout>,
         rows: RowSetBuilder,
         size: usize,
     },
@@ -50,7 +50,7 @@ impl Incoming {
         matches!(self.stage, Stage::Empty)
     }
 
-    pub(super) fn begin(&mut self, plan: Arc<Plan>) {
+    pub(super) fn begin(&mut self, plan: Arc<RowLayout>) {
         let rows = RowSetBuilder::with_columns(Arc::clone(&plan.names));
         self.stage = Stage::Rows {
             plan,

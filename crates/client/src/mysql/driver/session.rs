@@ -16,7 +16,7 @@ use super::answer::Incoming;
 use super::in_flight::{InFlight, Work};
 use super::options::Options;
 use super::pipelined_prepare::PrepareGuard;
-use super::plan::Plan;
+use super::row_layout::RowLayout;
 use super::statement::{self, Key, QueryRange, Statement};
 use super::statement_kind::{StatementKind, session_effect};
 use super::statements::Statements;
@@ -276,13 +276,13 @@ impl Session {
         // The plan of a statement is kept even if the rows of this run are not wanted.
         let plan = match id {
             Some(id) => self.statements.plan(id, columns),
-            None => Arc::new(Plan::of(columns)),
+            None => Arc::new(RowLayout::of(columns)),
         };
         self.begin_rows(query, plan);
     }
 
     /// Rows of a query follow, which are kept if its caller waits for them.
-    pub(super) fn begin_rows(&mut self, query: QueryRef, plan: Arc<Plan>) {
+    pub(super) fn begin_rows(&mut self, query: QueryRef, plan: Arc<RowLayout>) {
         match self
             .requests
             .get(query.ticket)
@@ -647,7 +647,7 @@ fn parameter_types(prepared: &statement::Prepared) -> Box<[Text]> {
     let count = prepared.parameter_count;
     match &prepared.parameters {
         Some(columns) if columns.iter().any(|column| column.column_type.0 != 6) => {
-            Plan::of(columns).type_names().collect()
+            RowLayout::of(columns).type_names().collect()
         }
         _ => vec![Text::from_static("any"); count].into(),
     }

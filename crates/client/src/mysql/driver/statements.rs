@@ -7,14 +7,14 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use lookaside_wire::mysql::{Columns, StatementId};
 
-use super::plan::Plan;
+use super::row_layout::RowLayout;
 use super::statement::Statement;
 use crate::driver::StatementCache;
 
 pub(super) struct Statements {
     pub(super) cache: StatementCache<Statement>,
     /// The plan for decoding the rows of each statement, if known.
-    plans: HashMap<StatementId, Arc<Plan>, RandomState>,
+    plans: HashMap<StatementId, Arc<RowLayout>, RandomState>,
     /// When the definitions of statements with pinned columns were last requested.
     checks: HashMap<StatementId, Instant, RandomState>,
     /// Statements to be closed that were never in the cache.
@@ -32,11 +32,11 @@ impl Statements {
     }
 
     /// The plan for decoding rows with these columns.
-    pub(super) fn plan(&mut self, id: StatementId, columns: &Arc<Columns>) -> Arc<Plan> {
+    pub(super) fn plan(&mut self, id: StatementId, columns: &Arc<Columns>) -> Arc<RowLayout> {
         match self.plans.get(&id) {
             Some(plan) if plan.is_of(columns) => Arc::clone(plan),
             _ => {
-                let plan = Arc::new(Plan::of(columns));
+                let plan = Arc::new(RowLayout::of(columns));
                 self.plans.insert(id, Arc::clone(&plan));
                 plan
             }
@@ -44,7 +44,7 @@ impl Statements {
     }
 
     /// The last plan for decoding the rows of a statement.
-    pub(super) fn last_plan(&self, id: StatementId) -> Option<&Arc<Plan>> {
+    pub(super) fn last_plan(&self, id: StatementId) -> Option<&Arc<RowLayout>> {
         self.plans.get(&id)
     }
 

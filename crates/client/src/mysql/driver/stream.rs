@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lookaside_value::RowSet;
 
-use super::plan::Plan;
+use super::row_layout::RowLayout;
 use super::statement::Statement;
 
 /// The source of the rest of a result.
@@ -12,7 +12,7 @@ pub(super) enum Source {
     /// On the server.
     Cursor {
         statement: Arc<Statement>,
-        plan: Arc<Plan>,
+        plan: Arc<RowLayout>,
     },
     /// Here, from the row with this index on.
     Rows { rows: RowSet, next: usize },

@@ -118,7 +118,7 @@ pub(super) enum Refusal {
 
 /// The outcome of a request, or of all requests on an exclusive connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum AcquireOutcome {
     Answered,
     /// Nothing of it was sent.
     Unused,
@@ -256,19 +256,19 @@ impl PoolPlanner {
     }
 
     /// Handles the end of a request on a shared connection.
-    pub(super) fn give_back(&mut self, slot_id: PoolSlotId, outcome: Outcome, now: Instant) {
+    pub(super) fn give_back(&mut self, slot_id: PoolSlotId, outcome: AcquireOutcome, now: Instant) {
         let Some(slot) = self.find(slot_id) else {
             return;
         };
         assert!(slot.lease_count > 0, "what is given back was taken");
         slot.lease_count -= 1;
         match outcome {
-            Outcome::Answered => {
+            AcquireOutcome::Answered => {
                 slot.has_served = true;
                 slot.heard_at = now;
             }
-            Outcome::Unused => {}
-            Outcome::GivenUp => slot.ghost_count += 1,
+            AcquireOutcome::Unused => {}
+            AcquireOutcome::GivenUp => slot.ghost_count += 1,
         }
         let is_watched = slot.check.is_some() || slot.ghost_count > 0 || slot.is_retiring;
         if is_watched {
@@ -280,7 +280,7 @@ impl PoolPlanner {
     }
 
     /// Handles the return of an exclusive connection.
-    pub(super) fn unlock(&mut self, slot_id: PoolSlotId, outcome: Outcome, now: Instant) {
+    pub(super) fn unlock(&mut self, slot_id: PoolSlotId, outcome: AcquireOutcome, now: Instant) {
         let Some(slot) = self.find(slot_id) else {
             return;
         };

@@ -206,22 +206,22 @@ impl World {
         assert!(self.waiting.iter().all(|entry| entry.2 > self.now));
     }
 
-    fn give_back(&mut self, index: usize, outcome: Outcome) {
+    fn give_back(&mut self, index: usize, outcome: AcquireOutcome) {
         let slot_id = self.leases.swap_remove(index);
         // It may have been lost meanwhile.
         if let Some(connection) = self.connections.get_mut(&slot_id) {
             connection.lease_count -= 1;
-            connection.ghost_count += usize::from(outcome == Outcome::GivenUp);
+            connection.ghost_count += usize::from(outcome == AcquireOutcome::GivenUp);
         }
         self.planner.give_back(slot_id, outcome, self.now);
         self.obey();
     }
 
-    fn unlock(&mut self, index: usize, outcome: Outcome) {
+    fn unlock(&mut self, index: usize, outcome: AcquireOutcome) {
         let slot_id = self.locks.swap_remove(index);
         if let Some(connection) = self.connections.get_mut(&slot_id) {
             connection.is_locked = false;
-            connection.ghost_count += usize::from(outcome == Outcome::GivenUp);
+            connection.ghost_count += usize::from(outcome == AcquireOutcome::GivenUp);
         }
         self.planner.unlock(slot_id, outcome, self.now);
         self.obey();
@@ -283,18 +283,18 @@ impl World {
             29..55 if !self.leases.is_empty() => {
                 let index = self.random.usize(0..self.leases.len());
                 let outcome = match self.random.u32(0..10) {
-                    0 => Outcome::GivenUp,
-                    1 => Outcome::Unused,
-                    _ => Outcome::Answered,
+                    0 => AcquireOutcome::GivenUp,
+                    1 => AcquireOutcome::Unused,
+                    _ => AcquireOutcome::Answered,
                 };
                 self.give_back(index, outcome);
             }
             55..60 if !self.locks.is_empty() => {
                 let index = self.random.usize(0..self.locks.len());
                 match self.random.u32(0..5) {
-                    0 => self.unlock(index, Outcome::GivenUp),
+                    0 => self.unlock(index, AcquireOutcome::GivenUp),
                     1 => self.discard(index),
-                    _ => self.unlock(index, Outcome::Answered),
+                    _ => self.unlock(index, AcquireOutcome::Answered),
                 }
             }
             60..64 if !self.waiting.is_empty() => {
@@ -346,9 +346,9 @@ impl World {
             } else if let Some(slot_id) = self.any(|one| one.checked.is_some()) {
                 self.checked(slot_id);
             } else if !self.leases.is_empty() {
-                self.give_back(0, Outcome::Answered);
+                self.give_back(0, AcquireOutcome::Answered);
             } else if !self.locks.is_empty() {
-                self.unlock(0, Outcome::Answered);
+                self.unlock(0, AcquireOutcome::Answered);
             } else if self.waiting.is_empty() {
                 return;
             } else {
@@ -435,8 +435,8 @@ fn those_who_wait_are_served_in_their_order() {
     while world.served_count < usages.len() || !world.leases.is_empty() {
         order.push((world.locks.len(), world.leases.len()));
         match world.locks.len() {
-            0 => world.give_back(0, Outcome::Answered),
-            _ => world.unlock(0, Outcome::Answered),
+            0 => world.give_back(0, AcquireOutcome::Answered),
+            _ => world.unlock(0, AcquireOutcome::Answered),
         }
     }
     assert_eq!(order, [(1, 0), (0, 1), (1, 0), (0, 2), (0, 1)]);
@@ -497,7 +497,7 @@ fn waiting_requests_use_a_stalled_connection_once_it_answers() {
     });
     world.take(Usage::Shared, ms(100));
     assert_eq!(world.waiting.len(), 1);
-    world.give_back(0, Outcome::Answered);
+    world.give_back(0, AcquireOutcome::Answered);
     assert_eq!(world.leases, [first]);
 }
 
@@ -533,7 +533,7 @@ fn of_stalled_connections_the_one_that_owes_for_the_shortest_time_is_used() {
     world.take(Usage::Shared, ms(100_000));
     let second = world.any(|one| !one.is_open).unwrap();
     world.opened(second);
-    world.give_back(1, Outcome::Answered);
+    world.give_back(1, AcquireOutcome::Answered);
     world.pass(ms(3_000));
     assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(second));
     world.pass(ms(100));
@@ -556,7 +556,7 @@ fn an_idle_connection_is_checked_before_a_stalled_one_is_used() {
     let second = world.any(|one| !one.is_open).unwrap();
     world.opened(second);
     assert_eq!(world.leases, [first, second]);
-    world.give_back(1, Outcome::Answered);
+    world.give_back(1, AcquireOutcome::Answered);
     world.pass(ms(301));
     world.take(Usage::Shared, ms(10_000));
     assert_eq!(world.waiting.len(), 1);
@@ -601,7 +601,7 @@ fn a_connection_of_ghosts_is_given_up() {
     world.take(Usage::Shared, ms(100));
     let first = world.any(|_| true).unwrap();
     world.opened(first);
-    world.give_back(0, Outcome::GivenUp);
+    world.give_back(0, AcquireOutcome::GivenUp);
     world.pass(ms(4_999));
     assert!(matches!(
         world.take(Usage::Shared, ms(10_000)),

@@ -105,7 +105,7 @@ fn everybody_who_waits_is_woken() {
                 let state = Arc::clone(&state);
                 thread::spawn(move || {
                     let slot_id = take(&state, Usage::Shared, now).unwrap();
-                    state.give_back(slot_id, Outcome::Answered, now);
+                    state.give_back(slot_id, AcquireOutcome::Answered, now);
                 })
             })
             .collect();
@@ -127,7 +127,7 @@ fn a_locked_connection_has_one_holder() {
                     let slot_id = take(&state, Usage::Exclusive, now).unwrap();
                     assert!(!is_held.swap(true, Ordering::AcqRel));
                     is_held.store(false, Ordering::Release);
-                    state.unlock(slot_id, Outcome::Answered, now);
+                    state.unlock(slot_id, AcquireOutcome::Answered, now);
                 })
             })
             .collect();
@@ -145,7 +145,9 @@ fn who_leaves_takes_nothing_along() {
             move || {
                 let (ask, _) = state.take(Usage::Exclusive, now + Duration::from_secs(1), now);
                 match ask {
-                    Acquisition::Ready((slot_id, _)) => state.unlock(slot_id, Outcome::Unused, now),
+                    Acquisition::Ready((slot_id, _)) => {
+                        state.unlock(slot_id, AcquireOutcome::Unused, now)
+                    }
                     Acquisition::Wait(waiter) => state.leave(waiter, Usage::Exclusive, now),
                     Acquisition::Refused(refusal) => panic!("{refusal:?}"),
                 }
@@ -155,7 +157,7 @@ fn who_leaves_takes_nothing_along() {
             let state = Arc::clone(&state);
             move || {
                 let slot_id = take(&state, Usage::Exclusive, now).unwrap();
-                state.unlock(slot_id, Outcome::Answered, now);
+                state.unlock(slot_id, AcquireOutcome::Answered, now);
             }
         });
         open(&state, now);
@@ -175,7 +177,7 @@ fn a_connection_that_ends_is_opened_again_for_who_waits() {
             move || {
                 for _ in 0..2 {
                     let slot_id = take(&state, Usage::Shared, now).unwrap();
-                    state.give_back(slot_id, Outcome::Answered, now);
+                    state.give_back(slot_id, AcquireOutcome::Answered, now);
                 }
                 is_done.store(true, Ordering::Release);
                 state.wake_maintenance();
@@ -222,7 +224,7 @@ fn a_maintenance_task_that_is_gone_is_replaced() {
                     }
                     served
                 }));
-                state.give_back(slot_id.unwrap().0, Outcome::Answered, now);
+                state.give_back(slot_id.unwrap().0, AcquireOutcome::Answered, now);
             }
         });
         // Another caller has spawned a maintenance task, whose runtime ends without a job being done.
@@ -263,7 +265,7 @@ fn a_caller_without_a_runtime_starts_no_maintenance_and_blocks_no_other() {
                     (Acquisition::Ready((slot_id, _)), Maintenance::Running) => slot_id,
                     other => panic!("{other:?}"),
                 };
-                state.give_back(slot_id, Outcome::Answered, now);
+                state.give_back(slot_id, AcquireOutcome::Answered, now);
             }
         });
         let (ask, maintenance) = state.take(Usage::Shared, until, now);
@@ -274,7 +276,7 @@ fn a_caller_without_a_runtime_starts_no_maintenance_and_blocks_no_other() {
         open(&state, now);
         let served = poll_fn(|cx| state.poll_waiter(waiter, cx).0);
         let (slot_id, _) = block_on(served).unwrap();
-        state.give_back(slot_id, Outcome::Answered, now);
+        state.give_back(slot_id, AcquireOutcome::Answered, now);
         outside.join().unwrap();
         let counts = counts(&state);
         assert_eq!((counts.in_flight, counts.waiting, counts.idle), (0, 0, 1));
@@ -287,7 +289,7 @@ fn the_end_is_heard_of() {
         let task = thread::spawn({
             let state = Arc::clone(&state);
             move || match take(&state, Usage::Shared, now) {
-                Ok(slot_id) => state.give_back(slot_id, Outcome::Answered, now),
+                Ok(slot_id) => state.give_back(slot_id, AcquireOutcome::Answered, now),
                 Err(refusal) => assert_eq!(refusal, Refusal::Closed),
             }
         });

@@ -3,7 +3,7 @@
 use lookaside_wire::postgres::{ErrorResponse, TransactionStatus};
 
 use super::QueryRange;
-use super::in_flight::{Outcome, Settled, Stage};
+use super::in_flight::{Settled, Stage, SyncedOutcome};
 use super::session::Session;
 use super::statement_kind::StatementKind;
 use crate::Error;
@@ -32,11 +32,11 @@ impl Session {
             self.portals.clear();
         }
         // The fast path: a single successful query.
-        let is_done = |settled: &Settled| matches!(settled.outcome, Outcome::Done(_));
+        let is_done = |settled: &Settled| matches!(settled.outcome, SyncedOutcome::Done(_));
         if self.sync_error.is_none()
             && matches!(&self.settled[..], [only] if is_done(only))
             && let Some(settled) = self.settled.pop()
-            && let Outcome::Done(answer) = settled.outcome
+            && let SyncedOutcome::Done(answer) = settled.outcome
         {
             self.requests.answer(settled.query, Ok(answer));
             return self.statements.cache.trim();
@@ -54,22 +54,27 @@ impl Session {
         } in settled.drain(..)
         {
             let answer = match (outcome, &sync_error) {
-                (Outcome::Skipped, _) => {
+                (SyncedOutcome::Skipped, _) => {
                     retries.push(QueryRange::one(query, None));
                     continue;
                 }
                 // It is unknown which one failed, and none took effect.
-                (Outcome::Done(_) | Outcome::Unreadable(_) | Outcome::Unforeseen(_), Some(_))
-                    if shares_sync =>
-                {
+                (
+                    SyncedOutcome::Done(_)
+                    | SyncedOutcome::Unreadable(_)
+                    | SyncedOutcome::Unforeseen(_),
+                    Some(_),
+                ) if shares_sync => {
                     retries.push(QueryRange::one(query, None));
                     continue;
                 }
                 (
-                    Outcome::Done(_) | Outcome::Unreadable(_) | Outcome::Unforeseen(_),
+                    SyncedOutcome::Done(_)
+                    | SyncedOutcome::Unreadable(_)
+                    | SyncedOutcome::Unforeseen(_),
                     Some(error),
                 ) => Err(Error::refused(error.clone())),
-                (Outcome::Unforeseen(error), None) => {
+                (SyncedOutcome::Unforeseen(error), None) => {
                     // A read-only query can be repeated.
                     let can_retry = can_retry && statement.kind == StatementKind::Read;
                     if can_retry && query.retry_count == 0 {
@@ -78,11 +83,11 @@ impl Session {
                     }
                     Err(error)
                 }
-                (Outcome::Done(answer), None) => Ok(answer),
-                (Outcome::Unreadable(error), None) => Err(error),
-                (Outcome::Discarded, _) => continue,
+                (SyncedOutcome::Done(answer), None) => Ok(answer),
+                (SyncedOutcome::Unreadable(error), None) => Err(error),
+                (SyncedOutcome::Discarded, _) => continue,
                 (
-                    Outcome::Refused {
+                    SyncedOutcome::Refused {
                         error,
                         stage,
                         at_risk,

@@ -57,11 +57,11 @@ impl InFlight {
 pub(super) struct Settled {
     pub(super) query: QueryRef,
     pub(super) statement: Arc<Statement>,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: SyncedOutcome,
 }
 
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum SyncedOutcome {
     /// It was executed.
     Done(Answer),
     /// It was executed, and its rows cannot be handed out.

@@ -17,7 +17,7 @@ use lookaside_wire::postgres::{
 };
 
 use super::hook::{Hook, Notification};
-use super::in_flight::{InFlight, Outcome, Settled, Stage};
+use super::in_flight::{InFlight, Settled, Stage, SyncedOutcome};
 use super::notices::Notices;
 use super::server_role::ServerRole;
 use super::statement::{Columns, MESSAGE_SIZE, Statement};
@@ -464,7 +464,7 @@ impl Session {
         let columns = self.columns.take();
         let row_count = tag.and_then(CommandTag::row_count);
         let done = |rows: RowSetBuilder, raw: Option<Box<RawRows>>| {
-            Outcome::Done(Answer {
+            SyncedOutcome::Done(Answer {
                 raw,
                 row_count,
                 ..Answer::of_rows(rows.build())
@@ -483,9 +483,9 @@ impl Session {
                 let columns = columns.as_ref().unwrap_or(&statement.columns);
                 done(columns.rows(), Some(rows))
             }
-            Rows::Failed(error) => Outcome::Unreadable(error),
-            Rows::Unforeseen(error) => Outcome::Unforeseen(error),
-            Rows::Discarded => Outcome::Discarded,
+            Rows::Failed(error) => SyncedOutcome::Unreadable(error),
+            Rows::Unforeseen(error) => SyncedOutcome::Unforeseen(error),
+            Rows::Discarded => SyncedOutcome::Discarded,
         };
         self.settled.push(Settled {
             query,
@@ -557,7 +557,7 @@ impl Session {
                     Stage::Bind
                 };
                 let at_risk = self.is_victim(&error, moment);
-                let outcome = Outcome::Refused {
+                let outcome = SyncedOutcome::Refused {
                     error,
                     stage,
                     at_risk,
@@ -584,7 +584,7 @@ impl Session {
                 }) => self.settled.push(Settled {
                     query,
                     statement,
-                    outcome: Outcome::Skipped,
+                    outcome: SyncedOutcome::Skipped,
                 }),
                 // Something before it could not be closed, which is not tried again.
                 Some(InFlight::Prepare { key, .. }) => {

@@ -274,7 +274,7 @@ fn indexes_and_snapshots_are_shared() {
     let fixture = Fixture::new("shared", SCHEMA);
     let one = fixture.plan("select name from nets where :x between lo and hi", &["x"]);
     let two = fixture.plan("select NAME from nets where lo <= :y and :y <= hi", &["y"]);
-    let rows = |plan: &crate::plan::Plan| plan.rows().unwrap().row(0).as_ptr();
+    let rows = |plan: &crate::plan::LookupPlan| plan.rows().unwrap().row(0).as_ptr();
     assert_eq!(rows(&one), rows(&two));
     let other = fixture.plan("select name as n from nets where lo = :x", &["x"]);
     assert_eq!(other.rows().unwrap().columns()[0], "n");

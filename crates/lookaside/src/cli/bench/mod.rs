@@ -10,7 +10,7 @@ use std::error::Error;
 
 use clap::{Args, Subcommand};
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 
 /// Measure lookups, models, whole runs and loading on this machine
 ///
@@ -37,7 +37,7 @@ enum Bench {
     Load(load::LoadArguments),
 }
 
-pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
+pub(crate) fn run(arguments: &BenchArguments) -> CommandResult {
     let done = match &arguments.bench {
         Bench::Lookup(arguments) => lookup::run(arguments),
         Bench::Oml(arguments) => oml::run(arguments),

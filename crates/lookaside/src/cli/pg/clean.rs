@@ -5,7 +5,7 @@ use lookaside_embedded::{CleanMode, clean};
 
 use super::failure;
 use crate::cli::output::{finish_stdout, printable};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 /// Remove what ended processes left behind, and say how much it was
 ///
@@ -24,7 +24,7 @@ pub(super) struct CleanArguments {
     dry_run: bool,
 }
 
-pub(super) fn run(arguments: &CleanArguments) -> Outcome {
+pub(super) fn run(arguments: &CleanArguments) -> CommandResult {
     let (mode, done) = match arguments.dry_run {
         true => (CleanMode::DryRun, "would remove"),
         false => (CleanMode::Remove, "removed"),

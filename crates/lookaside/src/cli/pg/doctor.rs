@@ -3,9 +3,9 @@
 use lookaside_embedded::{Grade, doctor};
 
 use crate::cli::output::write_stdout;
-use crate::failure::{Exit, Outcome};
+use crate::failure::{CommandResult, Exit};
 
-pub(super) fn run() -> Outcome {
+pub(super) fn run() -> CommandResult {
     let report = doctor();
     write_stdout(|out| {
         for finding in &report.findings {

@@ -9,7 +9,7 @@ use lookaside_embedded::{Postgres, Status};
 use super::failure;
 use super::instance::{at, no_data};
 use super::shell_word::shell_path;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::progress::download::DownloadBar;
 
 /// Write a folder's data to a file
@@ -46,7 +46,7 @@ pub(super) struct RestoreArguments {
 const PHYSICAL: &str = ".tar.zst";
 const LOGICAL: &str = ".sql";
 
-pub(super) fn dump(arguments: &DumpArguments) -> Outcome {
+pub(super) fn dump(arguments: &DumpArguments) -> CommandResult {
     if !ends(&arguments.file, PHYSICAL) && !ends(&arguments.file, LOGICAL) {
         return Err(Failure::usage(format!(
             "{}: what is written is known by the name's end: {PHYSICAL} or {LOGICAL}",
@@ -72,7 +72,7 @@ pub(super) fn dump(arguments: &DumpArguments) -> Outcome {
     Ok(Exit::Done)
 }
 
-pub(super) fn restore(arguments: &RestoreArguments) -> Outcome {
+pub(super) fn restore(arguments: &RestoreArguments) -> CommandResult {
     if ends(&arguments.file, LOGICAL) {
         let (file, dir) = (shell_path(&arguments.file), shell_path(&arguments.dir));
         let message = format!("{} is SQL, not an archive", arguments.file.display());

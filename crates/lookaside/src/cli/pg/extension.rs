@@ -9,7 +9,7 @@ use lookaside_embedded::{AddedExtension, ExtensionSource, Extensions, VersionReq
 
 use super::failure;
 use crate::cli::output::finish_stdout;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::progress::download::DownloadBar;
 
 /// Add extensions to the PostgreSQL that Lookaside fetched, list and remove them
@@ -86,7 +86,7 @@ impl ServerArguments {
     }
 }
 
-pub(super) fn run(arguments: &ExtensionArguments) -> Outcome {
+pub(super) fn run(arguments: &ExtensionArguments) -> CommandResult {
     match &arguments.command {
         ExtensionCommand::Add(arguments) => add(arguments),
         ExtensionCommand::List(arguments) => list(arguments),
@@ -94,7 +94,7 @@ pub(super) fn run(arguments: &ExtensionArguments) -> Outcome {
     }
 }
 
-fn add(arguments: &AddArguments) -> Outcome {
+fn add(arguments: &AddArguments) -> CommandResult {
     let mut extensions = arguments.server.extensions()?;
     if let Some(seconds) = arguments.timeout {
         extensions = extensions.trial_timeout(Duration::from_secs(seconds.into()));
@@ -129,7 +129,7 @@ fn add(arguments: &AddArguments) -> Outcome {
     })
 }
 
-fn list(arguments: &ListArguments) -> Outcome {
+fn list(arguments: &ListArguments) -> CommandResult {
     let extensions = arguments.server.extensions()?;
     let loadable = extensions.loadable().map_err(|error| failure(&error))?;
     finish_stdout(|out| {
@@ -142,7 +142,7 @@ fn list(arguments: &ListArguments) -> Outcome {
     })
 }
 
-fn remove(arguments: &RemoveArguments) -> Outcome {
+fn remove(arguments: &RemoveArguments) -> CommandResult {
     let extensions = arguments.server.extensions()?;
     let name = &arguments.name;
     if extensions.remove(name).map_err(|error| failure(&error))? {

@@ -11,7 +11,7 @@ use super::failure;
 use super::options::DatabaseOptions;
 use super::shell_word::shell_path;
 use crate::cli::output::{finish_stdout, printable, write_stdout};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 
 /// Start a server on a folder of data and print its URL
 ///
@@ -54,7 +54,7 @@ pub(super) struct FolderArguments {
     pub(super) dir: PathBuf,
 }
 
-pub(super) fn start(arguments: &StartArguments) -> Outcome {
+pub(super) fn start(arguments: &StartArguments) -> CommandResult {
     let instance = at(&arguments.dir)?;
     let mut builder = arguments.options.builder()?;
     if arguments.relaxed_durability {
@@ -68,7 +68,7 @@ pub(super) fn start(arguments: &StartArguments) -> Outcome {
     print_url(&arguments.dir, &running, arguments.tcp)
 }
 
-fn print_url(folder: &Path, running: &Running, tcp: bool) -> Outcome {
+fn print_url(folder: &Path, running: &Running, tcp: bool) -> CommandResult {
     let url = match tcp {
         true => tcp_url(folder, running, "")?,
         false => &running.url,
@@ -95,7 +95,7 @@ pub(super) fn tcp_url<'a>(
     })
 }
 
-pub(super) fn stop(arguments: &FolderArguments) -> Outcome {
+pub(super) fn stop(arguments: &FolderArguments) -> CommandResult {
     let instance = at(&arguments.dir)?;
     let was_running = instance.stop().map_err(|error| failure(&error))?;
     if !was_running {
@@ -112,7 +112,7 @@ pub(super) fn stop(arguments: &FolderArguments) -> Outcome {
     Ok(Exit::Done)
 }
 
-pub(super) fn status(arguments: &FolderArguments) -> Outcome {
+pub(super) fn status(arguments: &FolderArguments) -> CommandResult {
     let status = at(&arguments.dir)?
         .status()
         .map_err(|error| failure(&error))?;
@@ -135,7 +135,7 @@ pub(super) fn status(arguments: &FolderArguments) -> Outcome {
     })
 }
 
-pub(super) fn list(arguments: &ListArguments) -> Outcome {
+pub(super) fn list(arguments: &ListArguments) -> CommandResult {
     let instances = Instance::list().map_err(|error| failure(&error))?;
     let statuses: Vec<_> = instances.iter().map(Instance::status).collect();
     if arguments.json {
@@ -195,7 +195,7 @@ fn entry(folder: &str, status: Result<&Status, &lookaside_embedded::Error>) -> V
     entry
 }
 
-pub(super) fn forget(arguments: &FolderArguments) -> Outcome {
+pub(super) fn forget(arguments: &FolderArguments) -> CommandResult {
     let forgotten = at(&arguments.dir)?.forget();
     if forgotten.map_err(|error| failure(&error))? {
         return Ok(Exit::Done);

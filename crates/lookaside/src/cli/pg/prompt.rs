@@ -14,7 +14,7 @@ use super::statement::StatementReader;
 use super::target::Target;
 use crate::cli::output::{printable, write_stdout};
 use crate::cli::rows::{RowForm, write_rows};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 
 /// The number of rows of one result that are shown. A table is drawn when all of it has arrived;
 /// for more rows than a person can read there is `COPY … TO STDOUT`, which has no limit.
@@ -44,7 +44,7 @@ pub(super) fn run(
     target: &Target,
     script: Script<'_>,
     form: RowForm,
-) -> Outcome {
+) -> CommandResult {
     let mut prompt = Prompt {
         connection,
         form,

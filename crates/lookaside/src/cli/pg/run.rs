@@ -10,7 +10,7 @@ use super::child::{Foreground, exit_after};
 use super::environment::lead;
 use super::options::DatabaseOptions;
 use super::template::TemplateOptions;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 
 /// The exit status of our own failures, the same that `timeout`, `env` and others use.
 const EXIT_OURS: Exit = Exit::Passed(125);
@@ -45,7 +45,7 @@ pub(super) struct RunArguments {
     command: Vec<OsString>,
 }
 
-pub(super) fn run(arguments: &RunArguments) -> Outcome {
+pub(super) fn run(arguments: &RunArguments) -> CommandResult {
     let server = start(arguments).map_err(|failure| failure.with_exit(EXIT_OURS))?;
     let ended = command(arguments, &server).and_then(|mut command| {
         let mut foreground = Foreground::take()?;

@@ -15,7 +15,7 @@ use super::instance::{at, running};
 use super::prompt::{self, Script};
 use super::target::Target;
 use crate::cli::rows::RowForm;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::progress::download::DownloadBar;
 
 /// Ask a server: with psql where there is one, else at a prompt of our own
@@ -70,7 +70,7 @@ const MESSAGE_SIZE_MAX: usize = 1 << 30;
 
 /// The server that the arguments and the environment select.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum ShellTarget {
     Folder(PathBuf),
     /// A URL given as an argument.
     Url(String),
@@ -79,7 +79,7 @@ enum Place {
     Temporary,
 }
 
-impl Place {
+impl ShellTarget {
     fn of(arguments: &ShellArguments, database_url: Option<String>) -> Self {
         let place = arguments.place.as_ref();
         // Not a folder: `://` would contain an empty name after the colon.
@@ -130,8 +130,8 @@ impl Server {
     }
 }
 
-pub(super) fn run(arguments: &ShellArguments) -> Outcome {
-    let place = Place::of(arguments, std::env::var("DATABASE_URL").ok());
+pub(super) fn run(arguments: &ShellArguments) -> CommandResult {
+    let place = ShellTarget::of(arguments, std::env::var("DATABASE_URL").ok());
     let server = find(&place)?;
     let wants_ours = arguments.builtin || arguments.format.is_some();
     let psql = if wants_ours { None } else { psql(&server) };
@@ -145,11 +145,11 @@ pub(super) fn run(arguments: &ShellArguments) -> Outcome {
     outcome
 }
 
-fn find(place: &Place) -> Result<Server, Failure> {
+fn find(place: &ShellTarget) -> Result<Server, Failure> {
     let builder = Postgres::builder().progress(Arc::new(DownloadBar::new()));
     let builder = match place {
-        Place::Url(url) => return Ok(Server::elsewhere(Target::of_url(url)?)),
-        Place::DatabaseUrl(url) => {
+        ShellTarget::Url(url) => return Ok(Server::elsewhere(Target::of_url(url)?)),
+        ShellTarget::DatabaseUrl(url) => {
             let target = Target::of_url(url).map_err(|failure| {
                 failure.with_help("DATABASE_URL is asked; --temporary opens a database instead")
             })?;
@@ -157,8 +157,8 @@ fn find(place: &Place) -> Result<Server, Failure> {
             prompt::say(&format!("DATABASE_URL leads to {target}"));
             return Ok(Server::elsewhere(target));
         }
-        Place::Temporary => builder,
-        Place::Folder(folder) => {
+        ShellTarget::Temporary => builder,
+        ShellTarget::Folder(folder) => {
             let instance = at(folder)?;
             let status = instance.status().map_err(|error| failure(&error))?;
             if !matches!(status, Status::Stopped { .. }) {
@@ -200,7 +200,7 @@ fn psql(server: &Server) -> Option<PathBuf> {
     }
 }
 
-fn run_psql(arguments: &ShellArguments, target: &Target, program: PathBuf) -> Outcome {
+fn run_psql(arguments: &ShellArguments, target: &Target, program: PathBuf) -> CommandResult {
     let mut command = Command::new(program);
     target.give_to_psql(&mut command);
     for sql in &arguments.command {
@@ -217,7 +217,7 @@ fn run_psql(arguments: &ShellArguments, target: &Target, program: PathBuf) -> Ou
     })
 }
 
-fn run_prompt(arguments: &ShellArguments, place: &Place, server: &Server) -> Outcome {
+fn run_prompt(arguments: &ShellArguments, place: &ShellTarget, server: &Server) -> CommandResult {
     let target = &server.target;
     let about = about_prompt(arguments, place, server.version);
     let connection = target.connect(options());
@@ -244,7 +244,7 @@ fn options() -> Options {
 }
 
 /// The greeting before the first statement.
-fn about_prompt(arguments: &ShellArguments, place: &Place, version: ServerVersion) -> String {
+fn about_prompt(arguments: &ShellArguments, place: &ShellTarget, version: ServerVersion) -> String {
     let why = match (arguments.builtin, arguments.format, version) {
         (true, ..) => "--builtin".to_owned(),
         (false, Some(_), _) => "--format".to_owned(),
@@ -258,7 +258,7 @@ fn about_prompt(arguments: &ShellArguments, place: &Place, version: ServerVersio
     };
     let mut about =
         format!("this is the small built-in prompt ({why}); \\? or help shows the help");
-    if *place == Place::Temporary {
+    if *place == ShellTarget::Temporary {
         about.push_str("\nthe database is temporary: it is gone when the prompt ends");
     }
     about
@@ -321,7 +321,7 @@ mod tests {
             ),
         ] {
             let arguments = Line::parse_from(line).arguments;
-            let about = about_prompt(&arguments, &Place::of(&arguments, None), version);
+            let about = about_prompt(&arguments, &ShellTarget::of(&arguments, None), version);
             assert!(
                 about.contains("built-in prompt") && about.contains(why),
                 "{about}"
@@ -334,16 +334,20 @@ mod tests {
     fn a_shell_asks_what_is_named_first() {
         let url = "postgres://h/d";
         for (line, database_url, expected) in [
-            (&["shell"][..], None, Place::Temporary),
-            (&["shell"], Some(url), Place::DatabaseUrl(url.into())),
-            (&["shell"], Some(""), Place::Temporary),
-            (&["shell", "--temporary"], Some(url), Place::Temporary),
-            (&["shell", "d"], Some(url), Place::Folder("d".into())),
-            (&["shell", url], Some("x"), Place::Url(url.into())),
-            (&["shell", "--url", url], Some("x"), Place::Url(url.into())),
+            (&["shell"][..], None, ShellTarget::Temporary),
+            (&["shell"], Some(url), ShellTarget::DatabaseUrl(url.into())),
+            (&["shell"], Some(""), ShellTarget::Temporary),
+            (&["shell", "--temporary"], Some(url), ShellTarget::Temporary),
+            (&["shell", "d"], Some(url), ShellTarget::Folder("d".into())),
+            (&["shell", url], Some("x"), ShellTarget::Url(url.into())),
+            (
+                &["shell", "--url", url],
+                Some("x"),
+                ShellTarget::Url(url.into()),
+            ),
         ] {
             let arguments = Line::parse_from(line).arguments;
-            let place = Place::of(&arguments, database_url.map(str::to_owned));
+            let place = ShellTarget::of(&arguments, database_url.map(str::to_owned));
             assert_eq!(place, expected, "{line:?}");
         }
         assert!(Line::try_parse_from(["shell", "d", "--temporary"]).is_err());

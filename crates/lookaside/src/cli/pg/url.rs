@@ -14,7 +14,7 @@ use super::instance::{at, running, tcp_url};
 use super::shell_word::shell_word;
 use super::target::Target;
 use crate::cli::output::finish_stdout;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// The port that clients assume.
 const PORT_DEFAULT: u16 = 5432;
@@ -67,7 +67,7 @@ pub(super) enum UrlFormat {
     Json,
 }
 
-pub(super) fn run(arguments: &UrlArguments) -> Outcome {
+pub(super) fn run(arguments: &UrlArguments) -> CommandResult {
     let wants_tcp = arguments.tcp || arguments.format == UrlFormat::Jdbc;
     let reason = match arguments.format {
         UrlFormat::Jdbc => "JDBC needs TCP, and ",

@@ -10,7 +10,7 @@ use super::super::counters::Layer;
 use super::Thread;
 use super::head::Head;
 use super::lookup::{LookupRequest, LookupResult, encode, no_row};
-use super::wait::{Completion, Outcome};
+use super::wait::{Completion, WaitOutcome};
 
 impl Thread {
     /// Answers a deferred request, if its client is still connected.
@@ -31,7 +31,7 @@ impl Thread {
             return;
         };
         let (question, rows, at) = match outcome {
-            Outcome::Body(Ok((ready, coding))) => {
+            WaitOutcome::Body(Ok((ready, coding))) => {
                 let head = Head {
                     layer: ready.layer,
                     // The next answer may be fresh.
@@ -42,12 +42,14 @@ impl Thread {
                 };
                 return responder.send_encoded(context, None, reply, &head, &ready.body);
             }
-            Outcome::Coded(head, body) => {
+            WaitOutcome::Coded(head, body) => {
                 return responder.send_encoded(context, None, reply, &head.as_head(), &body);
             }
-            Outcome::Unanswered => unreachable!("it was replaced when it was sent"),
-            Outcome::Body(Err(problem)) => return responder.refuse(context, None, reply, &problem),
-            Outcome::Rows(question, rows, at) => (question, rows, at),
+            WaitOutcome::Unanswered => unreachable!("it was replaced when it was sent"),
+            WaitOutcome::Body(Err(problem)) => {
+                return responder.refuse(context, None, reply, &problem);
+            }
+            WaitOutcome::Rows(question, rows, at) => (question, rows, at),
         };
         let lookup = &question.catalog.lookups[question.index];
         let (rows, provenance) = match rows {

@@ -20,7 +20,7 @@ use lookaside_stream::{
 use super::super::access_log::AccessLog;
 use super::super::encode::{Encoder, Form, Item};
 use super::super::endpoint::model_name;
-use super::super::models::Served;
+use super::super::models::BoundModel;
 use super::super::problem::{PROBLEM_TYPE, Problem, chain};
 use super::coding::{BodyCompressor, CODED_SIZE_MIN};
 use super::decoding::{Coding, LiveBody, content_coding};
@@ -258,7 +258,7 @@ struct Stream {
     /// The I/O thread that received the request.
     index: usize,
     context: RequestContext,
-    model: Arc<Served>,
+    model: Arc<BoundModel>,
     body_coding: Option<Coding>,
     wanted: Wanted,
     has_trailers: bool,

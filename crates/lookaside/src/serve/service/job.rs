@@ -7,9 +7,9 @@ type Work = Box<dyn FnOnce() + Send>;
 
 /// Work that waits for a thread. Clones share the same work.
 #[derive(Clone)]
-pub(super) struct Job(Arc<Mutex<Option<Work>>>);
+pub(super) struct BlockingJob(Arc<Mutex<Option<Work>>>);
 
-impl Job {
+impl BlockingJob {
     pub(super) fn new(work: impl FnOnce() + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Some(Box::new(work)))))
     }
@@ -52,7 +52,7 @@ mod tests {
         for (discards, expected) in [(true, (0, 1)), (false, (1, 1))] {
             let (runs, drops) = (Arc::new(AtomicUsize::new(0)), Arc::default());
             let held = Held(Arc::clone(&drops));
-            let job = Job::new({
+            let job = BlockingJob::new({
                 let runs = runs.clone();
                 move || {
                     let _held = held;

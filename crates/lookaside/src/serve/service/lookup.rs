@@ -1,6 +1,6 @@
 //! `GET /v1/lookup/NAME`: one lookup.
 //!
-//! Answers from tables and caches are sent by the I/O thread; other queries wait without blocking
+//! AnswerCache from tables and caches are sent by the I/O thread; other queries wait without blocking
 //! it, and their answers come back to it.
 
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Reply, Request};
 use lookaside_knowledge::{Extent, Provenance, Text, Value};
 
-use super::super::answers::{Answer, Answers, Key, Moment};
+use super::super::answers::{Answer, AnswerCache, Key, Moment};
 use super::super::catalog::Catalog;
 use super::super::counters::Layer;
 use super::super::encode::{Encoder, Form};
@@ -216,7 +216,7 @@ impl Responder {
         context: RequestContext,
         lookup_request: &LookupRequest<'_>,
         result: LookupResult<'_>,
-        answers: &mut Answers,
+        answers: &mut AnswerCache,
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
     ) {

@@ -7,7 +7,7 @@ use lookaside_value::LookupErrorKind;
 use tracing::warn;
 
 use super::super::counts::LookupCounts;
-use super::super::models::Served;
+use super::super::models::BoundModel;
 use super::super::problem::{Problem, chain};
 use crate::models::transform::Observer;
 
@@ -17,7 +17,7 @@ pub(super) fn at_line(line: u64, reason: &str) -> String {
 
 /// The lookups of one stream.
 pub(super) struct LookupsSeen {
-    model: Arc<Served>,
+    model: Arc<BoundModel>,
     /// The counts of the model, over all its streams.
     counts: Arc<LookupCounts>,
     /// The I/O thread that received the request.
@@ -26,7 +26,7 @@ pub(super) struct LookupsSeen {
 }
 
 impl LookupsSeen {
-    pub(super) fn new(model: Arc<Served>, counts: Arc<LookupCounts>, index: usize) -> Self {
+    pub(super) fn new(model: Arc<BoundModel>, counts: Arc<LookupCounts>, index: usize) -> Self {
         Self {
             model,
             counts,

@@ -47,7 +47,7 @@ use self::wait::Completion;
 use self::waiters::Waiters;
 use super::access::{Caller, Want};
 use super::access_log::{AccessLog, Entry, LogWriter};
-use super::answers::Answers;
+use super::answers::AnswerCache;
 use super::catalog::Catalog;
 use super::counters::{Counters, Layer, Path};
 use super::counts::ModelCounts;
@@ -57,7 +57,7 @@ use super::lookup::Lookup;
 use super::problem::Problem;
 use super::reloader::Reloader;
 use super::tag::Tag;
-use crate::config::Place;
+use crate::config::ListenAddress;
 
 /// The limit of bodies that are never large.
 const SMALL_BODY_SIZE_MAX: usize = 64 << 10;
@@ -106,7 +106,7 @@ pub(crate) struct Shared {
     pub(crate) body_size_max: usize,
     pub(crate) answers_size_max: u64,
     /// The configured listeners.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<ListenAddress>,
 }
 
 impl Shared {
@@ -141,7 +141,7 @@ pub(crate) struct Thread {
     values: Vec<Value>,
     /// One for each lookup.
     encoders: Vec<Encoder>,
-    answers: Answers,
+    answers: AnswerCache,
     body: Vec<u8>,
     completions: Receiver<Completion>,
     waiters: Waiters,
@@ -209,7 +209,7 @@ impl Thread {
             session: shared.knowledge.session(),
             values: Vec::new(),
             encoders: encoders(&catalog),
-            answers: Answers::new(shared.answers_size_max / thread_count),
+            answers: AnswerCache::new(shared.answers_size_max / thread_count),
             body: Vec::new(),
             completions,
             waiters: Waiters::default(),
@@ -312,7 +312,7 @@ impl Thread {
 }
 
 impl Responder {
-    /// Answers a CORS preflight request.
+    /// AnswerCache a CORS preflight request.
     fn preflight(
         &self,
         context: &RequestContext,
@@ -338,7 +338,7 @@ impl Responder {
         self.count(context, Some(request), 204, 0);
     }
 
-    /// Answers with a problem.
+    /// AnswerCache with a problem.
     fn refuse(
         &self,
         context: RequestContext,

@@ -11,7 +11,7 @@ use lookaside_knowledge::{EventLoop, Extent, QueryResult, Session, Statement, Va
 
 use super::super::problem::Problem;
 use super::Thread;
-use super::wait::{Completion, Outcome, Question};
+use super::wait::{Completion, Question, WaitOutcome};
 
 /// The token of its timer; 0 is that of the waiters.
 pub(super) const TIMER: u64 = 1;
@@ -145,7 +145,7 @@ impl Thread {
         let waiting: Vec<_> = queries.event_loop.cancel_all().collect();
         for waiting in waiting {
             let (mut completion, _) = *waiting;
-            completion.outcome = Outcome::Body(Err(Problem::cancelled()));
+            completion.outcome = WaitOutcome::Body(Err(Problem::cancelled()));
             self.complete(io, completion);
         }
     }

@@ -6,16 +6,16 @@ use std::thread;
 
 use crossbeam_channel::{Sender, unbounded};
 
-type Job = Box<dyn FnOnce() + Send>;
+type LogJob = Box<dyn FnOnce() + Send>;
 
 /// The handle of the thread, which ends when this is dropped.
 pub(crate) struct Teller {
-    jobs: Sender<Job>,
+    jobs: Sender<LogJob>,
 }
 
 impl Teller {
     pub(crate) fn start() -> io::Result<Self> {
-        let (sender, jobs) = unbounded::<Job>();
+        let (sender, jobs) = unbounded::<LogJob>();
         thread::Builder::new()
             .name("serve-tell".to_owned())
             .spawn(move || {

@@ -21,7 +21,7 @@ use super::super::encode::Form;
 use super::super::problem::Problem;
 use super::coding::{BodyCompressor, CODED_SIZE_MIN};
 use super::head::KeptHead;
-use super::job::Job;
+use super::job::BlockingJob;
 use super::share::Share;
 use super::waiters::Cancel;
 use super::{RequestContext, Responder, Thread};
@@ -44,7 +44,7 @@ pub(super) struct Question {
 pub(super) struct Completion {
     pub(super) ticket: u64,
     pub(super) context: RequestContext,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: WaitOutcome,
     /// The memory that it is accounted for until it is written to its connection.
     pub(super) share: Share,
 }
@@ -63,14 +63,14 @@ impl Completion {
     ) {
         let size = rows.as_ref().map_or(0, |(rows, _)| rows_size(rows));
         self.outcome = match self.share.grow(size) {
-            Ok(()) => Outcome::Rows(question, rows, Instant::now()),
-            Err(problem) => Outcome::Body(Err(problem)),
+            Ok(()) => WaitOutcome::Rows(question, rows, Instant::now()),
+            Err(problem) => WaitOutcome::Body(Err(problem)),
         };
     }
 }
 
 /// The result of a deferred request.
-pub(super) enum Outcome {
+pub(super) enum WaitOutcome {
     /// There is no answer yet.
     Unanswered,
     /// The rows, and the time of their arrival, which their age refers to.
@@ -120,7 +120,7 @@ impl Later {
             let body = body.map(|ready| ready.coded(coding));
             let size = body.as_ref().map_or(0, |(ready, _)| ready.body.capacity());
             completion.share.set(size);
-            completion.outcome = Outcome::Body(body);
+            completion.outcome = WaitOutcome::Body(body);
         }
     }
 
@@ -135,7 +135,7 @@ impl Later {
         if let Some(completion) = &mut self.completion {
             let body = BodyCompressor::default().with(coding, body, <[u8]>::to_vec);
             completion.share.set(body.capacity());
-            completion.outcome = Outcome::Coded(Box::new(head), body);
+            completion.outcome = WaitOutcome::Coded(Box::new(head), body);
         }
     }
 
@@ -150,8 +150,8 @@ impl Later {
 impl Drop for Later {
     fn drop(&mut self) {
         if let Some(mut completion) = self.completion.take() {
-            if let Outcome::Unanswered = completion.outcome {
-                completion.outcome = Outcome::Body(Err(match thread::panicking() {
+            if let WaitOutcome::Unanswered = completion.outcome {
+                completion.outcome = WaitOutcome::Body(Err(match thread::panicking() {
                     true => Problem::new(500, "the server failed at this request"),
                     false => Problem::cancelled(),
                 }));
@@ -195,7 +195,7 @@ impl Responder {
         Completion {
             ticket: ticket.into(),
             context,
-            outcome: Outcome::Unanswered,
+            outcome: WaitOutcome::Unanswered,
             share: Share::new(&self.shared),
         }
     }
@@ -278,8 +278,8 @@ impl Thread {
         let shared = &self.responder.shared;
         let mut session = shared.knowledge.session();
         let handle = session.cancel_handle();
-        let job = Job::new(move || work(&mut session));
-        let cancel = Cancel::Job(handle, job.clone());
+        let job = BlockingJob::new(move || work(&mut session));
+        let cancel = Cancel::BlockingJob(handle, job.clone());
         self.waiters.add(ticket.into(), cancel);
         shared.runtime.spawn_blocking(move || job.run());
     }

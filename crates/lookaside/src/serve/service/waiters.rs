@@ -7,7 +7,7 @@ use lookaside_http::{Io, Presence, Ticket};
 use lookaside_knowledge::CancelHandle;
 use tokio::task::AbortHandle;
 
-use super::job::Job;
+use super::job::BlockingJob;
 
 /// The interval at which clients are checked. A client that has closed its sending side is given up
 /// at the second check: it may still read an answer that comes soon.
@@ -23,7 +23,7 @@ pub(super) enum Cancel {
     /// Cancels the session that runs it.
     Session(CancelHandle),
     /// Cancels the session of a job, and drops the job if it has not begun.
-    Job(CancelHandle, Job),
+    BlockingJob(CancelHandle, BlockingJob),
 }
 
 /// The requests of one I/O thread whose queries can be cancelled.
@@ -100,7 +100,7 @@ impl Cancel {
         match self {
             Self::Task(task) | Self::SharedTask(task) => task.abort(),
             Self::Session(handle) => handle.cancel(),
-            Self::Job(handle, job) => {
+            Self::BlockingJob(handle, job) => {
                 handle.cancel();
                 job.discard();
             }

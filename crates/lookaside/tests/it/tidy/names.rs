@@ -4,6 +4,17 @@ use super::{assert_none, tracked_texts};
 
 /// Types, traits and modules, with what they are called now.
 const RETIRED_TYPES: &[(&str, &str)] = &[
+    // Each of these had meant many things.
+    ("Ask", "KeyQuery, BlockingQuery"),
+    (
+        "Job",
+        "RunJob, BlockingJob, SerialJob, QueryJob, JanitorJob",
+    ),
+    (
+        "Place",
+        "ListenAddress, FileIdentity, ReplyTarget, RelationLocation",
+    ),
+    ("Plan", "LookupPlan, ModelPlan, LoadPlan, PipelinePlan"),
     ("Aftermath", "DeferredWakes"),
     ("AskSqlite", "Fallback"),
     ("Attendant", "Executor"),

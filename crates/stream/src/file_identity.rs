@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 /// A regular file, independent of the spelling of its path. Pipes and devices have none: reading
 /// and writing the same terminal is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum FileIdentity {
     /// Device and inode.
     Existing(u64, u64),
     /// The path of a file that does not exist yet, with its folder resolved.
     Ahead(PathBuf),
 }
 
-impl Place {
+impl FileIdentity {
     pub(crate) fn of_metadata(metadata: &Metadata) -> Option<Self> {
         let is_file = metadata.is_file();
         is_file.then(|| Self::Existing(metadata.dev(), metadata.ino()))

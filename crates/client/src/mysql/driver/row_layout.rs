@@ -14,14 +14,14 @@ const PACKET_SIZE: usize = 4;
 
 /// The columns of a result, made once as long as the server's definitions stay the same.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct RowLayout {
     /// The definitions it was made of. The wire shares one value as long as they are the same.
     columns: Arc<Columns>,
     pub(super) names: Arc<[Text]>,
     types: Box<[MyType]>,
 }
 
-impl Plan {
+impl RowLayout {
     pub(super) fn of(columns: &Arc<Columns>) -> Self {
         let names = columns
             .iter()
