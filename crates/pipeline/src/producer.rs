@@ -183,7 +183,6 @@ impl<T> Producer<T> {
     /// Claims up to `want` free positions, at least one.
     fn claim(&mut self, want: u64) -> Result<(u64, u64), Reason> {
         debug_assert!(want > 0, "a claim is of something");
-        let want = want.min(self.ring.size());
         self.check();
         if let Some(reason) = self.ring.stopped() {
             return Err(reason);

@@ -234,10 +234,6 @@ impl<T> Ring<T> {
     #[inline]
     pub(crate) fn passed(&self, boundary: usize, from: u64, seen: &mut u64, want: u64) -> u64 {
         debug_assert!(boundary <= self.last(), "the last boundary frees slots");
-        debug_assert!(
-            want <= self.size(),
-            "no more is claimed than there are slots"
-        );
         if let Some(counter) = self.counter(boundary) {
             // Signed: if other threads claim too, `from` can be ahead of an old copy.
             if seen.wrapping_sub(from) as i64 <= 0 {
@@ -436,7 +432,8 @@ impl<T> Ring<T> {
         self.stop(CLOSED, |stop| stop == OPEN);
     }
 
-    /// Fails the pipeline, because `stage` cannot continue.
+    /// Ends the pipeline, as `stage` cannot go on.
+    #[cold]
     pub(crate) fn fail(&self, stage: usize) {
         assert!(
             stage <= self.stages.len(),
