@@ -432,7 +432,7 @@ impl<T> Ring<T> {
         self.stop(CLOSED, |stop| stop == OPEN);
     }
 
-    /// Ends the pipeline, as `stage` cannot go on.
+    /// Fails the pipeline, because `stage` cannot continue.
     #[cold]
     pub(crate) fn fail(&self, stage: usize) {
         assert!(
