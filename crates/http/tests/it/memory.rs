@@ -125,7 +125,7 @@ fn a_server_of_its_own() {
                     let mut piece = vec![0; 256 * 1024];
                     while let Ok(size @ 1..) = body.read(&mut piece) {
                         count += size;
-                        // Slower than the sender.
+                        // sleep: the receiver has to be slower than the sender.
                         thread::sleep(Duration::from_millis(2));
                     }
                     let text = count.to_string();

@@ -200,6 +200,7 @@ fn output_into_a_file_has_no_control_characters() {
         if Instant::now() > deadline {
             child.kill().unwrap();
         }
+        // sleep: polls, since a shell that is too late is ended.
         thread::sleep(Duration::from_millis(10));
     }
     let output = child.wait_with_output().unwrap();

@@ -155,6 +155,7 @@ impl Shell {
                 let _ = child.wait();
                 panic!("{place}: does not end\n{}", self.printed(0));
             }
+            // sleep: polls, since the failure shows the output.
             thread::sleep(Duration::from_millis(5));
         };
         let code = status
@@ -187,6 +188,7 @@ impl Shell {
                 begun.elapsed() < PATIENCE,
                 "{place}: does not serve\n{greeting}"
             );
+            // sleep: polls, since the failure shows the output.
             thread::sleep(Duration::from_millis(5));
         };
         let address = greeting
