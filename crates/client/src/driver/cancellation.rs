@@ -10,8 +10,13 @@ use std::time::{Duration, Instant};
 
 use crate::Ticket;
 
-/// A cancel request that arrives before the query has begun has no effect, so it is repeated.
-const PERIOD: Duration = Duration::from_secs(1);
+/// A cancel request that arrives before the query has begun has no effect, so it is repeated. The
+/// answer to one query arrives here before the server begins the next, and on a busy machine a cancel
+/// request can overtake it: the first pause is short, and each further one is twice as long.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+
+/// The longest pause before a cancel request is repeated.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Cancel requests, of which at most one is in flight.
 #[derive(Debug, Default)]
@@ -21,8 +26,16 @@ pub(crate) struct Cancellation {
     stage: Stage,
     /// Queries queued up to this moment may have been hit.
     risk_end: u64,
-    /// The query to cancel, and when to repeat the request.
-    target: Option<(u64, Instant)>,
+    target: Option<Target>,
+}
+
+/// The query to cancel.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    moment: u64,
+    /// When the request is repeated, and after which pause.
+    again: Instant,
+    pause: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +71,7 @@ impl Cancellation {
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let target = self.target.filter(|_| !self.is_under_way());
-        target.map(|(_, again)| again)
+        target.map(|target| target.again)
     }
 
     /// Chooses the query to cancel by its moment; `None` cancels nothing.
@@ -71,14 +84,17 @@ impl Cancellation {
             self.stage = Stage::Idle;
             return;
         };
-        let is_due = match self.target {
-            Some((target, again)) => target != moment || again <= now,
-            None => true,
+        let pause = match self.target {
+            Some(target) if target.moment == moment && now < target.again => return,
+            Some(target) if target.moment == moment => PAUSE_MAX.min(2 * target.pause),
+            _ => PAUSE_MIN,
         };
-        if is_due {
-            self.target = Some((moment, now + PERIOD));
-            self.stage = Stage::Wanted;
-        }
+        self.target = Some(Target {
+            moment,
+            again: now + pause,
+            pause,
+        });
+        self.stage = Stage::Wanted;
     }
 
     /// Whether the owner of the driver has to send a cancel request; it counts as in flight from
@@ -106,17 +122,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_that_goes_on_is_cancelled_again_after_a_period() {
-        let now = Instant::now();
+    fn a_query_that_goes_on_is_cancelled_again_after_pauses_that_grow() {
+        let mut now = Instant::now();
         let mut cancellation = Cancellation::default();
         cancellation.choose(Some(3), now);
         assert!(!cancellation.is_idle() && cancellation.take() && !cancellation.take());
-        cancellation.done(3);
-        cancellation.choose(Some(3), now);
-        assert!(!cancellation.take());
-        assert_eq!(cancellation.deadline(), Some(now + PERIOD));
-        cancellation.choose(Some(3), now + PERIOD);
+        for pause in [10, 20, 40, 80, 160, 320, 640, 1000, 1000].map(Duration::from_millis) {
+            cancellation.done(3);
+            cancellation.choose(Some(3), now);
+            assert!(!cancellation.take());
+            assert_eq!(cancellation.deadline(), Some(now + pause));
+            now += pause;
+            cancellation.choose(Some(3), now);
+            assert!(cancellation.take());
+        }
+        // Another query has the short pause.
+        cancellation.done(4);
+        cancellation.choose(Some(5), now);
         assert!(cancellation.take());
+        cancellation.done(5);
+        assert_eq!(cancellation.deadline(), Some(now + PAUSE_MIN));
     }
 
     #[test]

@@ -15,12 +15,14 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
-use crate::remote::{
-    Direct, DirectConnections, Pooled, Remote, SETTLE_TIMEOUT, Transport, resend_lost,
-};
+use crate::remote::{Direct, DirectConnections, Pooled, Remote, Transport, resend_lost};
 
 /// The number of descriptors that one `epoll_wait` returns.
 const EVENT_COUNT_MAX: usize = 64;
+
+/// How long a server may take to end the abandoned queries of a connection before the connection is
+/// closed. They are cancelled one after another, and the connection is not used meanwhile.
+const ABANDONED_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Answers = Vec<Result<Answer>>;
 
@@ -233,7 +235,7 @@ impl Connection {
 
     /// Until when abandoned queries have to end on the server; then the connection is closed.
     fn abandoned_until(&self) -> Option<Instant> {
-        self.abandoned_since.map(|since| since + SETTLE_TIMEOUT)
+        self.abandoned_since.map(|since| since + ABANDONED_TIMEOUT)
     }
 
     /// Whether it accepts no more requests.

@@ -23,7 +23,7 @@ const POOLED_QUERY_COUNT: u32 = 8;
 const OPEN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a server may take to end an abandoned query before its connection is closed.
-pub(crate) const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often idle connections are checked.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);

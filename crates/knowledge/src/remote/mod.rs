@@ -28,7 +28,7 @@ use lookaside_client::{
 use lookaside_value::{RowSet, Value};
 
 use self::direct::Limits;
-pub(crate) use self::direct::{Direct, DirectConnections, SETTLE_TIMEOUT};
+pub(crate) use self::direct::{Direct, DirectConnections};
 use self::open::Embedded;
 pub use self::open::{ProviderStatus, ResolveError};
 pub(crate) use self::open::{Providers, Resolver};

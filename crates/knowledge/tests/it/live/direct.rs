@@ -476,3 +476,46 @@ fn issue_14_no_query_waits_behind_one_that_was_given_up() {
         }
     });
 }
+
+#[test]
+fn issue_14_queries_behind_one_that_was_given_up_are_cancelled_as_well() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    for pool_size in [1, 2, 8] {
+        let more = format!("query_timeout_ms = 1500\npool_size = {pool_size}");
+        let folder = project(&postgres.url(), &more, UNCACHED);
+        let knowledge = open(&folder);
+        let statement = knowledge.prepare(BY_ID).unwrap();
+        let slow = knowledge
+            .prepare("select pg_sleep(600)::text, :id::int as given_up")
+            .unwrap();
+        let mut session = knowledge.session();
+        let mut event_loop = Loop::new();
+        if pool_size > 1 {
+            event_loop.ask_until_direct(&knowledge, &mut session, &statement);
+            event_loop.answers.clear();
+        }
+        for id in 0..12 {
+            event_loop.begin(&mut session, &slow, id);
+        }
+        thread::scope(|scope| {
+            for id in 0..12 {
+                let (knowledge, slow) = (&knowledge, &slow);
+                scope.spawn(move || {
+                    let mut session = knowledge.session();
+                    let error = session.first(slow, &[Value::Int(id)]).unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                });
+            }
+            event_loop.turn_until_answered(12);
+        });
+        wait_until("the server has ended them", || {
+            event_loop.turn(Duration::from_millis(5));
+            active_count(&postgres, "given_up") == "0"
+        });
+        let row = session.first(&statement, &[Value::Int(5)]).unwrap();
+        assert_eq!(row.unwrap(), [name(5)]);
+    }
+}
