@@ -184,6 +184,22 @@ fn statements_are_remembered_for_their_owner_alone() {
     assert_eq!(terminal.end(), Some(0));
 }
 
+/// Keys that arrive together, as from `tmux send-keys`, belong to several lines.
+#[test]
+fn lines_that_arrive_at_once_are_all_executed() {
+    let project = Project::empty();
+    let mut terminal = Terminal::open(&project);
+    terminal.ask("create table k (n int);\r", "CREATE TABLE");
+    terminal
+        .press("insert into k values (1);\rinsert into k values (2);\rinsert into k values (3);\r");
+    for _ in 0..3 {
+        terminal.wait_for("INSERT 0 1");
+        terminal.wait_for("=> ");
+    }
+    terminal.ask("select 'rows: ' || count(*) from k;\r", "rows: 3");
+    assert_eq!(terminal.end(), Some(0));
+}
+
 /// A person whose output goes into a file has no use for what moves a cursor.
 #[test]
 fn output_into_a_file_has_no_control_characters() {
