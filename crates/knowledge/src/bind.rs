@@ -29,17 +29,13 @@ impl<'a> SqlValue<'a> {
     /// written into `scratch`, which is cleared first, so a caller that reuses the buffer binds
     /// without allocating.
     pub(crate) fn of(value: &'a Value, scratch: &'a mut String) -> Self {
-        if value.is_null() {
-            return Self::Null;
-        }
-        if let Some(text) = value.as_str() {
-            return Self::Text(text);
-        }
         match value {
+            Value::Null => Self::Null,
             Value::Bool(bool) => Self::Int(i64::from(*bool)),
             Value::Int(int) => Self::Int(*int),
             Value::Float(float) if float.is_nan() => Self::Null,
             Value::Float(float) => Self::Float(*float),
+            Value::Text(text) => Self::Text(text),
             Value::Decimal(decimal) => Self::Text(decimal.as_str()),
             Value::Bytes(bytes) => Self::Blob(bytes),
             Value::Object(_) | Value::Array(_) => {
@@ -53,11 +49,15 @@ impl<'a> SqlValue<'a> {
                 time.to_utc().write(scratch);
                 Self::Text(scratch)
             }
-            _ => {
-                scratch.clear();
-                value.write_raw(scratch);
-                Self::Text(scratch)
-            }
+            value if value.is_null() => Self::Null,
+            _ => match value.as_str() {
+                Some(text) => Self::Text(text),
+                None => {
+                    scratch.clear();
+                    value.write_raw(scratch);
+                    Self::Text(scratch)
+                }
+            },
         }
     }
 }
