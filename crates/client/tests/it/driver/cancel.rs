@@ -103,10 +103,15 @@ fn a_cancellation_that_came_too_early_is_repeated() {
     assert!(pair.driver.take_auxiliary().is_some());
     pair.driver.auxiliary_done();
     pair.pass(Duration::ZERO);
-    assert!(pair.driver.take_auxiliary().is_none());
-    assert_eq!(pair.driver.deadline(), Some(pair.now + SECOND));
-    pair.pass(SECOND);
-    assert!(pair.driver.take_auxiliary().is_some());
+    // The pauses double, from 10 ms to a second.
+    for pause in [10, 20, 40, 80, 160, 320, 640, 1000, 1000].map(Duration::from_millis) {
+        assert!(pair.driver.take_auxiliary().is_none());
+        assert_eq!(pair.driver.deadline(), Some(pair.now + pause));
+        pair.pass(pause);
+        assert!(pair.driver.take_auxiliary().is_some());
+        pair.driver.auxiliary_done();
+        pair.pass(Duration::ZERO);
+    }
 }
 
 #[test]
