@@ -33,9 +33,10 @@ pub(crate) struct Cancellation {
 #[derive(Clone, Copy, Debug)]
 struct Target {
     moment: u64,
-    /// When the request is repeated, and after which pause.
-    again: Instant,
+    /// The pause after the cancel request before it is repeated.
     pause: Duration,
+    /// When it is repeated; `None` until the driver has seen that the server has processed it.
+    again: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +72,7 @@ impl Cancellation {
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let target = self.target.filter(|_| !self.is_under_way());
-        target.map(|target| target.again)
+        target.and_then(|target| target.again)
     }
 
     /// Chooses the query to cancel by its moment; `None` cancels nothing.
@@ -84,15 +85,22 @@ impl Cancellation {
             self.stage = Stage::Idle;
             return;
         };
-        let pause = match self.target {
-            Some(target) if target.moment == moment && now < target.again => return,
-            Some(target) if target.moment == moment => PAUSE_MAX.min(2 * target.pause),
+        let pause = match &mut self.target {
+            Some(target) if target.moment == moment => match target.again {
+                None if self.stage == Stage::Wanted => return,
+                None => {
+                    target.again = Some(now + target.pause);
+                    return;
+                }
+                Some(again) if now < again => return,
+                Some(_) => PAUSE_MAX.min(2 * target.pause),
+            },
             _ => PAUSE_MIN,
         };
         self.target = Some(Target {
             moment,
-            again: now + pause,
             pause,
+            again: None,
         });
         self.stage = Stage::Wanted;
     }
@@ -102,7 +110,10 @@ impl Cancellation {
     pub(crate) fn take(&mut self) -> bool {
         let is_wanted = self.stage == Stage::Wanted;
         if is_wanted {
-            assert!(self.target.is_some(), "what is asked for has a target");
+            assert!(
+                self.target.is_some(),
+                "a wanted cancel request has a target"
+            );
             self.stage = Stage::UnderWay;
         }
         is_wanted
@@ -111,7 +122,7 @@ impl Cancellation {
     /// The server has processed the cancel request, which may have hit queries that were queued up
     /// to a moment.
     pub(crate) fn done(&mut self, risk_end: u64) {
-        assert!(self.risk_end <= risk_end, "moments ascend");
+        assert!(self.risk_end <= risk_end, "the risk end does not decrease");
         self.stage = Stage::Idle;
         self.risk_end = risk_end;
     }
@@ -135,12 +146,16 @@ mod tests {
             now += pause;
             cancellation.choose(Some(3), now);
             assert!(cancellation.take());
+            // The pause begins when the request has been processed, however long that takes.
+            assert_eq!(cancellation.deadline(), None);
+            now += 3 * pause;
         }
         // Another query has the short pause.
         cancellation.done(4);
         cancellation.choose(Some(5), now);
         assert!(cancellation.take());
         cancellation.done(5);
+        cancellation.choose(Some(5), now);
         assert_eq!(cancellation.deadline(), Some(now + PAUSE_MIN));
     }
 
