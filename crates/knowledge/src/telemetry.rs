@@ -136,7 +136,7 @@ const HISTOGRAMS: [(&str, &str); 5] = [
     ),
     (
         "lookaside_stale_answer_age_seconds",
-        "How old answers were that stood in for those of a failing provider.",
+        "The age of stale answers that were used while a provider failed.",
     ),
 ];
 

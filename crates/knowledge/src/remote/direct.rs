@@ -278,7 +278,8 @@ impl Direct {
             let next = now + CANCEL_CHECK_INTERVAL;
             let deadline = self.connection.deadline();
             let until = deadline.map_or(next, |deadline| deadline.min(next));
-            // If waiting for the socket fails, the turn returns the reason.
+            // If waiting for the socket fails, the turn notices it, and the
+            // connection ends with the reason.
             let _ = self.connection.wait(Some(until));
             now = Instant::now();
             self.connection.turn(now);

@@ -6,32 +6,36 @@
 
 mod direct;
 mod errors;
+mod failed_keys;
 mod open;
+mod outage;
 mod stale;
 mod statement;
 #[cfg(test)]
 mod tests;
 mod transport;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::error::Error as _;
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lookaside_client::postgres::{self, Route};
 use lookaside_client::{
-    Config as Connection, ErrorKind as ClientKind, Pool, PoolOptions, Request, Syncs,
+    Config as Connection, ErrorKind as ClientKind, Pool, PoolOptions, Request,
+    Result as ClientResult, Syncs,
 };
 use lookaside_value::{RowSet, Value};
 
 use self::direct::Limits;
 pub(crate) use self::direct::{Direct, DirectConnections};
+use self::failed_keys::FailedKeys;
 use self::open::Embedded;
 pub use self::open::{ProviderStatus, ResolveError};
 pub(crate) use self::open::{Providers, Resolver};
+use self::outage::Outage;
 pub(crate) use self::stale::{STALE_LIFETIME, Stale};
 pub(crate) use self::statement::RemoteStatement;
 pub(crate) use self::transport::{Blocking, Pooled, Transport, resend_lost};
@@ -48,15 +52,9 @@ use crate::statement::StatementInfo;
 /// The most statement descriptions that are kept; as many as the statements of an engine.
 const STATEMENT_COUNT_MAX: usize = 65_536;
 
-/// How long after a failure a server without a connection counts as unavailable.
-const AWAY_PERIOD: Duration = Duration::from_secs(30);
-
-/// The most keys whose failures are kept; a caller that waits for another key queries again.
-const FAILED_KEY_COUNT_MAX: usize = 1024;
-
 /// How long to wait for an unavailable server: long enough to connect to one that is available
 /// again.
-const AWAY_TIMEOUT: Duration = Duration::from_millis(200);
+const OUTAGE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How long a caller that has a stale answer waits for a connection.
 const STALE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -78,10 +76,7 @@ pub(crate) struct Remote {
     /// Statements by their original text. All answers to a statement have the columns that it was
     /// described with, as long as the provider is the same.
     statements: Mutex<HashMap<Box<str>, Arc<RemoteStatement>>>,
-    /// The last failure while the pool had no connection; none since the server has answered.
-    away: Mutex<Option<Failure>>,
-    /// Whether `away` has one, so that answers take no lock.
-    is_away: AtomicBool,
+    outage: Outage,
     failed_keys: Mutex<FailedKeys>,
     /// `None` unless the configuration sets `stale_if_error_ms`.
     stale: Option<Stale>,
@@ -93,34 +88,6 @@ struct Timeouts {
     timeout: Option<Duration>,
     /// The reason why the timeouts are shorter than configured.
     failure: Option<Error>,
-}
-
-/// Why and when the server could not be queried.
-#[derive(Clone, Debug)]
-struct Failure {
-    at: Instant,
-    error: Error,
-}
-
-/// The keys whose queries failed last, by their hashes. A single flight passes on answers only: callers
-/// that waited for a query that failed look here, instead of waiting for one time-out each.
-#[derive(Debug, Default)]
-struct FailedKeys(VecDeque<(u64, Failure)>);
-
-impl FailedKeys {
-    fn push(&mut self, key: u64, error: Error) {
-        if self.0.len() == FAILED_KEY_COUNT_MAX {
-            self.0.pop_front();
-        }
-        let at = Instant::now();
-        self.0.push_back((key, Failure { at, error }));
-    }
-
-    fn find(&self, key: u64, moment: Instant) -> Option<Error> {
-        let recent = (self.0.iter().rev()).take_while(|(_, failure)| failure.at >= moment);
-        let mut found = recent.filter(|(failed, _)| *failed == key);
-        found.next().map(|(_, failure)| failure.error.clone())
-    }
 }
 
 impl Remote {
@@ -185,8 +152,7 @@ impl Remote {
             pool: Pool::new(connection, options),
             runtime,
             statements: Mutex::default(),
-            away: Mutex::default(),
-            is_away: AtomicBool::new(false),
+            outage: Outage::default(),
             failed_keys: Mutex::default(),
             stale: config
                 .stale_if_error
@@ -245,10 +211,10 @@ impl Remote {
         lock(&self.failed_keys).find(key.hash, moment)
     }
 
-    /// Records why there is no answer to a key, for the callers that wait for it.
-    pub(crate) fn note_failed_key(&self, key: &KeyRef<'_>, error: &Error) {
-        if error.is_retryable() {
-            lock(&self.failed_keys).push(key.hash, error.clone());
+    /// Records why there are no answers to the keys of a flight, for the callers that wait for them.
+    pub(crate) fn note_failed_keys(&self, failures: Vec<(u64, Error)>) {
+        if !failures.is_empty() {
+            lock(&self.failed_keys).extend(failures.into_iter());
         }
     }
 
@@ -256,36 +222,17 @@ impl Remote {
     /// while the server is unavailable; the first answer ends that.
     fn timeouts(&self) -> Timeouts {
         let timeout = self.config.query_timeout;
-        match self.away() {
+        match self.outage.error().filter(|_| !self.has_connection()) {
             Some(failure) => Timeouts {
-                timeout: Some(timeout.map_or(AWAY_TIMEOUT, |timeout| timeout.min(AWAY_TIMEOUT))),
+                timeout: Some(
+                    timeout.map_or(OUTAGE_TIMEOUT, |timeout| timeout.min(OUTAGE_TIMEOUT)),
+                ),
                 failure: Some(failure),
             },
             None => Timeouts {
                 timeout,
                 failure: None,
             },
-        }
-    }
-
-    /// Why the server is unavailable, if that was found out lately.
-    fn away(&self) -> Option<Error> {
-        // Relaxed: a query that reads an old value waits for as long as it is configured to.
-        if !self.is_away.load(Ordering::Relaxed) || self.has_connection() {
-            return None;
-        }
-        let failure = lock(&self.away);
-        let failure = failure.as_ref()?;
-        (failure.at.elapsed() < AWAY_PERIOD).then(|| failure.error.clone())
-    }
-
-    /// The server has answered.
-    fn is_back(&self) {
-        // Relaxed, as above.
-        if self.is_away.load(Ordering::Relaxed) {
-            let mut failure = lock(&self.away);
-            *failure = None;
-            self.is_away.store(false, Ordering::Relaxed);
         }
     }
 
@@ -336,6 +283,7 @@ impl Remote {
         };
         let misled = |error| Error::provider_misled(self, info, &error, names, tables);
         let misled = |error| self.noted(misled(error));
+        self.heard(&described);
         let description = described.map_err(misled)?;
         let statement = Arc::new(reading.described(description));
         let mut statements = lock(&self.statements);
@@ -345,19 +293,19 @@ impl Remote {
         Ok(statement)
     }
 
-    /// As [`Self::describe`], but waits at most `patience`; if that is zero, only an existing
+    /// As [`Self::describe`], but waits at most `timeout`; if that is zero, only an existing
     /// description is returned and the server is not queried.
     pub(crate) async fn describe_within(
         &self,
         info: &StatementInfo,
         sql: &str,
         (names, tables): (&Names, &LocalTables),
-        timeouts: Duration,
+        timeout: Duration,
     ) -> Result<Arc<RemoteStatement>> {
         let is_known = lock(&self.statements).contains_key(sql);
-        if is_known || !timeouts.is_zero() {
+        if is_known || !timeout.is_zero() {
             let describing = self.describe(info, sql, names, tables);
-            let turn = async { tokio::time::timeout(timeouts, describing).await };
+            let turn = async { tokio::time::timeout(timeout, describing).await };
             if let Ok(described) = self.runtime.within(turn).await {
                 return described;
             }
@@ -399,9 +347,7 @@ impl Remote {
                 return sets.iter().map(|_| Err(error.clone())).collect();
             }
         };
-        if answers.iter().any(|answer| answer.is_ok()) {
-            self.is_back();
-        }
+        answers.iter().for_each(|answer| self.heard(answer));
         // One failure of the connection is one error, however many queries it concerns.
         let mut lost: Option<Error> = None;
         answers
@@ -451,15 +397,21 @@ impl Remote {
         }
     }
 
+    /// Ends an outage if the server answered, with rows or with an error of the statement.
+    fn heard<T>(&self, answer: &ClientResult<T>) {
+        let is_answered = match answer {
+            Ok(_) => true,
+            Err(error) => error.kind() == ClientKind::Refused && !error.is_log_in_refused(),
+        };
+        if is_answered {
+            self.outage.end();
+        }
+    }
+
     /// Records a failure of the server, as opposed to one of the statement.
     fn noted(&self, error: Error) -> Error {
         if error.is_retryable() && !self.has_connection() {
-            let mut failure = lock(&self.away);
-            *failure = Some(Failure {
-                at: Instant::now(),
-                error: error.clone(),
-            });
-            self.is_away.store(true, Ordering::Relaxed);
+            self.outage.record(error.clone());
         }
         error
     }

@@ -100,11 +100,15 @@ impl<T: Transport> MissBatch<'_, T> {
                 let entries = self.send(&keys, &asked).await;
                 let now = self.context.engine.clock.now();
                 // Dropping a leader passes its role to a waiting caller.
+                let failures = asked.iter().zip(&entries).filter_map(|(index, entry)| {
+                    let error = entry.as_ref().err().filter(|error| error.is_retryable())?;
+                    Some((keys[*index].hash, error.clone()))
+                });
+                // Before the leaders are dropped, for then the next caller of each key leads.
+                self.provider.0.note_failed_keys(failures.collect());
                 for ((index, leader), entry) in leaders.drain(..).zip(entries) {
-                    match &entry {
-                        Ok(entry) => leader.put(&keys[index], entry.clone(), now),
-                        // The next of those who wait leads as soon as the leader is dropped.
-                        Err(error) => self.provider.0.note_failed_key(&keys[index], error),
+                    if let Ok(entry) = &entry {
+                        leader.put(&keys[index], entry.clone(), now);
                     }
                     found[index] = Some(entry);
                 }
@@ -208,7 +212,7 @@ impl<T: Transport> MissBatch<'_, T> {
         };
         if stale.begins() {
             let provider = remote.name();
-            tracing::warn!(provider, %error, "a provider does not answer, and its old answers stand in");
+            tracing::warn!(provider, %error, "a provider does not answer; stale answers are used");
         }
         self.context.engine.counters.count_stale(age);
         if let Some(telemetry) = &self.context.engine.telemetry {

@@ -1,6 +1,8 @@
 //! Servers that are unavailable, stop, and become available again.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -269,4 +271,62 @@ fn issue_13_a_query_that_was_too_slow_shortens_no_later_one() {
     });
     // A server that is away has 200 ms.
     ask(0.5, 1).unwrap();
+}
+
+#[test]
+fn descriptions_and_refusals_end_an_outage_as_well() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    // The server is available while the link to its socket exists.
+    let url = postgres.url();
+    let parameter = |name: &str| {
+        let (_, rest) = url.split_once(&format!("{name}="))?;
+        rest.split('&').next().map(str::to_owned)
+    };
+    let host = parameter("host").expect("the socket's folder is in the URL");
+    let port = parameter("port").unwrap_or_else(|| "5432".to_owned());
+    let sockets = tempfile::tempdir().unwrap();
+    let name = format!(".s.PGSQL.{port}");
+    let socket = Path::new(&host.replace("%2F", "/")).join(&name);
+    let link = sockets.path().join(&name);
+    let other = sockets.path().display().to_string();
+    let url = url.replace(&format!("host={host}"), &format!("host={other}"));
+
+    let more = "query_timeout_ms = 60000\nidle_timeout_ms = 200";
+    let folder = project(&url, more, "[cache]\nenabled = false");
+    let is_described = |knowledge: &Knowledge| {
+        let sql = "select :id::int as described";
+        let failures = knowledge.describe_all([sql], Duration::from_secs(60));
+        failures.iter().all(Option::is_none)
+    };
+    let is_refused = |knowledge: &Knowledge| {
+        let divided = knowledge.query_first("select 1 / :id::int as id", &params! {"id" => 0});
+        divided.unwrap_err().kind() == ErrorKind::Refused
+    };
+    for is_answered in [&is_described as &dyn Fn(&Knowledge) -> bool, &is_refused] {
+        symlink(&socket, &link).unwrap();
+        let knowledge = open(&folder);
+        let ask = |seconds: f64| {
+            let sql = "select pg_sleep(:seconds)::text as slept";
+            knowledge.query_first(sql, &params! {"seconds" => seconds})
+        };
+        let wait_until_closed = || {
+            wait_until("its connections are closed", || {
+                knowledge.providers()[0].pool.connection_count == 0
+            });
+        };
+        ask(0.0).unwrap();
+        let divided = knowledge.query_first("select 1 / :id::int as id", &params! {"id" => 1});
+        divided.unwrap();
+        fs::remove_file(&link).unwrap();
+        wait_until_closed();
+        assert_eq!(ask(0.0).unwrap_err().kind(), ErrorKind::Unavailable);
+        symlink(&socket, &link).unwrap();
+        wait_until("it answers", || is_answered(&knowledge));
+        wait_until_closed();
+        // During an outage a query has 200 ms.
+        ask(0.5).unwrap();
+        fs::remove_file(&link).unwrap();
+    }
 }
