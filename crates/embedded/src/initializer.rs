@@ -26,7 +26,7 @@ pub(crate) struct Initializer {
 
 impl fmt::Debug for Initializer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Maker")
+        f.debug_struct("Initializer")
             .field("key", &self.key)
             .finish_non_exhaustive()
     }
@@ -52,11 +52,13 @@ impl Initializer {
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}",
             literal(database)
         );
-        // Whatever the server refuses here, it has not refused before the code ran.
         let mut session = (cluster.open(ADMIN_DATABASE, doing)).map_err(|error| {
-            match error.sqlstate().is_some() {
-                true => Error::template_without_admin_database(&self.key, error),
-                false => error,
+            match error.sqlstate() {
+                // The server stops or starts, or a limit is reached (classes 57P and 53).
+                Some(state) if state.starts_with("57P") || state.starts_with("53") => error,
+                // Before the code ran, the server did not refuse it.
+                Some(_) => Error::template_without_admin_database(&self.key, error),
+                None => error,
             }
         })?;
         let found = session.query(&format!(
