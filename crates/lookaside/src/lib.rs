@@ -35,14 +35,15 @@ pub use lookaside_oml as oml;
 pub use lookaside_stream as stream;
 pub use lookaside_value as value;
 
-/// Tables and their queries, the result and the errors of both, and how a query was answered.
+// Tables, their queries, answers and errors.
 pub use lookaside_knowledge::{
-    AnsweredBy, Builder, CallCache, CancelHandle, Counts, Error, ErrorKind, Explanation, Extent,
-    Knowledge, LoadReport, MetricsTelemetry, Params, PlanKind, Policy, Provenance, Query, Result,
-    Rows, Served, Session, Snapshot, Statement, Telemetry, params,
+    AnsweredBy, Builder, CacheOutcome, CallCache, CancelHandle, Counts, Error, ErrorKind,
+    Explanation, Extent, Knowledge, Layer, LoadReport, MetricsTelemetry, Outcome, Params, PlanKind,
+    Policy, Provenance, Query, QueryKind, Result, Rows, Served, Session, Snapshot, Statement,
+    Telemetry, params,
 };
 
-/// Parameters and rows, and batches of them.
+// Parameters, rows and batches.
 pub use lookaside_value::{
     Answers, Decimal, FromValue, Lookup, LookupError, LookupErrorKind, ParamBatch, Row, RowError,
     RowRef, RowSet, StatementId, Text, Time, Type, Value,

@@ -49,6 +49,14 @@ const ALL: [Endpoint; 15] = [
     Endpoint::Unknown,
 ];
 
+const _: () = {
+    let mut index = 0;
+    while index < ALL.len() {
+        assert!(ALL[index] as usize == index);
+        index += 1;
+    }
+};
+
 /// The paths that do not depend on the project.
 pub(super) const FIXED: [(&str, Endpoint); 11] = [
     ("/", Endpoint::Console),

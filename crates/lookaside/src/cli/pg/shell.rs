@@ -32,7 +32,8 @@ Our own prompt knows:
   \\d TABLE     lists the columns and indexes of a table
   \\q           ends, as the end of the input does
   \\? or help   shows these
-At a terminal, Ctrl-C gives up what was typed, and the arrow keys show what was asked before.
+At a terminal, Ctrl-C discards the input, and the arrow keys browse the history, which is kept in a
+file; input that begins with a space is not added to it.
 
 Examples:
   lookaside pg shell ./data

@@ -204,6 +204,10 @@ impl Shell {
     /// Starts a command in a process group, with files for its output.
     fn spawn(&self, command: &str) -> Child {
         let folder = self.folder.path();
+        for name in ["out", "err"] {
+            // A server goes on to write into the files that it has open.
+            let _ = fs::remove_file(folder.join(name));
+        }
         let path = std::env::var("PATH").unwrap_or_default();
         // `lookaside` and `pg` know which variables of a developer's shell a test must not see.
         let (program, database) = (lookaside(), pg());

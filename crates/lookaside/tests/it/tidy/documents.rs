@@ -17,23 +17,30 @@ fn documents() -> Vec<(String, String)> {
 /// The relative links of a page, with the numbers of their lines.
 fn links(page: &str) -> Vec<(usize, &str)> {
     let mut links = Vec::new();
-    let mut is_code = false;
-    for (index, line) in page.lines().enumerate() {
-        is_code ^= line.trim_start().starts_with("```");
-        for (start, _) in line.match_indices("](").filter(|_| !is_code) {
+    for (number, line) in lines_of_text(page) {
+        for (start, _) in line.match_indices("](") {
             let (link, _) = line[start + 2..].split_once(')').expect("a link ends");
             if !link.contains("://") {
-                links.push((index + 1, link));
+                links.push((number, link));
             }
         }
     }
     links
 }
 
+/// The lines outside of code blocks, with their numbers.
+fn lines_of_text(page: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    (1..).zip(page.lines()).filter(move |(_, line)| {
+        is_code ^= line.trim_start().starts_with("```");
+        !is_code
+    })
+}
+
 /// The anchors of a page, as GitHub and mdBook make them of headings.
 fn anchors(page: &str) -> BTreeSet<String> {
-    let headings = page.lines().filter(|line| line.starts_with('#'));
-    let anchor = |heading: &str| {
+    let headings = lines_of_text(page).filter(|(_, line)| line.starts_with('#'));
+    let anchor = |(_, heading): (usize, &str)| {
         let heading = heading.trim_start_matches('#').trim().to_lowercase();
         let kept = |char: &char| char.is_alphanumeric() || "-_ ".contains(*char);
         heading
