@@ -19,7 +19,7 @@ impl Output {
     fn check(&self) {
         assert!(
             self.written <= self.bytes.len(),
-            "no more is written than there is"
+            "the written position is within the buffer"
         );
         assert!(
             self.sent_chunk <= self.chunk,

@@ -68,7 +68,7 @@ impl Channel {
         flow.bytes.extend_from_slice(&bytes[..size]);
         assert!(
             flow.bytes.len() <= CHANNEL_SIZE_MAX,
-            "what lies between two threads is bounded"
+            "the queue between two threads is bounded"
         );
         let was_told = mem::replace(&mut flow.is_told, true);
         Ok((size, !was_told))
@@ -83,7 +83,7 @@ impl Channel {
 
     /// Waits for bytes, with an optional deadline, and moves them to `taken`, which must be empty.
     pub(crate) fn take(&self, taken: &mut Vec<u8>, until: Option<Instant>) -> io::Result<Taken> {
-        assert!(taken.is_empty(), "what was taken before is read");
+        assert!(taken.is_empty(), "the previous piece was read");
         let mut flow = self.lock();
         while flow.bytes.is_empty() {
             if flow.is_ended {

@@ -113,12 +113,12 @@ impl<B> Connection<B> {
     pub(crate) fn check(&self) {
         assert!(
             self.sent <= self.output.len(),
-            "no more is sent than there is"
+            "the sent position is within the buffer"
         );
         if let Some(sealing) = &self.sealing {
             assert!(
                 sealing.sent <= sealing.output.len(),
-                "no more is sent than there is"
+                "the sent position is within the buffer"
             );
         }
         // Only in debug builds, as it looks at each pending reply.
@@ -126,7 +126,7 @@ impl<B> Connection<B> {
             (self.pending.iter().skip(1)).all(|pending| {
                 pending.bytes.is_empty() || !matches!(pending.progress, Answer::Departed)
             }),
-            "what the serial stage has is not written here"
+            "a submitted reply has no bytes"
         );
     }
 
@@ -226,7 +226,7 @@ impl<B> Connection<B> {
         if self.output.is_empty() || !sealing.output.is_empty() || !sealing.session.is_open() {
             return Ok(());
         }
-        assert_eq!(sealing.sent, 0, "what is sealed is sent from its begin");
+        assert_eq!(sealing.sent, 0, "a new TLS record is unsent");
         let plain = &self.output[self.sent..];
         sealing.session.send(plain, &mut sealing.output)?;
         self.output.clear();

@@ -30,7 +30,7 @@ impl Pool {
     pub(crate) fn take(&mut self) -> Vec<u8> {
         match self.buffers.pop() {
             Some(buffer) => {
-                debug_assert!(buffer.is_empty(), "what is kept is empty");
+                debug_assert!(buffer.is_empty(), "a kept buffer is empty");
                 buffer
             }
             None => Vec::with_capacity(BUFFER_SIZE),

@@ -89,12 +89,15 @@ impl<T> Wheel<T> {
                 }
             }
             let (level, slot, at) = self.next_turn().filter(|&(_, _, at)| at <= tick)?;
-            assert!(self.now <= at, "time does not go back");
             self.now = at;
             let mut cursor = self.take_slot(level, slot);
             while let Some(key) = cursor {
                 let entry = self.entries.get_mut(key).expect("a slot holds live timers");
-                assert_eq!(usize::from(entry.slot), slot, "a timer lies in its slot");
+                assert_eq!(
+                    usize::from(entry.slot),
+                    slot,
+                    "a timer is linked in its slot"
+                );
                 cursor = entry.next.take();
                 entry.previous = None;
                 match entry.at {

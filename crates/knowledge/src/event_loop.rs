@@ -32,7 +32,7 @@ use crate::statement::{Query, Statement};
 /// [`JoinHandle::join`](std::thread::JoinHandle::join) returns it.
 pub type QueryResult = std::result::Result<Result<(RowSet, Provenance)>, Box<dyn Any + Send>>;
 
-/// The size that the future of a query stays below: it is moved into its box for each query. It was
+/// The greatest size of the future of a query: it is moved into its box for each query. It was
 /// 22 KiB once, and the copies took 7 % of a server's CPU time.
 const FUTURE_SIZE_MAX: usize = 4096;
 
@@ -136,7 +136,10 @@ impl<T> EventLoop<T> {
         };
         // A panic affects its query only, which is dropped with its state.
         let answer = AssertUnwindSafe(answer).catch_unwind();
-        debug_assert!(size_of_val(&answer) <= FUTURE_SIZE_MAX);
+        debug_assert!(
+            size_of_val(&answer) <= FUTURE_SIZE_MAX,
+            "a large future is copied for each query"
+        );
         self.running
             .push(Box::pin(answer.map(move |answered| (number, answered))));
         self.waiting.insert(number, user_data);

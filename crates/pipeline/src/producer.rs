@@ -166,23 +166,20 @@ impl<T> Producer<T> {
             let free = self.end.wrapping_sub(self.head);
             debug_assert!(
                 free <= self.ring.size(),
-                "no more is free than there are slots"
+                "free slots do not exceed the slots"
             );
             if self.ring.is_counted(self.ring.last()) {
                 // A lap before the free positions, all is freed.
                 let lap_before = self.end.wrapping_sub(self.ring.size());
                 let claimed = self.freed.wrapping_sub(lap_before);
-                debug_assert!(
-                    claimed <= self.ring.size(),
-                    "what is claimed fits into the ring"
-                );
+                debug_assert!(claimed <= self.ring.size(), "a claim fits into the ring");
             }
         }
     }
 
     /// Claims up to `want` free positions, at least one.
     fn claim(&mut self, want: u64) -> Result<(u64, u64), Reason> {
-        debug_assert!(want > 0, "a claim is of something");
+        debug_assert!(want > 0, "a claim is not empty");
         self.check();
         if let Some(reason) = self.ring.stopped() {
             return Err(reason);

@@ -160,7 +160,7 @@ impl<T> Ring<T> {
         assert_eq!(
             ring.may_have_sleepers.len(),
             ring.last() + 1,
-            "each boundary may have sleepers or not"
+            "there is a sleeper flag per boundary"
         );
         if (0..=ring.last()).any(|boundary| ring.counter(boundary).is_none()) {
             // As if the last stage had passed every slot one lap earlier.
@@ -258,11 +258,8 @@ impl<T> Ring<T> {
     #[inline]
     pub(crate) fn pass(&self, boundary: usize, from: u64, count: u64) {
         debug_assert!(boundary <= self.last(), "the last boundary frees slots");
-        debug_assert!(count > 0, "something is passed on");
-        debug_assert!(
-            count <= self.size(),
-            "no more is passed on than there are slots"
-        );
+        debug_assert!(count > 0, "a published batch is not empty");
+        debug_assert!(count <= self.size(), "a batch does not exceed the slots");
         if let Some(counter) = self.counter(boundary) {
             // Release: pairs with the Acquire of `passed`.
             counter.store(from.wrapping_add(count), Ordering::Release);
@@ -437,7 +434,7 @@ impl<T> Ring<T> {
     pub(crate) fn fail(&self, stage: usize) {
         assert!(
             stage <= self.stages.len(),
-            "a stage fails, or a producer, which counts as the one behind the last"
+            "the failed part is a stage or the producers, which follow the last stage"
         );
         self.stop(FAILED + stage as u32, |stop| stop < FAILED);
     }
@@ -502,7 +499,7 @@ fn may_have_sleepers(layout: &Layout) -> Box<[bool]> {
 /// Claims `count` positions from `from` on if they are next.
 #[inline]
 fn claim(counter: &AtomicU64, from: u64, count: u64) -> bool {
-    debug_assert!(count > 0, "a claim is of something");
+    debug_assert!(count > 0, "a claim is not empty");
     let to = from.wrapping_add(count);
     // Release is for `cursor`. For the claim itself Relaxed would do: it only decides between the
     // claiming threads. The content of the slots was made visible by `passed`, and positions do not

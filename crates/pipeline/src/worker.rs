@@ -107,7 +107,7 @@ impl<T> Hand<T> {
         assert!(stage < ring.last(), "a stage is before the last boundary");
         assert!(
             thread < ring.stages[stage].thread_count,
-            "a thread of a stage is one of those that it has"
+            "the thread index is below the stage's thread count"
         );
         Self {
             position: ring.start(),

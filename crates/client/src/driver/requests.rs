@@ -170,7 +170,7 @@ impl<D> Requests<D> {
         );
         assert!(
             query.index < request.params.len(),
-            "a query is one of its request"
+            "the query index is within its request"
         );
         request.open_count -= 1;
         self.query_count -= 1;
@@ -213,7 +213,7 @@ impl<D> Requests<D> {
             let request = self.remove(ticket).expect("the ticket is of a request");
             self.reply(ticket, request, error);
         }
-        assert!(self.pending.is_empty(), "no request waits any more");
+        assert!(self.pending.is_empty(), "no request waits");
         assert!(self.deadlines.first().is_none(), "no deadline is left");
     }
 

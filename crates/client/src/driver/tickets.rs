@@ -61,7 +61,7 @@ impl<T> Tickets<T> {
         }
         self.entries.push_back(Some(value));
         self.check();
-        debug_assert!(self.contains(ticket), "what was entered is found");
+        debug_assert!(self.contains(ticket), "the entered span is found");
     }
 
     #[inline]

@@ -397,13 +397,13 @@ impl<C: Clone> Inner<C> {
     fn check(&self) {
         assert!(
             self.planner.waiting_count() <= self.waiters.len(),
-            "each waiter of the plan has a state"
+            "each waiter of the planner has a state"
         );
         // Only in debug builds, as it looks at each place.
         debug_assert!(
             (self.connections.iter().enumerate())
                 .all(|(index, it)| it.is_some() == self.planner.is_open(index)),
-            "the connections that are open for the plan are here, and no other"
+            "exactly the planner's open slots have a connection"
         );
     }
 
@@ -481,7 +481,7 @@ impl<C: Clone> Inner<C> {
                 self.totals.waited += now.saturating_duration_since(since);
                 waker
             }
-            _ => panic!("who is answered was waiting"),
+            _ => panic!("an answered waiter was waiting"),
         }
     }
 

@@ -77,7 +77,7 @@ impl Decoder {
     }
 
     fn next(&mut self, bytes: &[u8], at: usize) -> Result<Progress, Refusal> {
-        assert!(at <= bytes.len(), "what is consumed was received");
+        assert!(at <= bytes.len(), "consumed bytes were received");
         match self {
             Self::Chunked(decoder) => {
                 #[cfg(test)]

@@ -110,8 +110,8 @@ impl Reply<'_> {
 }
 
 impl Io {
-    /// Takes the body of the current request: whether the connection closes after it, and whether
-    /// the client waits for a `100 Continue`. `None` if there is no body.
+    /// Whether the connection closes after the body of the current request, and whether the client
+    /// waits for a `100 Continue`. `None` if there is no body.
     fn claim_body(&mut self, key: Key) -> Option<(bool, bool)> {
         let receiving = self.connections.get_mut(key)?.receiving.as_mut()?;
         Some((receiving.close, receiving.is_expected))

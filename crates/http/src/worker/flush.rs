@@ -79,7 +79,7 @@ impl Io {
         };
         assert!(
             size <= output.len() - *sent,
-            "no more is sent than there is"
+            "the sent position is within the buffer"
         );
         *sent += size;
         let is_done = *sent == output.len();
@@ -145,7 +145,10 @@ impl Io {
                 Err(error) => return Err(error),
             }
         }
-        assert!(*at <= *end, "no more of a file is sent than was told");
+        assert!(
+            *at <= *end,
+            "the file part does not exceed the announced length"
+        );
         if at == end {
             first.progress = Answer::Done;
             self.advance(key);

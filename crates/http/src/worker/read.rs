@@ -101,7 +101,7 @@ impl<S: Service> Worker<S> {
                 return true;
             }
             Ok((_, size)) => {
-                assert!(size <= buffer.len(), "what is received is in the buffer");
+                assert!(size <= buffer.len(), "received bytes are in the buffer");
                 size
             }
             Err(rustix::io::Errno::AGAIN) => return true,
@@ -165,7 +165,7 @@ impl<S: Service> Worker<S> {
         }
         if connection.input.is_empty() {
             let used = self.consume(key, bytes);
-            assert!(used <= bytes.len(), "what is consumed was received");
+            assert!(used <= bytes.len(), "consumed bytes were received");
             return self.keep_input(key, &bytes[used..]);
         }
         connection.input.extend_from_slice(bytes);
@@ -201,7 +201,7 @@ impl<S: Service> Worker<S> {
         connection.is_stalled = false;
         let mut input = mem::take(&mut connection.input);
         let used = self.consume(key, &input);
-        assert!(used <= input.len(), "what is consumed was received");
+        assert!(used <= input.len(), "consumed bytes were received");
         let tick = self.io.clock.tick();
         let Some(connection) = self.io.connections.get_mut(key) else {
             return;

@@ -116,10 +116,9 @@ impl<V: HeapSize + Clone> BoundedCache<V> {
             .ghost_allocation(GHOSTS_PER_ENTRY)
             .build()
             .expect("both capacities are set");
-        assert!(capacity > 0, "a cache has room for an entry");
         assert!(
             weight_min <= size_max.max(1),
-            "an entry of the least weight is within the bytes"
+            "the smallest entry fits the bytes"
         );
         let weight = WeightOf {
             weight_min,
@@ -193,10 +192,6 @@ impl<V: HeapSize + Clone> BoundedCache<V> {
         let size_max = self.size_max();
         let excess = slots_size.saturating_sub(self.slot_size * self.len() as u64);
         let room = size_max.saturating_sub(excess).max(size_max / 8);
-        assert!(
-            room <= size_max,
-            "entries have no more than all of the room"
-        );
         // Each change takes all locks, so small differences are ignored.
         if room.abs_diff(self.cache.capacity()) > size_max / 64 {
             self.cache.set_capacity(room);

@@ -32,7 +32,7 @@ impl CacheBytes {
         };
         assert!(
             parts.shared + parts.stale * stale_provider_count as u64 <= size_max,
-            "the parts are no more than the whole"
+            "the shares do not exceed the total"
         );
         parts
     }
@@ -129,7 +129,10 @@ impl Allowance {
 
     #[cold]
     fn grow(&mut self, size: u64) -> bool {
-        assert!(self.taken < size, "more is taken only where it is missing");
+        assert!(
+            self.taken < size,
+            "the requested size exceeds what was taken"
+        );
         let share = self.share();
         if size > share {
             return false;
@@ -139,7 +142,7 @@ impl Allowance {
         let is_taken = self.budget.take(wanted);
         if is_taken {
             self.taken += wanted;
-            assert!(size <= self.taken, "what was missing is there");
+            assert!(size <= self.taken, "the requested size was taken");
             assert!(self.taken <= share, "a session has no more than its share");
         }
         is_taken
@@ -154,7 +157,7 @@ impl Allowance {
     pub(crate) fn shrink(&mut self, size: u64) {
         if let Some(given) = self.taken.checked_sub(size) {
             let before = self.budget.taken.fetch_sub(given, Ordering::Relaxed);
-            assert!(given <= before, "what is given back was taken");
+            assert!(given <= before, "returned bytes were taken");
             self.taken = size;
         }
     }

@@ -91,10 +91,13 @@ impl LocalCache {
             len == 0 || len.is_power_of_two(),
             "a set is found by a mask"
         );
-        assert!(self.hand <= len, "the hand is at a slot");
+        assert!(
+            len == 0 || self.hand < len,
+            "the eviction position is a slot"
+        );
         let kept = size_of_val(&*self.slots) as u64 + self.size;
         let taken = self.allowance.as_ref().map_or(0, Allowance::taken);
-        assert!(kept <= taken, "all that is kept was taken from the budget");
+        assert!(kept <= taken, "the cache is within its allowance");
     }
 
     /// Whether the sizes of the entries add up, which costs a look at each slot.
@@ -121,7 +124,7 @@ impl LocalCache {
     }
 
     /// [`Self::find`] for batches: it does not move entries, so the positions that it returns are
-    /// valid until the next insertion.
+    /// valid until a call of another method.
     #[inline]
     pub(crate) fn peek(&self, key: &KeyRef<'_>, now: Ticks) -> Option<SlotIndex> {
         if self.slots.is_empty() {
@@ -252,7 +255,7 @@ impl LocalCache {
         allowance.shrink(goal);
         let has_room = slots_size + self.size + size <= goal;
         self.check();
-        debug_assert!(self.adds_up(), "what was removed is not counted any more");
+        debug_assert!(self.adds_up(), "the sizes of the entries add up");
         has_room
     }
 
@@ -282,7 +285,7 @@ impl LocalCache {
             self.slots[first] = Some(slot);
         }
         self.check();
-        debug_assert!(self.adds_up(), "each entry has a place in the wider cache");
+        debug_assert!(self.adds_up(), "the sizes of the entries add up");
     }
 
     #[inline]

@@ -56,7 +56,6 @@ impl SharedCache {
     /// `size_max` bytes.
     pub(crate) fn new(capacity: usize, size_max: u64) -> Self {
         let local = size_max * LOCAL_PERCENT / 100;
-        assert!(local <= size_max, "a part is not more than the whole");
         Self {
             entries: BoundedCache::new(capacity, size_max - local),
             local: Arc::new(LocalBudget::new(local)),

@@ -73,8 +73,8 @@ impl Spares {
         output.reject_bytes.shrink_to(KEPT_SIZE_MAX);
         output.counts = Counts::default();
         output.mark = None;
-        assert!(output.batch.is_none(), "what is written is encoded");
-        assert!(output.error.is_none(), "an error was told");
+        assert!(output.batch.is_none(), "written bytes are encoded");
+        assert!(output.error.is_none(), "the error was reported");
         let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
         outputs.push(output);
     }

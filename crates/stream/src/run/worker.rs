@@ -160,7 +160,7 @@ impl<T: Transform> Maker<T> {
         debug_assert_eq!(
             self.batch.len() as u64 + output.rejects.count(),
             count,
-            "a record is an event or none"
+            "the decoded events equal the admitted count"
         );
         output.counts.events_in = count;
         output.counts.bytes_in = (chunk.bytes.len() - rest.bytes.len()) as u64;

@@ -154,7 +154,7 @@ impl Session {
     fn check(&self) {
         assert!(
             self.begin_count <= self.in_flight.len(),
-            "what opens a transaction is a step"
+            "counted BEGINs are in flight"
         );
         // Only in debug builds, as it looks at each step.
         debug_assert_eq!(
@@ -618,7 +618,7 @@ impl Session {
             self.request_size = 0;
         }
         if step.as_ref().is_some_and(InFlight::is_begin) {
-            assert!(self.begin_count > 0, "each begin is counted");
+            assert!(self.begin_count > 0, "each BEGIN in flight is counted");
             self.begin_count -= 1;
         }
         self.check();

@@ -260,7 +260,7 @@ impl PoolPlanner {
         let Some(slot) = self.find(slot_id) else {
             return;
         };
-        assert!(slot.lease_count > 0, "what is given back was taken");
+        assert!(slot.lease_count > 0, "returned bytes were taken");
         slot.lease_count -= 1;
         match outcome {
             AcquireOutcome::Answered => {
@@ -496,11 +496,6 @@ impl PoolPlanner {
             counts.idle += usize::from(slot.is_idle());
             counts.in_flight += slot.busy_count();
         }
-        assert!(
-            counts.opening + counts.open + counts.locked + counts.closing <= self.limits.count_max,
-            "there are no more connections than there may be"
-        );
-        assert!(counts.idle <= counts.open, "what is idle is open");
         counts
     }
 
@@ -576,7 +571,10 @@ impl PoolPlanner {
     }
 
     fn close(&mut self, index: usize) {
-        assert!(self.is_open(index), "what is closed is open");
+        assert!(
+            self.is_open(index),
+            "a connection is open when it is closed"
+        );
         self.slots[index].state = State::Closing;
         self.steps.push_back(Step::Close(self.slot_id(index)));
     }
@@ -585,7 +583,7 @@ impl PoolPlanner {
         let slot = &mut self.slots[index];
         assert!(
             matches!(slot.state, State::Opening | State::Open),
-            "what is aborted is being opened or checked"
+            "an aborted connection is being opened or checked"
         );
         slot.state = State::Closing;
         slot.check = None;

@@ -35,7 +35,7 @@ impl Queue {
         );
         assert!(
             self.exclusive_count <= self.entries.len(),
-            "those who want a connection alone are waiters"
+            "exclusive waiters are counted among the waiters"
         );
         debug_assert!(
             self.entries

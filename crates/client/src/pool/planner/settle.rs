@@ -183,7 +183,7 @@ impl PoolPlanner {
         match usage {
             Usage::Shared => slot.lend(now),
             Usage::Exclusive => {
-                assert!(slot.is_idle(), "what is locked is idle");
+                assert!(slot.is_idle(), "a connection is idle when it is locked");
                 slot.is_reserved = false;
                 slot.state = State::Locked;
             }
@@ -234,7 +234,7 @@ impl PoolPlanner {
 
     fn begin_check(&mut self, index: usize, is_before_use: bool, now: Instant) {
         let slot = &mut self.slots[index];
-        assert_eq!(slot.state, State::Open, "what is checked is open");
+        assert_eq!(slot.state, State::Open, "a checked connection is open");
         assert!(slot.check.is_none(), "there is one check at a time");
         let is_alone = slot.lease_count == 0;
         slot.check = Some(Check {

@@ -91,15 +91,22 @@ impl Slot {
         }
         match self.state {
             State::Empty | State::Opening => {
-                assert_eq!(self.busy_count(), 0, "nothing is asked before it is open");
-                assert!(self.check.is_none(), "nothing is checked before it is open");
-                assert!(!self.is_reserved, "only what is open is reserved");
-                assert!(!self.has_served, "nothing is answered before it is open");
+                assert_eq!(
+                    self.busy_count(),
+                    0,
+                    "a connection is open before it is used"
+                );
+                assert!(
+                    self.check.is_none(),
+                    "a connection is open before it is checked"
+                );
+                assert!(!self.is_reserved, "a reserved connection is open");
+                assert!(!self.has_served, "a connection is open before it answers");
             }
             State::Locked => {
                 assert_eq!(self.busy_count(), 0, "a lock is not counted as a request");
-                assert!(self.check.is_none(), "its holder may be asking");
-                assert!(!self.is_reserved, "it was reserved for its holder");
+                assert!(self.check.is_none(), "a locked connection is not checked");
+                assert!(!self.is_reserved, "a locked connection is not reserved");
             }
             State::Open | State::Closing => {}
         }
@@ -165,7 +172,7 @@ impl Slot {
 
     /// Takes a request.
     pub(super) fn lend(&mut self, now: Instant) {
-        assert_eq!(self.state, State::Open, "what is shared is open");
+        assert_eq!(self.state, State::Open, "a shared connection is open");
         if self.busy_count() == 0 {
             self.heard_at = now;
         }

@@ -122,7 +122,7 @@ impl PostgresDriver {
         assert_eq!(self.flight_count, 0, "each query has a Sync after it");
         assert!(
             self.session.in_flight_count <= self.window,
-            "what is under way has room in the window"
+            "queries in flight fit the window"
         );
         self.session.check();
     }

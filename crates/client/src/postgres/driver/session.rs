@@ -189,11 +189,11 @@ impl Session {
     pub(super) fn check(&self) {
         assert!(
             self.in_flight_count <= self.in_flight.len(),
-            "what prepares or runs something is a step"
+            "counted steps are in flight"
         );
         assert!(
             self.begin_count <= self.in_flight_count,
-            "what opens a transaction runs something"
+            "a BEGIN is an execution"
         );
         // Only in debug builds, as it looks at each step.
         debug_assert_eq!(
@@ -605,7 +605,7 @@ impl Session {
                 assert!(self.in_flight_count > 0, "each query is counted");
                 self.in_flight_count -= 1;
                 if statement.kind == StatementKind::Begin {
-                    assert!(self.begin_count > 0, "each begin is counted");
+                    assert!(self.begin_count > 0, "each BEGIN in flight is counted");
                     self.begin_count -= 1;
                 }
             }

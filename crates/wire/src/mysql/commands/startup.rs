@@ -119,7 +119,7 @@ impl<'a> Startup<'a> {
     /// Allows the session to leave out column definitions by `SET resultset_metadata = NONE`, on
     /// MySQL since 8.0.3.
     ///
-    /// ***Dangerous.** Such a server does not report that a table has changed: two exchanged
+    /// **Dangerous.** Such a server does not report that a table has changed: two exchanged
     /// columns are returned exchanged, and a number whose type became wider may be read with bytes
     /// of the next column. Each row is checked to be consumed exactly, and
     /// [`Event::Unreadable`](crate::mysql::Event::Unreadable) reports if one was not, or if the
