@@ -1,5 +1,6 @@
 //! Waiting for what happens by itself, with a deadline that only a hang reaches.
 
+use std::panic::Location;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,8 @@ pub fn wait_for<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = poll() {
             return value;
         }
-        check_deadline(what, begun);
+        let elapsed = begun.elapsed();
+        assert!(elapsed < WAIT_MAX, "{}", in_vain(what, elapsed));
         // sleep: the interval between two polls
         thread::sleep(INTERVAL);
     }
@@ -44,8 +46,12 @@ pub fn wait_for<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
 /// # Panics
 ///
 /// As [`wait_until`].
-pub async fn wait_until_async(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    wait_for_async(what, async || holds().await.then_some(())).await;
+#[track_caller]
+pub fn wait_until_async(
+    what: &str,
+    mut holds: impl AsyncFnMut() -> bool,
+) -> impl Future<Output = ()> {
+    wait_for_async(what, async move || holds().await.then_some(()))
 }
 
 /// [`wait_for`] in a task of a Tokio runtime with time.
@@ -53,25 +59,27 @@ pub async fn wait_until_async(what: &str, mut holds: impl AsyncFnMut() -> bool) 
 /// # Panics
 ///
 /// As [`wait_until`]. A poll that does not end is dropped then.
-pub async fn wait_for_async<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        let polled = tokio::time::timeout(WAIT_MAX, poll()).await;
-        if let Ok(Some(value)) = polled {
-            return value;
+#[track_caller]
+pub fn wait_for_async<T>(
+    what: &str,
+    mut poll: impl AsyncFnMut() -> Option<T>,
+) -> impl Future<Output = T> {
+    let caller = Location::caller();
+    async move {
+        let begun = Instant::now();
+        loop {
+            let polled = tokio::time::timeout(WAIT_MAX, poll()).await;
+            if let Ok(Some(value)) = polled {
+                return value;
+            }
+            let elapsed = begun.elapsed();
+            assert!(elapsed < WAIT_MAX, "{}, at {caller}", in_vain(what, elapsed));
+            // sleep: the interval between two polls
+            tokio::time::sleep(INTERVAL).await;
         }
-        check_deadline(what, begun);
-        // sleep: the interval between two polls
-        tokio::time::sleep(INTERVAL).await;
     }
 }
 
-#[track_caller]
-fn check_deadline(what: &str, begun: Instant) {
-    let elapsed = begun.elapsed();
-    assert!(
-        elapsed < WAIT_MAX,
-        "waited for {} s in vain: {what}",
-        elapsed.as_secs()
-    );
+fn in_vain(what: &str, elapsed: Duration) -> String {
+    format!("waited for {} s in vain: {what}", elapsed.as_secs())
 }

@@ -6,6 +6,7 @@ mod verify;
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use lookaside_knowledge::Knowledge;
@@ -14,12 +15,13 @@ use lookaside_stream::{
     Checkpoint, End, Flow, Progress, RunOptions, StopFlag, Strictness, Summary,
 };
 use lookaside_value::NameTable;
+use metrics_exporter_prometheus::PrometheusHandle;
 use tracing::{info, warn};
 
 pub(crate) use self::arguments::{EnrichArguments, count};
 use self::plan::EnrichPlan;
 pub(crate) use self::verify::verify;
-use crate::cli::metrics::{MetricsServer, publish};
+use crate::cli::metrics::{MetricsServer, publish, recorder};
 use crate::cli::signals::{Drain, SignalListener};
 use crate::cli::summary::{RunFigures, describe};
 use crate::failure::{CommandResult, Exit, Failure};
@@ -39,6 +41,8 @@ pub(crate) fn run(arguments: &EnrichArguments) -> CommandResult {
     let model = models.choose(plan.wanted())?;
     let made_of = models.iter().map(|model| model.file_name().into());
     plan.refuse_to_replace(made_of.chain(project.config.watched_files()))?;
+    let metrics = plan.metrics.map(|address| recorder().map(|handle| (address, handle)));
+    let metrics = metrics.transpose()?;
     let knowledge = project.load_with(plan.load)?;
 
     let options = model_options(&plan, &knowledge);
@@ -47,7 +51,7 @@ pub(crate) fn run(arguments: &EnrichArguments) -> CommandResult {
         .map_err(Unbound::into_failure)?;
     tell_review(&review(model, &knowledge), plan.strictness)?;
     info!(model = %model.name(), workers = plan.worker_count, "begins");
-    enrich(&plan, model, names, &program, &knowledge)
+    enrich(&plan, model, names, &program, &knowledge, metrics)
 }
 
 /// Logs warnings about lookups, or fails a strict run because of them before any event is read;
@@ -79,6 +83,7 @@ fn enrich(
     names: NameTable,
     program: &Program,
     knowledge: &Knowledge,
+    metrics: Option<(SocketAddr, PrometheusHandle)>,
 ) -> CommandResult {
     let checkpoint = plan.open_checkpoint()?;
     let mark = checkpoint.as_ref().and_then(Checkpoint::mark);
@@ -108,11 +113,11 @@ fn enrich(
     };
     let signals = SignalListener::start(stop.clone(), Some(drain), reload(knowledge.clone()))?;
     let progress = Progress::new();
-    let _metrics = plan
-        .metrics
-        .map(|address| {
+    let _metrics = metrics
+        .map(|(address, handle)| {
             let (knowledge, progress, tally) = (knowledge.clone(), progress.clone(), tally.clone());
-            MetricsServer::start(address, move || publish(&knowledge, &progress, &tally))
+            let publish = move || publish(&knowledge, &progress, &tally);
+            MetricsServer::start(address, handle, publish)
         })
         .transpose()?;
     if let Some(address) = source.local_addr() {

@@ -89,8 +89,13 @@ pub(crate) fn publish(knowledge: &Knowledge, progress: &Progress, tally: &Tally)
     counter!("lookaside_lookups_absent_total").absolute(lookups.absent);
 }
 
-/// Installs the recorder of metrics; once per process.
-pub(crate) fn recorder() -> Result<PrometheusHandle, BuildError> {
+/// Installs the recorder of metrics; once per process, and before tables are loaded: a histogram is
+/// registered in the recorder that is installed when the histogram is first used.
+pub(crate) fn recorder() -> Result<PrometheusHandle, Failure> {
+    install().map_err(|error| Failure::new("cannot collect metrics").because(&error))
+}
+
+fn install() -> Result<PrometheusHandle, BuildError> {
     let buckets = |name: &str| Matcher::Full(name.to_owned());
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(buckets("lookaside_query_seconds"), &QUERY_SECONDS)?
@@ -111,9 +116,10 @@ pub(crate) struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Starts to listen; `publish` runs before each response.
+    /// Starts to listen; `publish` runs before each response with what the recorder has collected.
     pub(crate) fn start(
         address: SocketAddr,
+        handle: PrometheusHandle,
         publish: impl Fn() + Send + 'static,
     ) -> Result<Self, Failure> {
         let cannot = |error: &dyn std::error::Error| {
@@ -125,7 +131,6 @@ impl MetricsServer {
         let nonblocking = listener.set_nonblocking(true);
         nonblocking.map_err(|error| cannot(&error))?;
         let stop = StopFlag::new().map_err(|error| cannot(&error))?;
-        let handle = recorder().map_err(|error| cannot(&error))?;
         let thread = thread::Builder::new().name("metrics".into());
         let thread = thread.spawn({
             let stop = stop.clone();

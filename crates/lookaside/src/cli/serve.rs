@@ -129,14 +129,13 @@ pub(crate) fn run(arguments: &ServeArguments) -> CommandResult {
             }
         }
     })?;
+    let prometheus = metrics::recorder()?;
     let knowledge = files.project.load_with(LoadOptions {
         watch: arguments.watch || files.server.watch,
         telemetry: true,
     })?;
     // It is set once, here.
     let _ = loaded.set(knowledge.clone());
-    let prometheus = metrics::recorder()
-        .map_err(|error| Failure::new("cannot collect metrics").because(&error))?;
     let name = arguments.dir.display().to_string();
     let options = StartOptions {
         listen: places.listen,

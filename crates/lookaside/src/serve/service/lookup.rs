@@ -1,6 +1,6 @@
 //! `GET /v1/lookup/NAME`: one lookup.
 //!
-//! AnswerCache from tables and caches are sent by the I/O thread; other queries wait without blocking
+//! Answers from tables and caches are sent by the I/O thread; other queries wait without blocking
 //! it, and their answers come back to it.
 
 use std::time::{Duration, Instant};

@@ -312,7 +312,7 @@ impl Thread {
 }
 
 impl Responder {
-    /// AnswerCache a CORS preflight request.
+    /// Answers a CORS preflight request.
     fn preflight(
         &self,
         context: &RequestContext,
@@ -338,7 +338,7 @@ impl Responder {
         self.count(context, Some(request), 204, 0);
     }
 
-    /// AnswerCache with a problem.
+    /// Answers with a problem.
     fn refuse(
         &self,
         context: RequestContext,
