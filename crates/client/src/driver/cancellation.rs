@@ -33,6 +33,7 @@ pub(crate) struct Cancellation {
 #[derive(Clone, Copy, Debug)]
 struct Target {
     moment: u64,
+    chosen_at: Instant,
     /// The pause after the cancel request before it is repeated.
     pause: Duration,
     /// When it is repeated; `None` until the driver has seen that the server has processed it.
@@ -68,11 +69,12 @@ impl Cancellation {
         self.is_under_way() || moment <= self.risk_end
     }
 
-    /// When to call [`choose`](Self::choose) again; `None` while a cancel request is in flight.
+    /// When to [`take`](Self::take) the cancel request or to call [`choose`](Self::choose) again, at
+    /// once where that is in the past; `None` while a cancel request is in flight.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let target = self.target.filter(|_| !self.is_under_way());
-        target.and_then(|target| target.again)
+        target.map(|target| target.again.unwrap_or(target.chosen_at))
     }
 
     /// Chooses the query to cancel by its moment; `None` cancels nothing.
@@ -99,6 +101,7 @@ impl Cancellation {
         };
         self.target = Some(Target {
             moment,
+            chosen_at: now,
             pause,
             again: None,
         });
@@ -137,6 +140,7 @@ mod tests {
         let mut now = Instant::now();
         let mut cancellation = Cancellation::default();
         cancellation.choose(Some(3), now);
+        assert_eq!(cancellation.deadline(), Some(now));
         assert!(!cancellation.is_idle() && cancellation.take() && !cancellation.take());
         for pause in [10, 20, 40, 80, 160, 320, 640, 1000, 1000].map(Duration::from_millis) {
             cancellation.done(3);
