@@ -22,7 +22,7 @@ pub(crate) enum End {
     /// The socket is at its end; bytes before it may still be unread.
     Input,
     /// The last event was returned.
-    Told,
+    Reported,
     /// The server violated the protocol, or is not trusted.
     Broken(ProtocolError),
 }
@@ -103,7 +103,7 @@ impl Input {
     pub(crate) fn has_more(&self) -> Result<bool, ProtocolError> {
         match self.end {
             End::Open | End::Input => Ok(true),
-            End::Told => Ok(false),
+            End::Reported => Ok(false),
             End::Broken(error) => Err(error),
         }
     }
@@ -113,7 +113,7 @@ impl Input {
     pub(crate) fn is_exhausted(&mut self) -> bool {
         let is_exhausted = self.end == End::Input;
         if is_exhausted {
-            self.end = End::Told;
+            self.end = End::Reported;
         }
         is_exhausted
     }

@@ -7,7 +7,7 @@ mod absorb;
 use super::event::Event;
 use super::login::{Greeted, LoginPhase};
 use super::metadata::{ColumnsState, Metadata, Step};
-use super::queue::{Kind, Queue, Waiting};
+use super::queue::{Queue, RequestKind, Waiting};
 use crate::error::{ProtocolError, Reason, RequestError};
 use crate::limits::Limits;
 use crate::mysql::commands::{self, StartupOwned};
@@ -137,7 +137,7 @@ impl Dialogue {
 
     pub(super) fn queue(
         &mut self,
-        kind: Kind,
+        kind: RequestKind,
         statement: StatementId,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), RequestError>,
     ) -> Result<RequestId, RequestError> {
@@ -230,13 +230,15 @@ impl Dialogue {
                 let row = self.row(payload)?;
                 Ok(Event::Row { id, row })
             }
-            (Phase::Fresh, LOCAL_INFILE) if matches!(waiting.kind, Kind::Query | Kind::Execute) => {
+            (Phase::Fresh, LOCAL_INFILE)
+                if matches!(waiting.kind, RequestKind::Query | RequestKind::Execute) =>
+            {
                 self.refuse_file();
                 let file_name = &payload[1..];
                 Ok(Event::LocalInfile { id, file_name })
             }
             (Phase::Fresh | Phase::FileRefused, OK)
-                if !matches!(waiting.kind, Kind::Prepare | Kind::Fetch) =>
+                if !matches!(waiting.kind, RequestKind::Prepare | RequestKind::Fetch) =>
             {
                 self.ok(id, waiting.kind, payload)
             }
@@ -247,11 +249,11 @@ impl Dialogue {
     fn ok<'a>(
         &mut self,
         id: RequestId,
-        kind: Kind,
+        kind: RequestKind,
         payload: &'a [u8],
     ) -> Result<Event<'a>, ProtocolError> {
         let ok = OkPacket::decode(Reader::new("OK", payload), self.capabilities)?;
-        if kind == Kind::ResetConnection {
+        if kind == RequestKind::ResetConnection {
             self.metadata.reset();
         }
         self.result_ended(ok.status);
@@ -291,7 +293,9 @@ impl Dialogue {
         };
         if !is_readable && let Some((_, waiting)) = self.queue.head() {
             match waiting.kind {
-                Kind::Execute | Kind::Fetch => self.metadata.forget(waiting.statement),
+                RequestKind::Execute | RequestKind::Fetch => {
+                    self.metadata.forget(waiting.statement)
+                }
                 _ => {}
             }
         }
@@ -325,7 +329,7 @@ impl Dialogue {
     /// Completes requests without answers at the head of the queue.
     fn skip_unanswered(&mut self) {
         while let Some((_, waiting)) = self.queue.head()
-            && waiting.kind == Kind::Close
+            && waiting.kind == RequestKind::Close
         {
             self.metadata.close(waiting.statement);
             self.queue.pop();
@@ -362,7 +366,7 @@ impl Dialogue {
         match first {
             OK => {
                 login.accept()?;
-                let event = self.ok(id, Kind::Startup, payload)?;
+                let event = self.ok(id, RequestKind::Startup, payload)?;
                 // This also drops the password.
                 self.login = None;
                 Ok(event)
@@ -372,7 +376,7 @@ impl Dialogue {
                 Ok(Event::Authentication(step))
             }
             _ => {
-                let reason = Reason::Unexpected(Kind::Startup.waiting());
+                let reason = Reason::Unexpected(RequestKind::Startup.waiting());
                 Err(ProtocolError::new("packet", 0, reason))
             }
         }
@@ -385,7 +389,7 @@ impl Dialogue {
         let Some((id, waiting)) = head else {
             return Ok(Event::Fatal { error });
         };
-        if waiting.kind == Kind::Prepare {
+        if waiting.kind == RequestKind::Prepare {
             self.metadata.prepare_failed();
         }
         self.pop();

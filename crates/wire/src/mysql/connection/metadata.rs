@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::event::Prepared;
-use super::queue::Kind;
+use super::queue::RequestKind;
 use crate::error::{ProtocolError, Reason};
 use crate::mysql::packets::{Columns, ColumnsReader, Definitions, Eof, PrepareOk, ResultHeader};
 use crate::mysql::{Capabilities, StatementId};
@@ -93,10 +93,10 @@ impl Metadata {
     }
 
     /// The owner of the columns of a request's first result.
-    pub(super) fn owner(&self, kind: Kind, statement: StatementId) -> Owner {
+    pub(super) fn owner(&self, kind: RequestKind, statement: StatementId) -> Owner {
         match (kind, self.resolve(statement)) {
-            (Kind::Execute, Some(statement)) => Owner::Statement(statement),
-            (Kind::Query, _) => Owner::Query,
+            (RequestKind::Execute, Some(statement)) => Owner::Statement(statement),
+            (RequestKind::Query, _) => Owner::Query,
             _ => Owner::Further,
         }
     }

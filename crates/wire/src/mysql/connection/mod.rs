@@ -18,7 +18,7 @@ use crate::{RequestId, RequestIds};
 
 use dialogue::{Dialogue, Order};
 pub use event::{Event, Prepared};
-use queue::Kind;
+use queue::RequestKind;
 
 /// The maximal size of a message before the log-in is complete, in bytes of its body. Until then,
 /// the peer may not be a server at all.
@@ -88,7 +88,7 @@ impl Connection {
     ///
     /// A refused request does not change the connection.
     pub fn queue(&mut self, request: Request<'_>) -> Result<RequestId, RequestError> {
-        let (kind, statement) = Kind::of(&request);
+        let (kind, statement) = RequestKind::of(&request);
         self.queue_with(kind, statement, |output| {
             request.encode(output);
             Ok(())
@@ -108,7 +108,7 @@ impl Connection {
         types: &[ParameterType],
         write: impl FnOnce(&mut ParameterWriter<'_>),
     ) -> Result<RequestId, RequestError> {
-        self.queue_with(Kind::Execute, execute.statement, |output| {
+        self.queue_with(RequestKind::Execute, execute.statement, |output| {
             commands::execute(output, execute, types, write)
         })
     }
@@ -132,14 +132,14 @@ impl Connection {
         if !self.can_execute_last() {
             return Err(RequestError::Unsupported);
         }
-        self.queue_with(Kind::Execute, statement, |output| {
+        self.queue_with(RequestKind::Execute, statement, |output| {
             commands::bulk(output, statement, types, write)
         })
     }
 
     fn queue_with(
         &mut self,
-        kind: Kind,
+        kind: RequestKind,
         statement: StatementId,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), RequestError>,
     ) -> Result<RequestId, RequestError> {
@@ -218,7 +218,7 @@ impl Connection {
             Order::Farewell => self.dialogue.farewell(payload),
         };
         match &event {
-            Ok(Event::Fatal { .. }) => *end = End::Told,
+            Ok(Event::Fatal { .. }) => *end = End::Reported,
             Ok(_) => {}
             Err(error) => *end = End::Broken(*error),
         }

@@ -10,7 +10,7 @@ const NO_STATEMENT: StatementId = StatementId(0);
 
 /// The kind of a request, as far as its answer depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     Startup,
     Query,
     Prepare,
@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Close,
 }
 
-impl Kind {
+impl RequestKind {
     pub(super) fn of(request: &Request<'_>) -> (Self, StatementId) {
         match *request {
             Request::Query(_) => (Self::Query, NO_STATEMENT),
@@ -53,7 +53,7 @@ impl Kind {
 /// A pending request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
-    pub(super) kind: Kind,
+    pub(super) kind: RequestKind,
     /// The number of the first packet of the answer.
     pub(super) sequence: u8,
     /// The statement of the request, if it has one.
@@ -71,7 +71,7 @@ impl Queue {
     /// The initial queue, with the log-in as pending request.
     pub(super) fn new() -> Self {
         let login = Waiting {
-            kind: Kind::Startup,
+            kind: RequestKind::Startup,
             sequence: 0,
             statement: NO_STATEMENT,
         };

@@ -28,9 +28,9 @@ impl ResultHeader {
         if count == 0 || count > COLUMN_COUNT_MAX {
             return Err(before.error(Reason::ColumnCount(count)));
         }
-        let is_told = capabilities.contains(Capabilities::OPTIONAL_RESULTSET_METADATA)
+        let is_announced = capabilities.contains(Capabilities::OPTIONAL_RESULTSET_METADATA)
             || capabilities.contains(Capabilities::MARIADB_CACHE_METADATA);
-        let has_definitions = !is_told || reader.u8()? != 0;
+        let has_definitions = !is_announced || reader.u8()? != 0;
         reader.finish()?;
         Ok(Self {
             column_count: count as u16,

@@ -3,7 +3,7 @@
 //! <https://www.postgresql.org/docs/current/protocol-flow.html>
 
 use super::event::Event;
-use super::queue::{Kind, Phase, Queue};
+use super::queue::{Phase, Queue, RequestKind};
 use crate::error::{ProtocolError, Reason, RequestError};
 use crate::postgres::auth::{Credentials, Login};
 use crate::postgres::backend::ready_for_query;
@@ -142,7 +142,7 @@ impl Dialogue {
 
     #[inline]
     pub(super) fn queue(&mut self, request: Request<'_>) -> Result<RequestId, RequestError> {
-        let kind = Kind::of(&request);
+        let kind = RequestKind::of(&request);
         request.encode(&mut self.output)?;
         Ok(self.queue.push(kind))
     }
@@ -152,7 +152,7 @@ impl Dialogue {
     pub(super) fn queue_execution<E: From<RequestError>>(
         &mut self,
         execution: &Execution,
-        kinds: &[Kind],
+        kinds: &[RequestKind],
         write: impl FnMut(usize, &mut Vec<u8>) -> Result<Option<Format>, E>,
     ) -> Result<RequestId, E> {
         execution.encode(&mut self.output, write)?;
@@ -234,8 +234,8 @@ impl Dialogue {
             return false;
         };
         match kind {
-            Kind::Sync | Kind::Startup => true,
-            Kind::Query => matches!(self.queue.phase, Phase::Between | Phase::Ending),
+            RequestKind::Sync | RequestKind::Startup => true,
+            RequestKind::Query => matches!(self.queue.phase, Phase::Between | Phase::Ending),
             _ => false,
         }
     }
@@ -246,9 +246,9 @@ impl Dialogue {
     pub(super) fn usual(&self, unread: &[u8]) -> Option<Usual> {
         let (_, kind) = self.queue.head()?;
         match (kind, unread) {
-            (Kind::Bind, [b'2', 0, 0, 0, 4, ..]) => Some(Usual::BindComplete),
-            (Kind::Sync, [b'Z', 0, 0, 0, 5, b'I', ..]) => Some(Usual::Idle),
-            (Kind::Execute, [tag @ (b'D' | b'C'), a, b, c, d, rest @ ..])
+            (RequestKind::Bind, [b'2', 0, 0, 0, 4, ..]) => Some(Usual::BindComplete),
+            (RequestKind::Sync, [b'Z', 0, 0, 0, 5, b'I', ..]) => Some(Usual::Idle),
+            (RequestKind::Execute, [tag @ (b'D' | b'C'), a, b, c, d, rest @ ..])
                 if self.queue.phase == Phase::Fresh =>
             {
                 let length = u32::from_be_bytes([*a, *b, *c, *d]);
@@ -309,7 +309,7 @@ impl Dialogue {
             }
             b'E' => self.error(body),
             _ => match self.queue.head() {
-                Some((_, Kind::Startup)) => self.startup(tag, body),
+                Some((_, RequestKind::Startup)) => self.startup(tag, body),
                 Some((id, kind)) => self.answer(id, kind, tag, body),
                 None => Err(body.error(Reason::Unexpected("while no request waits"))),
             },
@@ -320,7 +320,7 @@ impl Dialogue {
     fn startup<'a>(&mut self, tag: u8, body: Reader<'a>) -> Result<Event<'a>, ProtocolError> {
         let login = self.login.as_mut();
         let login = login.expect("the log-in is the first request as long as it lasts");
-        let unexpected = Err(body.error(Reason::Unexpected(Kind::Startup.waiting())));
+        let unexpected = Err(body.error(Reason::Unexpected(RequestKind::Startup.waiting())));
         match (tag, login.is_done()) {
             (b'R', false) => {
                 let step = Authentication::decode(body)?;
@@ -349,12 +349,12 @@ impl Dialogue {
     fn answer<'a>(
         &mut self,
         id: RequestId,
-        kind: Kind,
+        kind: RequestKind,
         tag: u8,
         body: Reader<'a>,
     ) -> Result<Event<'a>, ProtocolError> {
-        use Kind as K;
         use Phase as P;
+        use RequestKind as K;
         let empty = |event: Event<'a>| body.finish().map(|()| event);
         let phase = self.queue.phase;
         // What the request waits for next; `None` if this message is its last.
@@ -441,7 +441,7 @@ impl Dialogue {
         if self
             .queue
             .head()
-            .is_some_and(|(_, kind)| kind == Kind::Sync)
+            .is_some_and(|(_, kind)| kind == RequestKind::Sync)
         {
             self.failed = None;
         }
@@ -467,8 +467,8 @@ impl Dialogue {
         }
         match kind {
             // Whatever its severity, there is no session after it.
-            Kind::Startup => return Ok(Event::Fatal { error }),
-            Kind::Query | Kind::Sync => self.queue.phase = Phase::Ending,
+            RequestKind::Startup => return Ok(Event::Fatal { error }),
+            RequestKind::Query | RequestKind::Sync => self.queue.phase = Phase::Ending,
             _ => {
                 self.queue.pop();
                 self.failed = Some(id);

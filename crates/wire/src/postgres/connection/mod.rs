@@ -16,7 +16,7 @@ use crate::{RequestId, RequestIds};
 
 use dialogue::Dialogue;
 pub use event::Event;
-use queue::Kind;
+use queue::RequestKind;
 
 /// The maximal size of a message before the log-in is complete, in bytes of its body. Until then,
 /// the peer may not be a server at all; libpq accepts 30,000.
@@ -89,10 +89,15 @@ impl Connection {
         execution: &Execution,
         write: impl FnMut(usize, &mut Vec<u8>) -> Result<Option<Format>, E>,
     ) -> Result<RequestId, E> {
-        let kinds: &[Kind] = if execution.is_prepared_anew() {
-            &[Kind::Parse, Kind::Bind, Kind::DescribePortal, Kind::Execute]
+        let kinds: &[RequestKind] = if execution.is_prepared_anew() {
+            &[
+                RequestKind::Parse,
+                RequestKind::Bind,
+                RequestKind::DescribePortal,
+                RequestKind::Execute,
+            ]
         } else {
-            &[Kind::Bind, Kind::Execute]
+            &[RequestKind::Bind, RequestKind::Execute]
         };
         self.room_for(kinds.len())?;
         self.dialogue.queue_execution(execution, kinds, write)
@@ -249,7 +254,7 @@ impl Connection {
         let body = Reader::new(header.name, &message[HEADER_SIZE..]);
         let event = self.dialogue.message(header.tag, body);
         match &event {
-            Ok(Event::Fatal { .. }) => *end = End::Told,
+            Ok(Event::Fatal { .. }) => *end = End::Reported,
             Ok(_) => {}
             Err(error) => *end = End::Broken(*error),
         }

@@ -7,7 +7,7 @@ use crate::{RequestId, RequestIds};
 
 /// The kind of a request, as far as its answer depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     Startup,
     Query,
     Parse,
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Sync,
 }
 
-impl Kind {
+impl RequestKind {
     pub(super) fn of(request: &Request<'_>) -> Self {
         match request {
             Request::Query(_) => Self::Query,
@@ -75,7 +75,7 @@ pub(super) enum Phase {
 /// The pending requests.
 #[derive(Debug)]
 pub(super) struct Queue {
-    kinds: VecDeque<Kind>,
+    kinds: VecDeque<RequestKind>,
     first: u64,
     /// The phase of the first request.
     pub(super) phase: Phase,
@@ -85,7 +85,7 @@ impl Queue {
     /// The initial queue, with the log-in as pending request.
     pub(super) fn new() -> Self {
         Self {
-            kinds: VecDeque::from([Kind::Startup]),
+            kinds: VecDeque::from([RequestKind::Startup]),
             first: 0,
             phase: Phase::Fresh,
         }
@@ -100,7 +100,7 @@ impl Queue {
     }
 
     #[inline]
-    pub(super) fn push(&mut self, kind: Kind) -> RequestId {
+    pub(super) fn push(&mut self, kind: RequestKind) -> RequestId {
         let id = self.ids().following();
         self.kinds.push_back(kind);
         id
@@ -108,7 +108,7 @@ impl Queue {
 
     /// Appends several requests; returns the id of the last.
     #[inline]
-    pub(super) fn extend(&mut self, kinds: &[Kind]) -> RequestId {
+    pub(super) fn extend(&mut self, kinds: &[RequestKind]) -> RequestId {
         let (last, others) = kinds.split_last().expect("there is a request");
         for kind in others {
             self.push(*kind);
@@ -118,7 +118,7 @@ impl Queue {
 
     /// The request that the next answer is for.
     #[inline]
-    pub(super) fn head(&self) -> Option<(RequestId, Kind)> {
+    pub(super) fn head(&self) -> Option<(RequestId, RequestKind)> {
         Some((self.ids().first()?, *self.kinds.front()?))
     }
 
@@ -137,7 +137,10 @@ impl Queue {
             matches!(self.phase, Phase::Fresh | Phase::Ending),
             "what is skipped was not begun"
         );
-        let count = self.kinds.iter().position(|&kind| kind == Kind::Sync);
+        let count = self
+            .kinds
+            .iter()
+            .position(|&kind| kind == RequestKind::Sync);
         let ids = RequestIds::new(self.first, count.unwrap_or(self.kinds.len()));
         self.kinds.drain(..ids.len());
         self.first += ids.len() as u64;
@@ -147,6 +150,8 @@ impl Queue {
     /// How many Syncs follow the first request with nothing in between.
     pub(super) fn sync_count_behind_head(&self) -> usize {
         let behind = self.kinds.iter().skip(1);
-        behind.take_while(|&&kind| kind == Kind::Sync).count()
+        behind
+            .take_while(|&&kind| kind == RequestKind::Sync)
+            .count()
     }
 }

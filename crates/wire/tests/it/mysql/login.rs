@@ -296,7 +296,7 @@ fn a_fast_pass_comes_once() {
 }
 
 #[test]
-fn who_is_no_server_is_told_so() {
+fn a_peer_that_is_not_a_server_is_reported() {
     for (stream, expected) in [
         (
             &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],

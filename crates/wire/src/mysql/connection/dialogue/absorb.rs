@@ -4,7 +4,7 @@
 use super::{Dialogue, Phase, is_rows_end};
 use crate::error::{ProtocolError, Reason};
 use crate::mysql::connection::metadata::{ColumnsState, Described, Owner, Step};
-use crate::mysql::connection::queue::{Kind, Waiting};
+use crate::mysql::connection::queue::{RequestKind, Waiting};
 use crate::mysql::packets::{ERR, FIRST_SEQUENCE, LOCAL_INFILE, OK};
 use crate::mysql::{Capabilities, Row, RowFormat};
 use crate::read::Reader;
@@ -33,11 +33,11 @@ impl Dialogue {
                 let size_max = self.message_size_max;
                 self.metadata.step(step, body, capabilities, size_max)?
             }
-            (Phase::Fresh, Kind::Prepare) if first == Some(OK) => {
+            (Phase::Fresh, RequestKind::Prepare) if first == Some(OK) => {
                 let body = Reader::new("COM_STMT_PREPARE_OK", payload);
                 self.metadata.prepared(body, capabilities)?
             }
-            (Phase::Fresh, Kind::Query | Kind::Execute)
+            (Phase::Fresh, RequestKind::Query | RequestKind::Execute)
                 if !matches!(first, Some(OK | LOCAL_INFILE) | None) =>
             {
                 let owner = match self.is_first_result {
@@ -47,7 +47,7 @@ impl Dialogue {
                 let body = Reader::new("column count", payload);
                 self.metadata.result(body, owner, capabilities)?
             }
-            (Phase::Fresh, Kind::Fetch) => {
+            (Phase::Fresh, RequestKind::Fetch) => {
                 self.fetch(waiting, payload)?;
                 return Ok(self.absorbs_row(payload));
             }
@@ -132,7 +132,7 @@ impl Dialogue {
 
     pub(super) fn row<'a>(&'a self, payload: &'a [u8]) -> Result<Row<'a>, ProtocolError> {
         let format = match self.queue.head() {
-            Some((_, waiting)) if waiting.kind == Kind::Query => RowFormat::Text,
+            Some((_, waiting)) if waiting.kind == RequestKind::Query => RowFormat::Text,
             _ => RowFormat::Binary,
         };
         let columns = self.metadata.current();
