@@ -247,7 +247,7 @@ fn two_threads_of_a_stage_share_its_items() {
 /// they look, each of them finds one. In a run of a stream, no other thread would take what is
 /// left.
 #[test]
-fn whoever_puts_an_item_in_finds_one() {
+fn a_thread_that_pushes_an_item_finds_one() {
     check(|| {
         let ring = ring(Shape {
             batch_max: NonZeroU32::MIN,

@@ -9,13 +9,13 @@ use crate::sync::{Arc, spin_loop, yield_now};
 /// [`Builder::stage_by_caller`](crate::Builder::stage_by_caller).
 ///
 /// Dropping it before the end fails the pipeline, because its items would never be processed.
-pub struct Worker<T>(Hand<T>);
+pub struct Worker<T>(StageWorker<T>);
 
 /// One thread of the last stage, for a thread that the caller owns; see
 /// [`Builder::last_by_caller`](crate::Builder::last_by_caller).
 ///
 /// Dropping it before the end fails the pipeline, because its items would never be processed.
-pub struct LastWorker<T>(Hand<T>);
+pub struct LastWorker<T>(StageWorker<T>);
 
 /// The result of one step of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Step {
 
 impl<T> Worker<T> {
     pub(crate) fn new(ring: Arc<Ring<T>>, stage: usize, thread: usize) -> Self {
-        Self(Hand::new(ring, stage, thread))
+        Self(StageWorker::new(ring, stage, thread))
     }
 
     /// Calls `handle` with batch after batch until the pipeline ends.
@@ -49,14 +49,14 @@ impl<T> Worker<T> {
         };
         // SAFETY: the positions are claimed, the boundary before has passed them, and they are
         // passed on when the turn is done, after the batch is dropped.
-        handle(&mut unsafe { Batch::new(&turn.hand.ring, turn.from, turn.count) });
+        handle(&mut unsafe { Batch::new(&turn.worker.ring, turn.from, turn.count) });
         turn.done()
     }
 }
 
 impl<T> LastWorker<T> {
     pub(crate) fn new(ring: Arc<Ring<T>>, stage: usize, thread: usize) -> Self {
-        Self(Hand::new(ring, stage, thread))
+        Self(StageWorker::new(ring, stage, thread))
     }
 
     /// Calls `handle` with batch after batch until the pipeline ends.
@@ -75,13 +75,13 @@ impl<T> LastWorker<T> {
         };
         // SAFETY: the positions are claimed and the boundary before has passed them. The batch ends
         // before the turn does, which passes them on as empty, whatever happens.
-        handle(&mut unsafe { LastBatch::new(&turn.hand.ring, turn.from, turn.count) });
+        handle(&mut unsafe { LastBatch::new(&turn.worker.ring, turn.from, turn.count) });
         turn.done()
     }
 }
 
 /// The worker of one thread of a stage, whether or not it is the last stage.
-struct Hand<T> {
+struct StageWorker<T> {
     ring: Arc<Ring<T>>,
     stage: usize,
     thread: usize,
@@ -102,7 +102,7 @@ struct Hand<T> {
 /// A check that finds this many items was not too early.
 const WORTH_A_LOOK: u64 = 128;
 
-impl<T> Hand<T> {
+impl<T> StageWorker<T> {
     fn new(ring: Arc<Ring<T>>, stage: usize, thread: usize) -> Self {
         assert!(stage < ring.last(), "a stage is before the last boundary");
         assert!(
@@ -179,7 +179,7 @@ impl<T> Hand<T> {
     fn turn(&mut self, is_last: bool) -> Result<Turn<'_, T>, Step> {
         match self.claim() {
             Some((from, count)) => Ok(Turn {
-                hand: self,
+                worker: self,
                 from,
                 count,
                 is_last,
@@ -293,7 +293,7 @@ impl<T> Hand<T> {
     }
 }
 
-impl<T> Drop for Hand<T> {
+impl<T> Drop for StageWorker<T> {
     fn drop(&mut self) {
         if self.has_ended {
             // Another thread of the stage may sleep waiting for the items that this one took.
@@ -306,7 +306,7 @@ impl<T> Drop for Hand<T> {
 
 /// A batch that the function of a stage is working on.
 struct Turn<'h, T> {
-    hand: &'h mut Hand<T>,
+    worker: &'h mut StageWorker<T>,
     from: u64,
     count: u64,
     is_last: bool,
@@ -325,12 +325,12 @@ impl<T> Drop for Turn<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if !self.is_done {
-            self.hand.ring.fail(self.hand.stage);
+            self.worker.ring.fail(self.worker.stage);
         }
         // After a panic in an earlier stage, the items stay where the ring's `drop` finds them. At
         // the last stage they are dropped already, and `drop` must not find them.
         if self.is_done || self.is_last {
-            self.hand.finish(self.from, self.count);
+            self.worker.finish(self.from, self.count);
         }
     }
 }
