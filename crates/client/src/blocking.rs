@@ -57,13 +57,13 @@ impl<D: Driver> Connection<D> {
     }
 
     fn attempt(config: &D::Config, attempt: &Attempt, options: D::Options) -> Result<Self> {
-        let way = attempt.prepare(config)?;
-        let stream = connect(&attempt.host, &way.addresses, attempt.deadline)?;
+        let resolved_host = attempt.prepare(config)?;
+        let stream = connect(&attempt.host, &resolved_host.addresses, attempt.deadline)?;
         stream.tune(&config.keepalives()).map_err(Error::socket)?;
         let driver = D::begin(config, &attempt.host, attempt.transport, options)?;
         let mut connection = Self {
             stream,
-            driver: MaybeTls::new(driver, way.peer),
+            driver: MaybeTls::new(driver, resolved_host.peer),
             portal_count: 0,
         };
         while !connection.driver.is_ready() {

@@ -31,7 +31,7 @@ pub struct Connection<D: Driver> {
     cancel: Option<Cancel<MaybeTls<D::Auxiliary>>>,
     wants_write: bool,
     /// Whether any byte was received from the server.
-    is_heard: bool,
+    has_received: bool,
 }
 
 /// A connection of either kind of server.
@@ -84,20 +84,20 @@ impl<D: Driver> Connection<D> {
         let index = config.hosts().iter().position(|other| other == host);
         let host = index.map_or(host, |index| &resolved.hosts()[index]);
         let attempt = Attempt::only(&resolved, host, Instant::now());
-        let way = attempt.prepare(&resolved)?;
+        let resolved_host = attempt.prepare(&resolved)?;
         let mut last = io::Error::from(io::ErrorKind::NotFound);
-        for address in way.addresses {
+        for address in resolved_host.addresses {
             match Stream::begin_connect(&address) {
                 Ok(stream) => {
                     stream.tune(&config.keepalives()).map_err(Error::socket)?;
                     let driver = D::begin(&resolved, host, attempt.transport, options)?;
                     return Ok(Self {
                         stream,
-                        driver: MaybeTls::new(driver, way.peer),
+                        driver: MaybeTls::new(driver, resolved_host.peer),
                         entry: Entry::LogIn(attempt),
                         cancel: None,
                         wants_write: true,
-                        is_heard: false,
+                        has_received: false,
                     });
                 }
                 Err(error) => last = error,
@@ -114,7 +114,7 @@ impl<D: Driver> Connection<D> {
             entry: Entry::Done,
             cancel: None,
             wants_write: false,
-            is_heard: true,
+            has_received: true,
         }
     }
 
@@ -196,7 +196,7 @@ impl<D: Driver> Connection<D> {
         if let Err(error) = self.exchange(now, reads) {
             // The server may have sent an error before it closed the connection, if it was ever
             // connected.
-            if self.is_heard {
+            if self.has_received {
                 let _ = self.read();
             }
             self.driver.fail(error.into());
@@ -291,7 +291,7 @@ impl<D: Driver> Connection<D> {
                     return Ok(());
                 }
                 Ok(Some(size)) => {
-                    self.is_heard = true;
+                    self.has_received = true;
                     self.driver.received(size);
                     if size < space_size {
                         return Ok(());

@@ -29,7 +29,7 @@ pub struct Request {
     pub(crate) scope: RequestScope,
     pub(crate) is_bulk: bool,
     pub(crate) keeps_results: bool,
-    pub(crate) form: Form,
+    pub(crate) form: RowForm,
     /// The data of a COPY, if it is streamed.
     pub(crate) copy: Option<Arc<CopyEnd>>,
 }
@@ -46,7 +46,7 @@ pub(crate) enum Clock {
 
 /// The form of the rows of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum RowForm {
     /// Decoded values.
     Values,
     /// The wire format.
@@ -205,7 +205,7 @@ impl Request {
             scope: RequestScope::Anywhere,
             is_bulk: false,
             keeps_results: false,
-            form: Form::Values,
+            form: RowForm::Values,
             copy: None,
         }
     }
@@ -449,7 +449,7 @@ impl Request {
     #[must_use]
     pub fn raw_rows(self) -> Self {
         Self {
-            form: Form::Raw,
+            form: RowForm::Raw,
             ..self
         }
     }

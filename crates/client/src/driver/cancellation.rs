@@ -4,7 +4,8 @@
 //! in flight at a time, no queries are sent meanwhile, and queries that were queued before it was
 //! processed may have been hit by mistake.
 //!
-//! Queries are identified by the moment at which they were queued, in the driver's event count.
+//! Queries are identified by the sequence number at which they were queued, from the driver's
+//! event count.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ pub(crate) struct Cancellation {
     /// Requests that were cancelled while some of their queries were in flight.
     pub(crate) wanted: Vec<Ticket>,
     stage: Stage,
-    /// Queries queued up to this moment may have been hit.
+    /// Queries queued up to this sequence number may have been hit.
     risk_end: u64,
     target: Option<Target>,
 }
@@ -32,7 +33,7 @@ pub(crate) struct Cancellation {
 /// The query to cancel.
 #[derive(Clone, Copy, Debug)]
 struct Target {
-    moment: u64,
+    sequence: u64,
     chosen_at: Instant,
     /// The pause after the cancel request before it is repeated.
     pause: Duration,
@@ -64,9 +65,9 @@ impl Cancellation {
         self.stage == Stage::UnderWay
     }
 
-    /// Whether a cancel request may have hit a query that was queued at a moment.
-    pub(crate) fn may_have_hit(&self, moment: u64) -> bool {
-        self.is_under_way() || moment <= self.risk_end
+    /// Whether a cancel request may have hit a query that was queued at this sequence number.
+    pub(crate) fn may_have_hit(&self, sequence: u64) -> bool {
+        self.is_under_way() || sequence <= self.risk_end
     }
 
     /// When to [`take`](Self::take) the cancel request or to call [`choose`](Self::choose) again, at
@@ -77,18 +78,18 @@ impl Cancellation {
         target.map(|target| target.again.unwrap_or(target.chosen_at))
     }
 
-    /// Chooses the query to cancel by its moment; `None` cancels nothing.
+    /// Chooses the query to cancel by its sequence number; `None` cancels nothing.
     pub(crate) fn choose(&mut self, unwanted: Option<u64>, now: Instant) {
         if self.is_under_way() {
             return;
         }
-        let Some(moment) = unwanted else {
+        let Some(sequence) = unwanted else {
             self.target = None;
             self.stage = Stage::Idle;
             return;
         };
         let pause = match &mut self.target {
-            Some(target) if target.moment == moment => match target.again {
+            Some(target) if target.sequence == sequence => match target.again {
                 None if self.stage == Stage::Wanted => return,
                 None => {
                     target.again = Some(now + target.pause);
@@ -100,7 +101,7 @@ impl Cancellation {
             _ => PAUSE_MIN,
         };
         self.target = Some(Target {
-            moment,
+            sequence,
             chosen_at: now,
             pause,
             again: None,
@@ -123,7 +124,7 @@ impl Cancellation {
     }
 
     /// The server has processed the cancel request, which may have hit queries that were queued up
-    /// to a moment.
+    /// to this sequence number.
     pub(crate) fn done(&mut self, risk_end: u64) {
         assert!(self.risk_end <= risk_end, "the risk end does not decrease");
         self.stage = Stage::Idle;

@@ -20,8 +20,8 @@ pub(crate) trait CachedStatement {
 
     fn key(&self) -> &Self::Key;
 
-    /// When it was prepared, in the driver's event count.
-    fn moment(&self) -> u64;
+    /// When it was prepared, as a sequence number of the driver.
+    fn sequence(&self) -> u64;
 
     /// Whether the server holds resources for it until it is closed.
     fn must_be_closed(&self) -> bool;
@@ -79,7 +79,7 @@ impl<S: CachedStatement> StatementCache<S> {
         );
     }
 
-    /// Finds a statement, if it was prepared since the moment `valid_from`.
+    /// Finds a statement, if it was prepared at or after `valid_from`.
     #[inline]
     pub(crate) fn find<Q>(&mut self, key: &Q, valid_from: u64) -> Found<S>
     where
@@ -87,7 +87,7 @@ impl<S: CachedStatement> StatementCache<S> {
     {
         if let Some(recent) = &self.recent
             && key.equivalent(recent.key())
-            && recent.moment() >= valid_from
+            && recent.sequence() >= valid_from
         {
             return Found::Ready(Arc::clone(recent));
         }
@@ -96,7 +96,7 @@ impl<S: CachedStatement> StatementCache<S> {
         };
         match &entry.state {
             State::Preparing(_) => Found::Preparing,
-            State::Ready(statement) if statement.moment() < valid_from => {
+            State::Ready(statement) if statement.sequence() < valid_from => {
                 let statement = Arc::clone(statement);
                 self.evict(&statement);
                 Found::Absent
@@ -276,7 +276,7 @@ mod tests {
     #[derive(Debug)]
     struct Statement {
         key: String,
-        moment: u64,
+        sequence: u64,
     }
 
     impl CachedStatement for Statement {
@@ -286,8 +286,8 @@ mod tests {
             &self.key
         }
 
-        fn moment(&self) -> u64 {
-            self.moment
+        fn sequence(&self) -> u64 {
+            self.sequence
         }
 
         fn must_be_closed(&self) -> bool {
@@ -295,11 +295,11 @@ mod tests {
         }
     }
 
-    fn prepare(cache: &mut StatementCache<Statement>, sql: &str, moment: u64) -> Arc<Statement> {
+    fn prepare(cache: &mut StatementCache<Statement>, sql: &str, sequence: u64) -> Arc<Statement> {
         let key = sql.to_owned();
         let range = QueryRange::all(Ticket(1), 1, RequestScope::Anywhere, Syncs::Each);
         cache.begin(key.clone(), range);
-        let statement = Arc::new(Statement { key, moment });
+        let statement = Arc::new(Statement { key, sequence });
         let waiting = cache.prepared(&statement);
         assert!(matches!(&waiting[..], [range] if range.statement.is_some()));
         statement
@@ -313,8 +313,8 @@ mod tests {
     #[test]
     fn the_least_recently_used_is_evicted() {
         let mut cache = StatementCache::new(2);
-        for (sql, moment) in [("a", 1), ("b", 2)] {
-            prepare(&mut cache, sql, moment);
+        for (sql, sequence) in [("a", 1), ("b", 2)] {
+            prepare(&mut cache, sql, sequence);
         }
         assert!(is_ready(&mut cache, "a", 0));
         prepare(&mut cache, "c", 3);

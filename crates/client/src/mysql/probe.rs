@@ -49,7 +49,7 @@ impl Silence {
     }
 
     /// The server has said something.
-    pub(super) fn heard(&mut self) {
+    pub(super) fn end(&mut self) {
         if !matches!(self.stage, Stage::UnderWay(_)) {
             self.stage = Stage::Over;
         }
@@ -190,11 +190,11 @@ mod tests {
     }
 
     #[test]
-    fn who_greets_is_not_probed() {
+    fn a_server_that_greets_is_not_probed() {
         let mut silence = Silence::default();
         let now = Instant::now();
         silence.advance(now);
-        silence.heard();
+        silence.end();
         silence.advance(now + 2 * SILENCE_MAX);
         assert!(silence.take_probe().is_none());
         assert_eq!(silence.deadline(), None);

@@ -33,7 +33,7 @@ pub(crate) struct Attempt {
 }
 
 /// How an attempt begins.
-pub(crate) struct Way {
+pub(crate) struct ResolvedHost {
     pub(crate) addresses: Vec<Address>,
     pub(crate) peer: Option<Peer>,
 }
@@ -137,7 +137,7 @@ impl Attempt {
     }
 
     /// Resolves names and reads certificates, which may block.
-    pub(crate) fn prepare<C: Target>(&self, config: &C) -> Result<Way> {
+    pub(crate) fn prepare<C: Target>(&self, config: &C) -> Result<ResolvedHost> {
         let peer = match self.transport {
             Transport::Plain => None,
             Transport::TlsIfOffered | Transport::Tls => Some(Peer {
@@ -149,6 +149,6 @@ impl Attempt {
         if config.load_balance() == LoadBalance::Random {
             shuffle(&mut addresses)?;
         }
-        Ok(Way { addresses, peer })
+        Ok(ResolvedHost { addresses, peer })
     }
 }

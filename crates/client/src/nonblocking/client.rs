@@ -140,17 +140,17 @@ impl<D: Driver> Client<D> {
         attempt: &Attempt,
         options: D::Options,
     ) -> Result<(Self, ConnectionWatch)> {
-        let way = {
+        let resolved_host = {
             let (config, attempt) = (Arc::clone(config), attempt.clone());
             spawn_blocking(move || attempt.prepare(&*config)).await?
         };
         let mut last = io::Error::from(io::ErrorKind::NotFound);
-        let mut addresses = way.addresses.into_iter();
+        let mut addresses = resolved_host.addresses.into_iter();
         while let Some(address) = addresses.next() {
             let left_count = addresses.len() + 1;
             let deadline = part(attempt.deadline, left_count, std::time::Instant::now());
             let driver = D::begin(config, &attempt.host, attempt.transport, options.clone())?;
-            let driver = MaybeTls::new(driver, way.peer.clone());
+            let driver = MaybeTls::new(driver, resolved_host.peer.clone());
             let began = std::time::Instant::now();
             let connected = match &address {
                 Address::Tcp(socket) => match connect_tcp(*socket, deadline).await {

@@ -76,7 +76,7 @@ pub(super) struct CommandQueue {
 }
 
 /// The next action.
-pub(super) enum Next {
+pub(super) enum QueueAction {
     /// Submit this.
     Submit(Box<Submission>),
     /// The lock was dropped, and all its requests are answered. The session must be restored, and
@@ -110,7 +110,7 @@ impl CommandQueue {
     }
 
     /// The next request. `is_idle` is whether all submitted requests are answered.
-    pub(super) fn next(&mut self, cx: &mut Context<'_>, is_idle: bool) -> Next {
+    pub(super) fn next(&mut self, cx: &mut Context<'_>, is_idle: bool) -> QueueAction {
         self.is_held = false;
         if self.is_alone && !is_idle {
             return self.hold(cx);
@@ -119,21 +119,23 @@ impl CommandQueue {
         loop {
             let command = match &mut self.holder {
                 Some(LockHolder { line, .. }) => match line.pop(cx) {
-                    None if line.is_closed && is_idle => return Next::Release,
+                    None if line.is_closed && is_idle => return QueueAction::Release,
                     None if line.is_closed => return self.hold(cx),
                     command => command,
                 },
                 None => self.shared.pop(cx),
             };
             match command {
-                None => return Next::Nothing,
-                Some(Command::Submit(ask)) if ask.order == Order::Any => return Next::Submit(ask),
+                None => return QueueAction::Nothing,
+                Some(Command::Submit(ask)) if ask.order == Order::Any => {
+                    return QueueAction::Submit(ask);
+                }
                 Some(Command::Submit(ask)) if is_idle => {
                     self.is_alone = true;
-                    return Next::Submit(ask);
+                    return QueueAction::Submit(ask);
                 }
                 Some(Command::Lock(grant)) if is_idle => self.lock(grant),
-                Some(Command::Detach(detached)) if is_idle => return Next::Detach(detached),
+                Some(Command::Detach(detached)) if is_idle => return QueueAction::Detach(detached),
                 Some(command) => {
                     match &mut self.holder {
                         Some(holder) => holder.line.taken.push_front(command),
@@ -163,12 +165,12 @@ impl CommandQueue {
         }
     }
 
-    fn hold(&mut self, cx: &mut Context<'_>) -> Next {
+    fn hold(&mut self, cx: &mut Context<'_>) -> QueueAction {
         self.is_held = true;
         if let Some(holder) = &mut self.holder {
             holder.watch(cx);
         }
-        Next::Nothing
+        QueueAction::Nothing
     }
 
     /// When the connection fails unless it is [`release`](Self::release)d before.

@@ -19,17 +19,17 @@ use std::task::{Context, Poll, Waker};
 use crate::sync::Lock;
 
 /// The callers' end. The queue is abandoned when it is dropped.
-pub(super) struct Sender<T, L: Lock<State<T>> = Mutex<State<T>>>(Arc<Shared<T, L>>);
+pub(super) struct Sender<T, L: Lock<InboxState<T>> = Mutex<InboxState<T>>>(Arc<Shared<T, L>>);
 
 /// The task's end. The queue is closed when it is dropped.
-pub(super) struct Receiver<T, L: Lock<State<T>> = Mutex<State<T>>>(Arc<Shared<T, L>>);
+pub(super) struct Receiver<T, L: Lock<InboxState<T>> = Mutex<InboxState<T>>>(Arc<Shared<T, L>>);
 
 struct Shared<T, L> {
     state: L,
     items: PhantomData<fn(T) -> T>,
 }
 
-pub(super) struct State<T> {
+pub(super) struct InboxState<T> {
     items: VecDeque<T>,
     /// The capacity, not counting items that are [pushed](Sender::push).
     count_max: usize,
@@ -55,9 +55,9 @@ pub(super) enum Rejected<T> {
 }
 
 /// A queue for up to `count_max` items.
-pub(super) fn inbox<T, L: Lock<State<T>>>(count_max: usize) -> (Sender<T, L>, Receiver<T, L>) {
+pub(super) fn inbox<T, L: Lock<InboxState<T>>>(count_max: usize) -> (Sender<T, L>, Receiver<T, L>) {
     let shared = Arc::new(Shared {
-        state: L::new(State {
+        state: L::new(InboxState {
             items: VecDeque::new(),
             count_max,
             is_closed: false,
@@ -71,7 +71,7 @@ pub(super) fn inbox<T, L: Lock<State<T>>>(count_max: usize) -> (Sender<T, L>, Re
     (Sender(Arc::clone(&shared)), Receiver(shared))
 }
 
-impl<T> State<T> {
+impl<T> InboxState<T> {
     fn is_full(&self) -> bool {
         self.items.len() >= self.count_max
     }
@@ -92,7 +92,7 @@ impl<T> State<T> {
     }
 }
 
-impl<T, L: Lock<State<T>>> Sender<T, L> {
+impl<T, L: Lock<InboxState<T>>> Sender<T, L> {
     /// Sends an item if there is room.
     pub(super) fn try_send(&self, item: T) -> Result<(), Rejected<T>> {
         let receiver = self.0.state.with(|state| {
@@ -135,7 +135,7 @@ impl<T, L: Lock<State<T>>> Sender<T, L> {
     }
 }
 
-impl<T, L: Lock<State<T>>> Drop for Sender<T, L> {
+impl<T, L: Lock<InboxState<T>>> Drop for Sender<T, L> {
     fn drop(&mut self) {
         let receiver = self.0.state.with(|state| {
             state.is_abandoned = true;
@@ -146,7 +146,7 @@ impl<T, L: Lock<State<T>>> Drop for Sender<T, L> {
 }
 
 /// See [`Sender::send`].
-pub(super) struct Sending<'a, T, L: Lock<State<T>>> {
+pub(super) struct Sending<'a, T, L: Lock<InboxState<T>>> {
     sender: &'a Sender<T, L>,
     item: Option<T>,
     /// The number under which this waits for room.
@@ -154,9 +154,9 @@ pub(super) struct Sending<'a, T, L: Lock<State<T>>> {
 }
 
 /// The item is moved out and never pinned.
-impl<T, L: Lock<State<T>>> Unpin for Sending<'_, T, L> {}
+impl<T, L: Lock<InboxState<T>>> Unpin for Sending<'_, T, L> {}
 
-impl<T, L: Lock<State<T>>> Future for Sending<'_, T, L> {
+impl<T, L: Lock<InboxState<T>>> Future for Sending<'_, T, L> {
     type Output = Result<(), T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -181,7 +181,7 @@ impl<T, L: Lock<State<T>>> Future for Sending<'_, T, L> {
     }
 }
 
-impl<T, L: Lock<State<T>>> Drop for Sending<'_, T, L> {
+impl<T, L: Lock<InboxState<T>>> Drop for Sending<'_, T, L> {
     fn drop(&mut self) {
         let Some(number) = self.number else { return };
         let waker = self
@@ -195,7 +195,7 @@ impl<T, L: Lock<State<T>>> Drop for Sending<'_, T, L> {
     }
 }
 
-impl<T, L: Lock<State<T>>> Receiver<T, L> {
+impl<T, L: Lock<InboxState<T>>> Receiver<T, L> {
     /// Takes all available items, or registers to be woken when there are some. False at the end:
     /// the senders are gone, and everything was taken.
     ///
@@ -258,7 +258,7 @@ impl<T, L: Lock<State<T>>> Receiver<T, L> {
     }
 }
 
-impl<T, L: Lock<State<T>>> Drop for Receiver<T, L> {
+impl<T, L: Lock<InboxState<T>>> Drop for Receiver<T, L> {
     fn drop(&mut self) {
         // Items are dropped here, after the lock is released, which wakes the tasks that wait for
         // them.

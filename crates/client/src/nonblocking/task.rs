@@ -14,7 +14,9 @@ use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::activity::Activity;
-use super::command_queue::{Caller, Command, CommandQueue, Detached, Next, Order, Submission};
+use super::command_queue::{
+    Caller, Command, CommandQueue, Detached, Order, QueueAction, Submission,
+};
 use crate::driver::Tickets;
 use crate::driver::{Driver, Fitness, Protocol};
 use crate::error::Sent;
@@ -135,10 +137,10 @@ impl<S, D> Task<S, D> {
         loop {
             match commands.next(cx, true) {
                 // Dropping the answer channel signals that the connection is closed.
-                Next::Submit(_) | Next::Detach(_) => {}
-                Next::Release => commands.release(),
-                Next::Nothing if commands.is_closed() => return Poll::Ready(()),
-                Next::Nothing => return Poll::Pending,
+                QueueAction::Submit(_) | QueueAction::Detach(_) => {}
+                QueueAction::Release => commands.release(),
+                QueueAction::Nothing if commands.is_closed() => return Poll::Ready(()),
+                QueueAction::Nothing => return Poll::Pending,
             }
         }
     }
@@ -155,16 +157,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Exchange<S, D> {
         let mut is_any = false;
         for _ in 0..COMMAND_COUNT_MAX {
             match self.commands.next(cx, self.driver.is_idle()) {
-                Next::Submit(ask) => {
+                QueueAction::Submit(ask) => {
                     is_any = true;
                     self.submit(*ask);
                 }
-                Next::Release => self.release(),
-                Next::Detach(detached) => {
+                QueueAction::Release => self.release(),
+                QueueAction::Detach(detached) => {
                     self.detached = Some(detached);
                     return false;
                 }
-                Next::Nothing => {
+                QueueAction::Nothing => {
                     return is_any && std::mem::take(&mut self.woken_count) > 1;
                 }
             }

@@ -78,13 +78,13 @@ impl<D: Driver> Lock<D> {
         let Level::Savepoint(number) = level else {
             panic!("what is inside of a transaction is a savepoint");
         };
+        let set = self.send_within(Level::savepoint(number));
+        // If this is interrupted, the savepoint that may have been set is rolled back.
         let mut savepoint = Transaction {
             lock: self,
             level,
-            is_open: false,
+            is_open: true,
         };
-        let set = savepoint.lock.send_within(Level::savepoint(number));
-        savepoint.is_open = true;
         if let Err(error) = set.answer().await {
             // There is no savepoint to roll back to.
             savepoint.is_open = false;

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The server of the connections, and their set-up.
-pub(super) struct Target {
+pub(super) struct Connector {
     server: Server,
     session: Vec<String>,
     timeout: Duration,
@@ -40,7 +40,7 @@ pub(super) enum Exclusive {
     Mysql(nonblocking::Lock<mysql::MysqlDriver>),
 }
 
-impl Target {
+impl Connector {
     pub(super) fn new(config: Config, options: &PoolOptions) -> Self {
         let timeout = options.acquire_timeout.min(FOREVER);
         let server = match config {

@@ -73,13 +73,13 @@ async fn next_job(pool: &Weak<Inner>) -> MaintenanceJob<Connection> {
 /// Opens a connection and waits for its end.
 async fn live(leaving: Leaving, mut end: oneshot::Receiver<()>) {
     let Leaving(pool, slot_id) = &leaving;
-    let Some(target) = pool.upgrade().map(|inner| Arc::clone(&inner.target)) else {
+    let Some(connector) = pool.upgrade().map(|inner| Arc::clone(&inner.connector)) else {
         return;
     };
     let connected = tokio::select! {
         biased;
         _ = &mut end => return,
-        connected = target.connect() => connected,
+        connected = connector.connect() => connected,
     };
     let Some(inner) = pool.upgrade() else { return };
     let now = Instant::now();

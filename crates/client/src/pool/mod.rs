@@ -36,7 +36,7 @@ use crate::nonblocking::passed;
 use crate::queryable::query_methods;
 use crate::request::{Clock, Goal};
 use crate::{Answers, CancelToken, Config, Error, ErrorKind, Queryable, Request, Result};
-use connection::{Connection, Target};
+use connection::{Connection, Connector};
 use options::FOREVER;
 use planner::{AcquireOutcome, PoolSlotId, Refusal, Usage, Waiter};
 use return_on_drop::ReturnOnDrop;
@@ -111,23 +111,23 @@ pub struct Pool {
 const MAINTENANCE_DELAY_MAX: Duration = Duration::from_secs(1);
 
 struct Inner {
-    state: PoolState<Connection, Mutex<state::Inner<Connection>>>,
-    target: Arc<Target>,
+    state: PoolState<Connection, Mutex<state::GuardedState<Connection>>>,
+    connector: Arc<Connector>,
     options: PoolOptions,
 }
 
 impl Pool {
     /// Creates a pool, which opens its first connection on the first request.
     pub fn new(config: Config, options: PoolOptions) -> Self {
-        let target = Arc::new(Target::new(config, &options));
+        let connector = Arc::new(Connector::new(config, &options));
         let state = PoolState::new(
-            options.limits(target.depth_max()),
+            options.limits(connector.depth_max()),
             || Handle::try_current().is_ok(),
             Instant::now(),
         );
         let inner = Inner {
             state,
-            target,
+            connector,
             options,
         };
         Self {

@@ -73,7 +73,7 @@ pub(super) struct PoolState<C, L> {
     connection: std::marker::PhantomData<fn(C)>,
 }
 
-pub(super) struct Inner<C> {
+pub(super) struct GuardedState<C> {
     planner: PoolPlanner,
     /// By slot index.
     connections: Box<[Option<C>]>,
@@ -84,7 +84,7 @@ pub(super) struct Inner<C> {
     /// When the maintenance task wakes by itself.
     alarm: Option<Instant>,
     /// The callers that wait for the pool to close.
-    closers: Vec<Waker>,
+    close_waiters: Vec<Waker>,
     totals: Totals,
     last_error: Option<Error>,
     /// Why a connection could not be opened, if none was opened since.
@@ -101,13 +101,13 @@ enum WaiterState<C> {
     Rejected(Refusal),
 }
 
-impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
+impl<C: Clone, L: Lock<GuardedState<C>>> PoolState<C, L> {
     /// `has_runtime` says whether its caller is on a runtime, and so can spawn the maintenance task; it is called under
     /// the lock.
     pub(super) fn new(limits: Limits, has_runtime: fn() -> bool, now: Instant) -> Self {
         let connections = (0..limits.count_max).map(|_| None).collect();
         Self {
-            state: L::new(Inner {
+            state: L::new(GuardedState {
                 planner: PoolPlanner::new(limits, now),
                 connections,
                 waiters: BTreeMap::new(),
@@ -115,7 +115,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
                 has_maintenance: false,
                 maintenance: None,
                 alarm: None,
-                closers: Vec::new(),
+                close_waiters: Vec::new(),
                 totals: Totals::default(),
                 last_error: None,
                 failure: None,
@@ -319,7 +319,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
                         WaiterState::Waiting(waker, _) => waker.take(),
                         WaiterState::Acquired(..) | WaiterState::Rejected(_) => None,
                     });
-            waiting.chain(state.closers.drain(..)).collect()
+            waiting.chain(state.close_waiters.drain(..)).collect()
         });
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -342,7 +342,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
             if state.planner.is_closed() {
                 return (Poll::Ready(()), maintenance);
             }
-            state.closers.push(cx.waker().clone());
+            state.close_waiters.push(cx.waker().clone());
             (Poll::Pending, maintenance)
         })
     }
@@ -365,7 +365,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         })
     }
 
-    fn change<R>(&self, now: Instant, act: impl FnOnce(&mut Inner<C>) -> R) -> R {
+    fn change<R>(&self, now: Instant, act: impl FnOnce(&mut GuardedState<C>) -> R) -> R {
         let (result, wakes) = self.state.with(|state| {
             state.check();
             let result = act(state);
@@ -392,7 +392,7 @@ impl<C> DeferredWakes<C> {
     }
 }
 
-impl<C: Clone> Inner<C> {
+impl<C: Clone> GuardedState<C> {
     /// What holds while the lock is free.
     fn check(&self) {
         assert!(
@@ -462,7 +462,7 @@ impl<C: Clone> Inner<C> {
             }
         }
         if self.planner.is_closed() {
-            wakes.wakers.append(&mut self.closers);
+            wakes.wakers.append(&mut self.close_waiters);
         }
         if self.is_maintenance_due(now) {
             wakes.wakers.extend(self.maintenance.take());

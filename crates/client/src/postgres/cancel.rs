@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use lookaside_wire::postgres::CancelKey;
 
-use super::prologue::{Next, Prologue};
+use super::prologue::{Prologue, PrologueStep};
 use crate::Error;
 use crate::driver::{Protocol, Sealed, Upgrade};
 
@@ -73,8 +73,8 @@ impl Protocol for CancelConnection {
         };
         // The session has TLS, so without it something is wrong.
         match prologue.received(size) {
-            Ok(Next::Answer | Next::Tls) => {}
-            Ok(Next::Plain) | Err(_) => self.is_over = true,
+            Ok(PrologueStep::Answer | PrologueStep::Tls) => {}
+            Ok(PrologueStep::Plain) | Err(_) => self.is_over = true,
         }
     }
 

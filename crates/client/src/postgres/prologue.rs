@@ -25,7 +25,7 @@ pub(super) struct Prologue {
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum PrologueStep {
     /// Wait for the answer.
     Answer,
     /// Start TLS.
@@ -71,17 +71,17 @@ impl Prologue {
         &mut self.answer[self.answer_size..]
     }
 
-    pub(super) fn received(&mut self, size: usize) -> Result<Next> {
+    pub(super) fn received(&mut self, size: usize) -> Result<PrologueStep> {
         self.answer_size += size;
         let answer = SslAnswer::decode(&self.answer[..self.answer_size]);
         match answer.map_err(Error::protocol)? {
-            None => Ok(Next::Answer),
+            None => Ok(PrologueStep::Answer),
             Some(SslAnswer::Accepted) => {
                 self.is_accepted = true;
-                Ok(Next::Tls)
+                Ok(PrologueStep::Tls)
             }
             Some(SslAnswer::Refused) if self.transport == Transport::TlsIfOffered => {
-                Ok(Next::Plain)
+                Ok(PrologueStep::Plain)
             }
             Some(SslAnswer::Refused) => Err(Error::server_without_tls(&self.host)),
         }
@@ -121,7 +121,7 @@ mod tests {
         Prologue::new(&host, transport, TlsNegotiation::Postgres)
     }
 
-    fn answered(transport: Transport, answer: &[u8]) -> Result<Next> {
+    fn answered(transport: Transport, answer: &[u8]) -> Result<PrologueStep> {
         let mut prologue = begun(transport).unwrap();
         prologue.written(3);
         prologue.written(5);
@@ -134,8 +134,8 @@ mod tests {
     fn the_answer_decides() {
         assert!(begun(Transport::Plain).is_none());
         for transport in [Transport::TlsIfOffered, Transport::Tls] {
-            assert_eq!(answered(transport, b"").unwrap(), Next::Answer);
-            assert_eq!(answered(transport, b"S").unwrap(), Next::Tls);
+            assert_eq!(answered(transport, b"").unwrap(), PrologueStep::Answer);
+            assert_eq!(answered(transport, b"S").unwrap(), PrologueStep::Tls);
             for bad in [&b"SR\0\0"[..], b"NR\0\0", b"E\0", b"H"] {
                 let error = answered(transport, bad).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Protocol, "{bad:?}");
@@ -143,7 +143,7 @@ mod tests {
         }
         assert_eq!(
             answered(Transport::TlsIfOffered, b"N").unwrap(),
-            Next::Plain
+            PrologueStep::Plain
         );
         let error = answered(Transport::Tls, b"N").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Tls);

@@ -25,7 +25,7 @@ pub use error::{DecodeError, EncodeError, ParamError};
 
 use lookaside_value::Value;
 
-use kind::Kind;
+use kind::CellKind;
 
 /// How a field travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ pub enum Format {
 /// then used for each of its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MyType {
-    kind: Kind,
+    kind: CellKind,
     name: &'static str,
     /// Digits of a second's fraction; above 6 where the server does not report them.
     decimals: u8,
@@ -51,7 +51,7 @@ impl MyType {
     /// decimals. Every code is accepted; one that this crate does not support is text or bytes,
     /// depending on the collation.
     pub fn of(code: u8, flags: u16, collation: u16, decimals: u8) -> Self {
-        let (kind, name) = Kind::of(code, flags, collation);
+        let (kind, name) = CellKind::of(code, flags, collation);
         Self {
             kind,
             name,
@@ -63,7 +63,7 @@ impl MyType {
     /// another one otherwise, such as `uuid` or `inet6`, and the format of text, such as `json`.
     #[must_use]
     pub fn extended(self, type_name: &[u8], format: &[u8]) -> Self {
-        match Kind::extended(type_name, format) {
+        match CellKind::extended(type_name, format) {
             Some((kind, name)) => Self { kind, name, ..self },
             None => self,
         }

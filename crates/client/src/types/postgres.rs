@@ -31,7 +31,7 @@ pub use error::{DecodeError, EncodeError, ParamError};
 
 use lookaside_value::Value;
 
-use table::{Entry, Scalar};
+use table::{Scalar, TypeEntry};
 
 use super::text_or_bytes;
 
@@ -66,7 +66,7 @@ impl PgType {
     /// The type with that object identifier. Every number is accepted; a type that this crate does
     /// not support is read and written as text.
     pub fn of(oid: u32) -> Self {
-        let shape = match Entry::of(oid) {
+        let shape = match TypeEntry::of(oid) {
             Some(entry) if entry.oid == oid => Shape::Scalar(entry.scalar),
             Some(entry) => Shape::Array(entry.scalar, entry.oid),
             None => Shape::Unknown,
@@ -81,7 +81,7 @@ impl PgType {
 
     /// The type's name for messages, such as `int4` or `int4[]`.
     pub fn name(self) -> String {
-        match (Entry::of(self.oid), self.shape) {
+        match (TypeEntry::of(self.oid), self.shape) {
             (Some(entry), Shape::Array(..)) => format!("{}[]", entry.name),
             (Some(entry), _) => entry.name.to_owned(),
             (None, _) => format!("type {}", self.oid),
@@ -105,7 +105,7 @@ impl PgType {
                 Some(scalar)
             }
             Shape::Scalar(Scalar::Other) | Shape::Array(Scalar::Other, _) => {
-                match Entry::of(self.oid)?.name {
+                match TypeEntry::of(self.oid)?.name {
                     "tsrange" | "tsmultirange" => Some(Scalar::Timestamp),
                     "daterange" | "datemultirange" => Some(Scalar::Date),
                     _ => None,

@@ -32,7 +32,7 @@ enum Stage {
     #[default]
     Empty,
     Rows {
-        plan: Arc<RowLayout>,
+        layout: Arc<RowLayout>,
         rows: RowSetBuilder,
         size: usize,
     },
@@ -50,10 +50,10 @@ impl Incoming {
         matches!(self.stage, Stage::Empty)
     }
 
-    pub(super) fn begin(&mut self, plan: Arc<RowLayout>) {
-        let rows = RowSetBuilder::with_columns(Arc::clone(&plan.names));
+    pub(super) fn begin(&mut self, layout: Arc<RowLayout>) {
+        let rows = RowSetBuilder::with_columns(Arc::clone(&layout.names));
         self.stage = Stage::Rows {
-            plan,
+            layout,
             rows,
             size: 0,
         };
@@ -84,10 +84,10 @@ impl Incoming {
     }
 
     pub(super) fn row(&mut self, row: Row<'_>, size_max: usize) {
-        let Stage::Rows { plan, rows, size } = &mut self.stage else {
+        let Stage::Rows { layout, rows, size } = &mut self.stage else {
             return;
         };
-        match plan.read(row, rows) {
+        match layout.read(row, rows) {
             Ok(row_size) => *size += row_size,
             Err(error) => return self.fail(error),
         }

@@ -10,7 +10,7 @@ use lookaside_wire::mysql::{BulkWriter, ColumnType, ErrPacket};
 
 use super::MysqlDriver;
 use super::in_flight::InFlight;
-use super::session::{CANNOT_BE_PREPARED, Session};
+use super::session::{CANNOT_BE_PREPARED, ServerSession};
 use super::statement::{QueryRange, Scratch, Statement};
 use super::statement_kind::StatementKind;
 use crate::driver::QueryRef;
@@ -112,11 +112,11 @@ impl MysqlDriver {
             let sent = range.split(end - range.start);
             match queued {
                 Ok(_) => {
-                    let moment = session.next_moment();
+                    let sequence = session.next_sequence();
                     session.push(InFlight::Bulk {
                         range: sent,
                         statement: Arc::clone(statement),
-                        moment,
+                        sequence,
                         chunk: self.output.next_chunk(),
                     });
                 }
@@ -158,7 +158,7 @@ impl Scratch {
     }
 }
 
-impl Session {
+impl ServerSession {
     /// Handles the success of a command.
     pub(super) fn bulk_done(&mut self, range: &QueryRange, row_count: u64) {
         for index in range.start..range.end {

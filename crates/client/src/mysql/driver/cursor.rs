@@ -16,7 +16,7 @@ use lookaside_wire::mysql::{Cursor, ErrPacket, OkPacket, Request as Wire};
 
 use super::MysqlDriver;
 use super::in_flight::{InFlight, Work};
-use super::session::{CANNOT_BE_PREPARED, Mode, Session, VICTIM_RETRY_COUNT_MAX};
+use super::session::{CANNOT_BE_PREPARED, Mode, ServerSession, VICTIM_RETRY_COUNT_MAX};
 use super::statement::{Key, QueryRange, Statement};
 use super::statement_kind::{StatementKind, session_effect};
 use super::stream::Source;
@@ -109,7 +109,7 @@ impl MysqlDriver {
     }
 }
 
-impl Session {
+impl ServerSession {
     /// The key of a stream's statement.
     pub(super) fn key_of(&self, query: QueryRef) -> Key {
         match self.requests.get(query.ticket) {
@@ -145,7 +145,7 @@ impl Session {
     pub(super) fn stream_refused(
         &mut self,
         query: QueryRef,
-        moment: u64,
+        sequence: u64,
         error: ErrPacket<'static>,
     ) {
         let key = self.key_of(query);
@@ -157,12 +157,12 @@ impl Session {
                     kind: StatementKind::of(&key.sql),
                     effect: session_effect(&key.sql),
                     key,
-                    moment,
+                    sequence,
                     prepared: None,
                 },
             );
         }
-        let is_victim = self.is_victim(&error, moment);
+        let is_victim = self.is_victim(&error, sequence);
         if is_victim && query.retry_count < VICTIM_RETRY_COUNT_MAX {
             self.backlog.push_front(QueryRange::retry(query));
         } else if is_full && self.statements.evict_all() {
@@ -186,16 +186,16 @@ impl Session {
         statement: Option<Arc<Statement>>,
         ok: &OkPacket<'_>,
     ) {
-        let plan = statement.as_ref().and_then(|statement| {
+        let layout = statement.as_ref().and_then(|statement| {
             let id = statement.prepared.as_ref()?.id;
-            self.statements.last_plan(id).cloned()
+            self.statements.last_layout(id).cloned()
         });
         if ok.status.is_cursor_open()
-            && let (Some(statement), Some(plan)) = (&statement, plan)
+            && let (Some(statement), Some(layout)) = (&statement, layout)
         {
             self.incoming.reset();
             let statement = Arc::clone(statement);
-            let source = Source::Cursor { statement, plan };
+            let source = Source::Cursor { statement, layout };
             self.streams.insert(fetch.portal, source);
             // The first rows are still to be fetched, if the caller still wants them.
             self.backlog.push_front(QueryRange::one(query, None));
@@ -231,9 +231,9 @@ impl Session {
             return;
         }
         match self.streams.get(&fetch.portal) {
-            Some(Source::Cursor { plan, .. }) => {
-                let (query, plan) = (*query, Arc::clone(plan));
-                self.begin_rows(query, plan);
+            Some(Source::Cursor { layout, .. }) => {
+                let (query, layout) = (*query, Arc::clone(layout));
+                self.begin_rows(query, layout);
             }
             _ => self.incoming.discard(),
         }

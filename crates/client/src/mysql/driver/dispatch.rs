@@ -214,10 +214,10 @@ impl MysqlDriver {
         if let Err(error) = self.connection.queue(Wire::Prepare(&key.sql)) {
             return self.session.requests.refuse(range, &Error::request(error));
         }
-        let moment = self.session.next_moment();
+        let sequence = self.session.next_sequence();
         let step = InFlight::Prepare {
             key: key.clone(),
-            moment,
+            sequence,
         };
         self.session.push(step);
         if self.extent(&range).is_none() && self.executes_along(range.first(), &key) {
@@ -243,7 +243,7 @@ impl MysqlDriver {
         };
         let values = request.params.set(query.index);
         let is_sure = || placeholder_count(&key.sql) == Some(values.len());
-        let can_be = connection.can_execute_last() && session.guard.stands();
+        let can_be = connection.can_execute_last() && session.guard.is_guarded();
         if !can_be || request.goal != Goal::Run || !is_sure() {
             return false;
         }
@@ -378,8 +378,8 @@ impl MysqlDriver {
         if let Err(error) = self.connection.queue(Wire::Query(sql)) {
             return self.session.end(Error::request(error), &self.output);
         }
-        let moment = self.session.next_moment();
-        self.session.push(InFlight::Own { moment });
+        let sequence = self.session.next_sequence();
+        self.session.push(InFlight::Own { sequence });
     }
 
     /// Queues one query, unless its values are of other types.
@@ -418,13 +418,13 @@ impl MysqlDriver {
         statement: Option<&Arc<Statement>>,
         kind: StatementKind,
     ) {
-        let moment = self.session.next_moment();
+        let sequence = self.session.next_sequence();
         self.session.push(InFlight::Query {
             query,
             work,
             statement: statement.cloned(),
             kind,
-            moment,
+            sequence,
             chunk: self.output.next_chunk(),
         });
     }

@@ -1,12 +1,12 @@
 //! Queries that get no answer from the server: given up, or lost with the connection.
 
 use super::in_flight::InFlight;
-use super::session::Session;
+use super::session::ServerSession;
 use crate::error::Sent;
 use crate::output::Output;
 use crate::{Error, Ticket};
 
-impl Session {
+impl ServerSession {
     /// Answers the open queries of a request with an error that tells whether they were sent, and
     /// cancels those in flight.
     pub(super) fn give_up(&mut self, ticket: Ticket, error: impl Fn(Sent) -> Error) {

@@ -15,18 +15,18 @@ pub(super) enum InFlight {
     /// status.
     Own {
         /// When it was queued.
-        moment: u64,
+        sequence: u64,
     },
     /// COM_PING, to query the status of a shared session after an error.
     Ping {
         /// When it was queued.
-        moment: u64,
+        sequence: u64,
     },
     /// COM_RESET_CONNECTION
     Reset {
         query: QueryRef,
         /// When it was queued.
-        moment: u64,
+        sequence: u64,
         /// The chunk of the output that it is in.
         chunk: u64,
     },
@@ -34,14 +34,14 @@ pub(super) enum InFlight {
     Prepare {
         key: Key,
         /// When it was queued.
-        moment: u64,
+        sequence: u64,
     },
     /// COM_STMT_PREPARE of the no-op statement.
     Guard {
         /// The number of other Prepares before it.
         count: u64,
         /// When it was queued.
-        moment: u64,
+        sequence: u64,
     },
     /// A part of what answers a query.
     Query {
@@ -50,7 +50,7 @@ pub(super) enum InFlight {
         statement: Option<Arc<Statement>>,
         kind: StatementKind,
         /// When it was queued.
-        moment: u64,
+        sequence: u64,
         /// The chunk of the output that it is in.
         chunk: u64,
     },
@@ -59,7 +59,7 @@ pub(super) enum InFlight {
         range: QueryRange,
         statement: Arc<Statement>,
         /// When it was queued.
-        moment: u64,
+        sequence: u64,
         /// The chunk of the output that it is in.
         chunk: u64,
     },
@@ -69,7 +69,7 @@ pub(super) enum InFlight {
         /// The error of the Prepare; `None` if the query has to be sent again.
         error: Option<Error>,
         /// When it was queued.
-        moment: u64,
+        sequence: u64,
     },
 }
 
@@ -89,16 +89,16 @@ pub(super) enum Work {
 }
 
 impl InFlight {
-    pub(super) fn moment(&self) -> u64 {
+    pub(super) fn sequence(&self) -> u64 {
         match *self {
-            Self::Own { moment }
-            | Self::Ping { moment }
-            | Self::Reset { moment, .. }
-            | Self::Prepare { moment, .. }
-            | Self::Guard { moment, .. }
-            | Self::Query { moment, .. }
-            | Self::Bulk { moment, .. }
-            | Self::Void { moment, .. } => moment,
+            Self::Own { sequence }
+            | Self::Ping { sequence }
+            | Self::Reset { sequence, .. }
+            | Self::Prepare { sequence, .. }
+            | Self::Guard { sequence, .. }
+            | Self::Query { sequence, .. }
+            | Self::Bulk { sequence, .. }
+            | Self::Void { sequence, .. } => sequence,
         }
     }
 

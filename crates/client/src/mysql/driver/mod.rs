@@ -86,14 +86,14 @@ use crate::{
 };
 
 pub use options::{Definitions, Options};
-use session::Session;
+use session::ServerSession;
 use statement::Scratch;
 
 /// A connection's state machine without its socket. See the [module](self).
 pub struct MysqlDriver {
     connection: Connection,
     output: Output,
-    session: Session,
+    session: ServerSession,
     scratch: Scratch,
     /// Memory for the types of one query's parameters.
     types: Vec<ParamType>,
@@ -135,7 +135,7 @@ impl MysqlDriver {
         Ok(Self {
             connection: connection.map_err(Error::request)?,
             output: Output::default(),
-            session: Session::new(&options),
+            session: ServerSession::new(&options),
             scratch: Scratch::default(),
             types: Vec::new(),
             is_input_ended: false,
@@ -205,7 +205,7 @@ impl Protocol for MysqlDriver {
     }
 
     fn received(&mut self, size: usize) {
-        self.silence.heard();
+        self.silence.end();
         self.connection.received(size);
     }
 

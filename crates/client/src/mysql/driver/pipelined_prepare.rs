@@ -26,7 +26,7 @@ pub(super) struct PrepareGuard {
 
 impl PrepareGuard {
     /// Whether the last statement is absent or a no-op.
-    pub(super) fn stands(&self) -> bool {
+    pub(super) fn is_guarded(&self) -> bool {
         self.guarded_count == self.prepare_count
     }
 
@@ -51,9 +51,9 @@ impl MysqlDriver {
         }
         // If there is no room for it, the next Prepare is not pipelined with an execution.
         if self.connection.queue(Wire::Prepare(NOTHING)).is_ok() {
-            let moment = self.session.next_moment();
+            let sequence = self.session.next_sequence();
             let count = self.session.guard.prepare_count;
-            self.session.push(InFlight::Guard { moment, count });
+            self.session.push(InFlight::Guard { sequence, count });
         }
     }
 }

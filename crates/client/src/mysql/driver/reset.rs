@@ -11,7 +11,7 @@ use lookaside_wire::mysql::Request as Wire;
 use super::MysqlDriver;
 use super::in_flight::InFlight;
 use super::pipelined_prepare::PrepareGuard;
-use super::session::{Mode, Session, TransactionState};
+use super::session::{Mode, ServerSession, TransactionState};
 use super::statement::QueryRange;
 use crate::mysql::login::Login;
 use crate::{Answer, Error};
@@ -40,10 +40,10 @@ impl MysqlDriver {
                 .answer(query, Err(Error::request(error)));
             return true;
         }
-        let moment = self.session.next_moment();
+        let sequence = self.session.next_sequence();
         self.session.push(InFlight::Reset {
             query,
-            moment,
+            sequence,
             chunk: self.output.next_chunk(),
         });
         // Directly after it, before any other query.
@@ -55,7 +55,7 @@ impl MysqlDriver {
     }
 }
 
-impl Session {
+impl ServerSession {
     /// Handles the completed reset.
     pub(super) fn was_reset(&mut self) {
         let Some(InFlight::Reset { query, .. }) = self.pop() else {
@@ -67,7 +67,7 @@ impl Session {
         self.guard = PrepareGuard::default();
         self.mode = Mode::Full;
         self.transaction = TransactionState::Open;
-        self.valid_from = self.next_moment();
+        self.valid_from = self.next_sequence();
         let none = RowSetBuilder::new(std::iter::empty::<Text>());
         self.requests
             .answer(query, Ok(Answer::of_rows(none.build())));

@@ -43,7 +43,7 @@ const ACCESS_DENIED: [u16; 2] = [1045, 1698];
 const ALLOWED_PACKET_MIN: usize = 1 << 20;
 
 /// The whole driver except the wire.
-pub(super) struct Session {
+pub(super) struct ServerSession {
     pub(super) is_ready: bool,
     pub(super) end: Option<Error>,
     /// Whether there is a password to log in with.
@@ -72,9 +72,9 @@ pub(super) struct Session {
     pub(super) transaction: TransactionState,
     pub(super) incoming: Incoming,
     result_size_max: usize,
-    /// The event count, which orders events in time.
-    moment: u64,
-    /// Statements that were prepared before this moment are not used any more.
+    /// The last sequence number, which orders events in time.
+    sequence: u64,
+    /// Statements that were prepared before this sequence number are not used any more.
     pub(super) valid_from: u64,
     pub(super) cancel: Cancellation,
 }
@@ -123,7 +123,7 @@ impl Mode {
     }
 }
 
-impl Session {
+impl ServerSession {
     pub(super) fn new(options: &Options) -> Self {
         Self {
             is_ready: false,
@@ -144,7 +144,7 @@ impl Session {
             transaction: TransactionState::Open,
             incoming: Incoming::default(),
             result_size_max: options.result_size_max,
-            moment: 0,
+            sequence: 0,
             valid_from: 0,
             cancel: Cancellation::default(),
         }
@@ -164,9 +164,9 @@ impl Session {
         );
     }
 
-    pub(super) fn next_moment(&mut self) -> u64 {
-        self.moment += 1;
-        self.moment
+    pub(super) fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
     }
 
     pub(super) fn add(&mut self, request: Request) -> Ticket {
@@ -273,22 +273,22 @@ impl Session {
         if !self.incoming.wants_rows() {
             return;
         }
-        // The plan of a statement is kept even if the rows of this run are not wanted.
-        let plan = match id {
-            Some(id) => self.statements.plan(id, columns),
+        // The layout of a statement is kept even if the rows of this run are not wanted.
+        let layout = match id {
+            Some(id) => self.statements.layout(id, columns),
             None => Arc::new(RowLayout::of(columns)),
         };
-        self.begin_rows(query, plan);
+        self.begin_rows(query, layout);
     }
 
     /// Rows of a query follow, which are kept if its caller waits for them.
-    pub(super) fn begin_rows(&mut self, query: QueryRef, plan: Arc<RowLayout>) {
+    pub(super) fn begin_rows(&mut self, query: QueryRef, layout: Arc<RowLayout>) {
         match self
             .requests
             .get(query.ticket)
             .map(PendingRequest::discards)
         {
-            Some(None) => self.incoming.begin(plan),
+            Some(None) => self.incoming.begin(layout),
             Some(Some(error)) => self.incoming.fail(error.clone()),
             None => self.incoming.discard(),
         }
@@ -316,7 +316,7 @@ impl Session {
         for change in ok.session_changes() {
             // A statement keeps the database that it was prepared in.
             if matches!(change, SessionChange::Schema(_)) {
-                self.valid_from = self.next_moment();
+                self.valid_from = self.next_sequence();
             }
             if let SessionChange::SystemVariable { name, value } = change
                 && self.has_other_charset(name, value, output)
@@ -378,7 +378,7 @@ impl Session {
             self.transaction = TransactionState::Open;
         }
         if kind == StatementKind::Set {
-            self.valid_from = self.next_moment();
+            self.valid_from = self.next_sequence();
         }
         if let Some(answer) = self.incoming.finish() {
             self.requests.answer(query, answer);
@@ -393,7 +393,7 @@ impl Session {
         };
         let is_read = self.in_flight.front().is_some_and(InFlight::is_repeatable);
         if let Some(id) = statement.and_then(|statement| Some(statement.prepared.as_ref()?.id)) {
-            self.statements.uncheck(id);
+            self.statements.invalidate(id);
         }
         let is_last = !ok.status.has_more_results();
         if is_last && is_read && query.retry_count == 0 && self.can_repeat() {
@@ -407,14 +407,14 @@ impl Session {
     }
 
     fn prepared(&mut self, prepared: Prepared) {
-        let (key, moment, stream) = match self.pop() {
-            Some(InFlight::Prepare { key, moment }) => (key, moment, None),
+        let (key, sequence, stream) = match self.pop() {
+            Some(InFlight::Prepare { key, sequence }) => (key, sequence, None),
             Some(InFlight::Query {
                 query,
                 work: Work::Prepare,
-                moment,
+                sequence,
                 ..
-            }) => (self.key_of(query), moment, Some(query)),
+            }) => (self.key_of(query), sequence, Some(query)),
             Some(InFlight::Guard { count, .. }) => {
                 if let Some(before) = self.guard.prepared(count, prepared.statement) {
                     self.statements.close(before);
@@ -424,13 +424,13 @@ impl Session {
             step => panic!("{step:?} does not get prepared"),
         };
         if let Some(columns) = &prepared.columns {
-            self.statements.plan(prepared.statement, columns);
+            self.statements.layout(prepared.statement, columns);
         }
         let statement = Statement {
             kind: StatementKind::of(&key.sql),
             effect: session_effect(&key.sql),
             key,
-            moment,
+            sequence,
             prepared: Some(statement::Prepared {
                 id: prepared.statement,
                 parameters: prepared.parameters,
@@ -482,7 +482,7 @@ impl Session {
             && let InFlight::Query {
                 query,
                 work: Work::Last,
-                moment,
+                sequence,
                 ..
             } = *step
         {
@@ -491,7 +491,7 @@ impl Session {
             *step = InFlight::Void {
                 query,
                 error,
-                moment,
+                sequence,
             };
         }
     }
@@ -501,7 +501,7 @@ impl Session {
             self.transaction = TransactionState::Uncertain;
         }
         match self.pop() {
-            Some(InFlight::Prepare { key, moment }) => self.prepare_failed(key, moment, error),
+            Some(InFlight::Prepare { key, sequence }) => self.prepare_failed(key, sequence, error),
             // The next Prepare is then not pipelined with an execution.
             Some(InFlight::Guard { .. }) => {}
             Some(InFlight::Void { query, error, .. }) => self.voided(query, error),
@@ -515,15 +515,15 @@ impl Session {
             Some(InFlight::Query {
                 query,
                 work: Work::Prepare,
-                moment,
+                sequence,
                 ..
-            }) => self.stream_refused(query, moment, error),
+            }) => self.stream_refused(query, sequence, error),
             Some(InFlight::Query {
                 query,
                 work,
                 statement,
                 kind,
-                moment,
+                sequence,
                 ..
             }) => {
                 self.incoming = Incoming::default();
@@ -535,7 +535,7 @@ impl Session {
                 if is_stale && let Some(statement) = &statement {
                     self.statements.cache.evict(statement);
                 }
-                let is_victim = self.is_victim(&error, moment);
+                let is_victim = self.is_victim(&error, sequence);
                 let retry_count_max = match (is_stale, is_victim) {
                     (true, _) => 1,
                     (_, true) if kind == StatementKind::Read && work.is_repeatable() => {
@@ -560,20 +560,20 @@ impl Session {
         !self.status.may_be_in_transaction() && self.begin_count == 0
     }
 
-    fn prepare_failed(&mut self, key: Key, moment: u64, error: ErrPacket<'static>) {
+    fn prepare_failed(&mut self, key: Key, sequence: u64, error: ErrPacket<'static>) {
         if error.code() == CANNOT_BE_PREPARED && key.types.is_empty() {
             return self.ready(Statement {
                 kind: StatementKind::of(&key.sql),
                 effect: session_effect(&key.sql),
                 key,
-                moment,
+                sequence,
                 prepared: None,
             });
         }
         let waiting = self.statements.cache.refused(&key);
         // There are fewer statements to close each time, so this terminates.
         let is_full = error.is_statement_limit();
-        if self.is_victim(&error, moment) {
+        if self.is_victim(&error, sequence) {
             self.void(|| None);
             return requeue(&mut self.backlog, waiting);
         }
@@ -628,11 +628,11 @@ impl Session {
     /// The answer to a request that describes a statement.
     pub(super) fn describe(&self, statement: &Statement) -> Answer {
         let prepared = statement.prepared.as_ref();
-        let plan = prepared.and_then(|prepared| self.statements.last_plan(prepared.id));
-        let names = plan.map_or_else(Arc::default, |plan| Arc::clone(&plan.names));
+        let layout = prepared.and_then(|prepared| self.statements.last_layout(prepared.id));
+        let names = layout.map_or_else(Arc::default, |layout| Arc::clone(&layout.names));
         let description = Description {
             columns: Arc::clone(&names),
-            column_types: plan.map_or_else(Box::default, |plan| plan.type_names().collect()),
+            column_types: layout.map_or_else(Box::default, |layout| layout.type_names().collect()),
             parameter_types: prepared.map_or_else(Box::default, parameter_types),
         };
         Answer {

@@ -56,7 +56,7 @@ pub(super) struct Statement {
     /// Its lasting effect on the session.
     pub(super) effect: SessionEffect,
     /// When it was prepared, in the driver's count of events.
-    pub(super) moment: u64,
+    pub(super) sequence: u64,
     /// `None` for a statement that the server cannot prepare: it is sent as text.
     pub(super) prepared: Option<Prepared>,
 }
@@ -80,8 +80,8 @@ impl CachedStatement for Statement {
         &self.key
     }
 
-    fn moment(&self) -> u64 {
-        self.moment
+    fn sequence(&self) -> u64 {
+        self.sequence
     }
 
     fn must_be_closed(&self) -> bool {

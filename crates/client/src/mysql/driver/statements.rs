@@ -13,8 +13,8 @@ use crate::driver::StatementCache;
 
 pub(super) struct Statements {
     pub(super) cache: StatementCache<Statement>,
-    /// The plan for decoding the rows of each statement, if known.
-    plans: HashMap<StatementId, Arc<RowLayout>, RandomState>,
+    /// The layout for decoding the rows of each statement, if known.
+    layouts: HashMap<StatementId, Arc<RowLayout>, RandomState>,
     /// When the definitions of statements with pinned columns were last requested.
     checks: HashMap<StatementId, Instant, RandomState>,
     /// Statements to be closed that were never in the cache.
@@ -25,27 +25,27 @@ impl Statements {
     pub(super) fn new(count_max: usize) -> Self {
         Self {
             cache: StatementCache::new(count_max),
-            plans: HashMap::default(),
+            layouts: HashMap::default(),
             checks: HashMap::default(),
             closing: Vec::new(),
         }
     }
 
-    /// The plan for decoding rows with these columns.
-    pub(super) fn plan(&mut self, id: StatementId, columns: &Arc<Columns>) -> Arc<RowLayout> {
-        match self.plans.get(&id) {
-            Some(plan) if plan.is_of(columns) => Arc::clone(plan),
+    /// The layout for decoding rows with these columns.
+    pub(super) fn layout(&mut self, id: StatementId, columns: &Arc<Columns>) -> Arc<RowLayout> {
+        match self.layouts.get(&id) {
+            Some(layout) if layout.is_of(columns) => Arc::clone(layout),
             _ => {
-                let plan = Arc::new(RowLayout::of(columns));
-                self.plans.insert(id, Arc::clone(&plan));
-                plan
+                let layout = Arc::new(RowLayout::of(columns));
+                self.layouts.insert(id, Arc::clone(&layout));
+                layout
             }
         }
     }
 
-    /// The last plan for decoding the rows of a statement.
-    pub(super) fn last_plan(&self, id: StatementId) -> Option<&Arc<RowLayout>> {
-        self.plans.get(&id)
+    /// The last layout for decoding the rows of a statement.
+    pub(super) fn last_layout(&self, id: StatementId) -> Option<&Arc<RowLayout>> {
+        self.layouts.get(&id)
     }
 
     /// Whether the column definitions are still trusted.
@@ -59,14 +59,14 @@ impl Statements {
     }
 
     /// Marks the known definitions as wrong.
-    pub(super) fn uncheck(&mut self, id: StatementId) {
+    pub(super) fn invalidate(&mut self, id: StatementId) {
         self.checks.remove(&id);
     }
 
     /// Clears everything, since the connection is gone, or was reset.
     pub(super) fn clear(&mut self) {
         self.cache.clear();
-        self.plans.clear();
+        self.layouts.clear();
         self.checks.clear();
         self.closing.clear();
     }
@@ -90,7 +90,7 @@ impl Statements {
         let statement = self.cache.pop_evicted()?;
         let id = statement.prepared.as_ref().map(|prepared| prepared.id);
         let id = id.expect("only what the server keeps is evicted");
-        self.plans.remove(&id);
+        self.layouts.remove(&id);
         self.checks.remove(&id);
         Some(id)
     }

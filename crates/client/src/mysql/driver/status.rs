@@ -114,8 +114,8 @@ impl MysqlDriver {
         status.ping = Ping::Sent;
         match self.connection.queue(Wire::Ping) {
             Ok(_) => {
-                let moment = self.session.next_moment();
-                self.session.push(InFlight::Ping { moment });
+                let sequence = self.session.next_sequence();
+                self.session.push(InFlight::Ping { sequence });
             }
             Err(error) => self.session.end(Error::request(error), &self.output),
         }

@@ -12,7 +12,7 @@ pub(super) enum Source {
     /// On the server.
     Cursor {
         statement: Arc<Statement>,
-        plan: Arc<RowLayout>,
+        layout: Arc<RowLayout>,
     },
     /// Here, from the row with this index on.
     Rows { rows: RowSet, next: usize },

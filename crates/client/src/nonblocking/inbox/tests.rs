@@ -14,8 +14,8 @@ use crate::sync::model::block_on;
 
 /// A question, whose sender waits until this is answered or dropped.
 type Question = oneshot::Sender<u32>;
-type ModelSender = Sender<Question, LoomMutex<State<Question>>>;
-type ModelReceiver = Receiver<Question, LoomMutex<State<Question>>>;
+type ModelSender = Sender<Question, LoomMutex<InboxState<Question>>>;
+type ModelReceiver = Receiver<Question, LoomMutex<InboxState<Question>>>;
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -144,8 +144,8 @@ impl Wake for Count {
 
 /// Room that was given to one who then goes is room for the others.
 #[test]
-fn those_who_wait_for_room_are_all_told() {
-    let (sender, mut receiver) = inbox::<u32, Mutex<State<u32>>>(1);
+fn all_senders_that_wait_for_room_are_woken() {
+    let (sender, mut receiver) = inbox::<u32, Mutex<InboxState<u32>>>(1);
     let woken = Arc::new(Count(0.into()));
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = Context::from_waker(&waker);

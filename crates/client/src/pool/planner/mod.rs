@@ -1,16 +1,10 @@
 //! The decisions of a pool: which connection takes a request, when another one is opened or closed,
 //! and which callers wait until when.
 //!
-//! A [`PoolPlanner`] has no socket, task or clock. Events and times are passed to it, and it
-//! returns actions as [`Step`]s:
-//!
-//! ```text
-//!   take, give_back, leave    ──► ┌──────┐
-//!   opened, open_failed,          │ PoolPlanner │ ──► next_step(): open, check, close, serve, …
-//!   checked, ended            ──► └──────┘
-//!                                    ▲
-//!                             advance(now), due by deadline()
-//! ```
+//! A [`PoolPlanner`] has no socket, task or clock. Callers report requests (`take`, `give_back`,
+//! `leave`) and the state of connections (`opened`, `open_failed`, `checked`, `ended`), each with
+//! the current time, and call `advance` when `deadline` is due. Then `next_step` returns the
+//! actions as [`Step`]s: a connection is opened, checked or closed, or a waiting caller is served.
 //!
 //! # Which connection
 //!
@@ -30,9 +24,9 @@
 //!
 //! # Abandoned requests
 //!
-//! A dropped future or a passed deadline leaves a query that the server may still execute: a ghost.
-//! It counts as in flight until a [check](Step::Check), sent after it, is answered. A connection
-//! that has only ghosts and does not answer in time is closed.
+//! A dropped future or a passed deadline leaves a query that the server may still execute. It is
+//! abandoned, and counts as in flight until a [check](Step::Check), sent after it, is answered. A
+//! connection that has only abandoned requests and does not answer in time is closed.
 
 mod queue;
 mod settle;
@@ -45,7 +39,7 @@ use std::time::{Duration, Instant};
 
 use queue::Queue;
 pub(super) use queue::Waiter;
-use slot::{Load, Slot, State};
+use slot::{Load, Slot, SlotState};
 
 /// The first pause after a failure to connect, and the longest. With the longest one, a pool with
 /// waiting requests recovers within a second of its server's return.
@@ -228,7 +222,7 @@ impl PoolPlanner {
         if usage == Usage::Shared
             && let Some((index, load)) = self.choose(now)
         {
-            self.slots[index].lend(now);
+            self.slots[index].add_lease(now);
             if load != Load::Free {
                 self.open(1, now);
             }
@@ -265,12 +259,12 @@ impl PoolPlanner {
         match outcome {
             AcquireOutcome::Answered => {
                 slot.has_served = true;
-                slot.heard_at = now;
+                slot.active_at = now;
             }
             AcquireOutcome::Unused => {}
-            AcquireOutcome::GivenUp => slot.ghost_count += 1,
+            AcquireOutcome::GivenUp => slot.abandoned_count += 1,
         }
-        let is_watched = slot.check.is_some() || slot.ghost_count > 0 || slot.is_retiring;
+        let is_watched = slot.check.is_some() || slot.abandoned_count > 0 || slot.is_retiring;
         if is_watched {
             self.after_return(slot_id.index, now);
         }
@@ -284,8 +278,8 @@ impl PoolPlanner {
         let Some(slot) = self.find(slot_id) else {
             return;
         };
-        assert_eq!(slot.state, State::Locked, "what is unlocked was locked");
-        slot.state = State::Open;
+        assert_eq!(slot.state, SlotState::Locked, "what is unlocked was locked");
+        slot.state = SlotState::Open;
         // All its requests count as one here.
         slot.lease_count = 1;
         self.give_back(slot_id, outcome, now);
@@ -300,7 +294,11 @@ impl PoolPlanner {
         let Some(slot) = self.find(slot_id) else {
             return;
         };
-        assert_eq!(slot.state, State::Locked, "what is discarded was locked");
+        assert_eq!(
+            slot.state,
+            SlotState::Locked,
+            "what is discarded was locked"
+        );
         self.close(slot_id.index);
         self.settle(now);
     }
@@ -308,7 +306,7 @@ impl PoolPlanner {
     /// Whether a connection that is being opened is still needed.
     pub(super) fn is_wanted(&mut self, slot_id: PoolSlotId) -> bool {
         let slot = self.find(slot_id);
-        slot.is_some_and(|slot| slot.state == State::Opening)
+        slot.is_some_and(|slot| slot.state == SlotState::Opening)
     }
 
     /// Handles an opened connection, with its measured round trip. The jitter shortens its lifetime
@@ -334,12 +332,12 @@ impl PoolPlanner {
         let lifetime_max = self.limits.lifetime_max;
         let Some(slot) = self
             .find(slot_id)
-            .filter(|slot| slot.state == State::Opening)
+            .filter(|slot| slot.state == SlotState::Opening)
         else {
             return;
         };
-        slot.state = State::Open;
-        slot.heard_at = now;
+        slot.state = SlotState::Open;
+        slot.active_at = now;
         slot.retire_at = lifetime_max.map(|lifetime| now + lifetime - part(lifetime / 10, jitter));
         self.failure_count = 0;
         self.retry_at = None;
@@ -357,7 +355,7 @@ impl PoolPlanner {
         let Some(slot) = self.find(slot_id) else {
             return;
         };
-        let was_wanted = slot.state == State::Opening;
+        let was_wanted = slot.state == SlotState::Opening;
         slot.clear(now);
         if was_wanted {
             self.back_off(why, jitter, now);
@@ -374,12 +372,12 @@ impl PoolPlanner {
             return;
         };
         assert!(
-            check.ghost_count <= slot.ghost_count,
-            "ghosts stay until a check is answered"
+            check.abandoned_count <= slot.abandoned_count,
+            "abandoned requests stay until a check is answered"
         );
-        slot.ghost_count -= check.ghost_count;
+        slot.abandoned_count -= check.abandoned_count;
         slot.has_served = true;
-        slot.heard_at = now;
+        slot.active_at = now;
         self.after_return(slot_id.index, now);
         self.settle(now);
     }
@@ -392,9 +390,9 @@ impl PoolPlanner {
         };
         // A server that accepts connections only to drop them is not tried in a tight loop.
         let is_useless = match slot.state {
-            State::Opening => true,
-            State::Open | State::Locked => !slot.has_served,
-            State::Empty | State::Closing => false,
+            SlotState::Opening => true,
+            SlotState::Open | SlotState::Locked => !slot.has_served,
+            SlotState::Empty | SlotState::Closing => false,
         };
         slot.clear(now);
         if is_useless {
@@ -432,10 +430,10 @@ impl PoolPlanner {
         let has_spare = self.kept_count() > self.limits.count_min;
         let slots = self.slots.iter().flat_map(|slot| {
             let idle_end = match slot.state {
-                State::Open if has_spare && slot.is_idle() => {
-                    idle_timeout.map(|timeout| slot.heard_at + timeout)
+                SlotState::Open if has_spare && slot.is_idle() => {
+                    idle_timeout.map(|timeout| slot.active_at + timeout)
                 }
-                State::Open | State::Locked => idle_timeout.map(|timeout| now + timeout),
+                SlotState::Open | SlotState::Locked => idle_timeout.map(|timeout| now + timeout),
                 _ => None,
             };
             let retire_at = slot.retire_at.filter(|_| slot.is_kept());
@@ -455,12 +453,12 @@ impl PoolPlanner {
         self.reject_all(Refusal::Closed);
         for index in 0..self.slots.len() {
             match self.slots[index].state {
-                State::Opening => self.abort(index),
-                State::Open | State::Locked => {
+                SlotState::Opening => self.abort(index),
+                SlotState::Open | SlotState::Locked => {
                     self.slots[index].is_retiring = true;
                     self.after_return(index, now);
                 }
-                State::Empty | State::Closing => {}
+                SlotState::Empty | SlotState::Closing => {}
             }
         }
         self.check();
@@ -468,7 +466,7 @@ impl PoolPlanner {
 
     /// Whether the pool is closed and has no connections left.
     pub(super) fn is_closed(&self) -> bool {
-        self.is_closing && self.slots.iter().all(|slot| slot.state == State::Empty)
+        self.is_closing && self.slots.iter().all(|slot| slot.state == SlotState::Empty)
     }
 
     pub(super) fn next_step(&mut self) -> Option<Step> {
@@ -487,11 +485,11 @@ impl PoolPlanner {
         };
         for slot in &*self.slots {
             match slot.state {
-                State::Empty => {}
-                State::Opening => counts.opening += 1,
-                State::Open => counts.open += 1,
-                State::Locked => counts.locked += 1,
-                State::Closing => counts.closing += 1,
+                SlotState::Empty => {}
+                SlotState::Opening => counts.opening += 1,
+                SlotState::Open => counts.open += 1,
+                SlotState::Locked => counts.locked += 1,
+                SlotState::Closing => counts.closing += 1,
             }
             counts.idle += usize::from(slot.is_idle());
             counts.in_flight += slot.busy_count();
@@ -506,7 +504,7 @@ impl PoolPlanner {
 
     /// Whether there is a connection at a place, as far as is known, and not one that is to end.
     pub(super) fn is_open(&self, index: usize) -> bool {
-        matches!(self.slots[index].state, State::Open | State::Locked)
+        matches!(self.slots[index].state, SlotState::Open | SlotState::Locked)
     }
 
     fn slot_id(&self, index: usize) -> PoolSlotId {
@@ -527,11 +525,18 @@ impl PoolPlanner {
             return false;
         }
         let mut states = self.slots.iter().map(|slot| slot.state);
-        !states.any(|state| matches!(state, State::Opening | State::Open | State::Locked))
+        !states.any(|state| {
+            matches!(
+                state,
+                SlotState::Opening | SlotState::Open | SlotState::Locked
+            )
+        })
     }
 
     fn is_opening(&self) -> bool {
-        self.slots.iter().any(|slot| slot.state == State::Opening)
+        self.slots
+            .iter()
+            .any(|slot| slot.state == SlotState::Opening)
     }
 
     /// The number of current and expected connections.
@@ -560,7 +565,7 @@ impl PoolPlanner {
 
     fn close_idle(&mut self, timeout: Duration, now: Instant) {
         let spare_count = self.kept_count().saturating_sub(self.limits.count_min);
-        let is_over = |slot: &Slot| slot.is_idle() && slot.heard_at + timeout <= now;
+        let is_over = |slot: &Slot| slot.is_idle() && slot.active_at + timeout <= now;
         let places = 0..self.slots.len();
         let idle: Vec<_> = places
             .filter(|&index| is_over(&self.slots[index]))
@@ -575,17 +580,17 @@ impl PoolPlanner {
             self.is_open(index),
             "a connection is open when it is closed"
         );
-        self.slots[index].state = State::Closing;
+        self.slots[index].state = SlotState::Closing;
         self.steps.push_back(Step::Close(self.slot_id(index)));
     }
 
     fn abort(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         assert!(
-            matches!(slot.state, State::Opening | State::Open),
+            matches!(slot.state, SlotState::Opening | SlotState::Open),
             "an aborted connection is being opened or checked"
         );
-        slot.state = State::Closing;
+        slot.state = SlotState::Closing;
         slot.check = None;
         self.steps.push_back(Step::Abort(self.slot_id(index)));
     }

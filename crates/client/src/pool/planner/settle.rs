@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::slot::{Check, Load, Slot, State};
+use super::slot::{Check, Load, Slot, SlotState};
 use super::{PoolPlanner, Refusal, Step, Usage};
 
 impl PoolPlanner {
@@ -36,11 +36,11 @@ impl PoolPlanner {
     pub(super) fn after_return(&mut self, index: usize, now: Instant) {
         let check_end = now + self.limits.check_timeout;
         let slot = &mut self.slots[index];
-        if slot.state != State::Open {
+        if slot.state != SlotState::Open {
             return;
         }
         match &mut slot.check {
-            None if slot.ghost_count > 0 => self.begin_check(index, false, now),
+            None if slot.abandoned_count > 0 => self.begin_check(index, false, now),
             Some(check) if slot.lease_count == 0 && check.until.is_none() => {
                 check.until = Some(check_end);
             }
@@ -90,12 +90,12 @@ impl PoolPlanner {
     fn is_another_coming(&self, now: Instant) -> bool {
         let is_tried = self.failure_count > 0;
         self.slots.iter().any(|slot| match slot.state {
-            State::Empty | State::Opening => !is_tried,
-            State::Open => {
+            SlotState::Empty | SlotState::Opening => !is_tried,
+            SlotState::Open => {
                 let is_checked = slot.check.is_some_and(|check| check.is_before_use);
                 is_checked || slot.is_stale(&self.limits, now)
             }
-            State::Locked | State::Closing => false,
+            SlotState::Locked | SlotState::Closing => false,
         })
     }
 
@@ -110,9 +110,9 @@ impl PoolPlanner {
                 self.retry_at = None;
             }
             let mut slots = self.slots.iter();
-            let index = slots.position(|slot| slot.state == State::Empty);
+            let index = slots.position(|slot| slot.state == SlotState::Empty);
             let index = index.expect("no more is wished for than there is room for");
-            self.slots[index].state = State::Opening;
+            self.slots[index].state = SlotState::Opening;
             self.steps.push_back(Step::Open(self.slot_id(index)));
         }
     }
@@ -128,7 +128,7 @@ impl PoolPlanner {
         let shared_count = self.queue.shared_count().div_ceil(self.limits.depth);
         let wanted = exclusive_count + shared_count + pressure;
         let wanted = wanted.saturating_sub(self.coming_count());
-        missing.max(wanted).min(self.count(State::Empty))
+        missing.max(wanted).min(self.count(SlotState::Empty))
     }
 
     /// Serves waiters in one pass.
@@ -181,11 +181,11 @@ impl PoolPlanner {
         let waiter = waiter.expect("there is a waiter");
         let slot = &mut self.slots[index];
         match usage {
-            Usage::Shared => slot.lend(now),
+            Usage::Shared => slot.add_lease(now),
             Usage::Exclusive => {
                 assert!(slot.is_idle(), "a connection is idle when it is locked");
                 slot.is_reserved = false;
-                slot.state = State::Locked;
+                slot.state = SlotState::Locked;
             }
         }
         self.steps
@@ -215,7 +215,7 @@ impl PoolPlanner {
     /// Reserves a connection for an exclusive waiter, until it is idle.
     fn reserve(&mut self, now: Instant) -> bool {
         let slots = self.slots.iter_mut();
-        let open = slots.filter(|slot| slot.state == State::Open && !slot.is_reserved);
+        let open = slots.filter(|slot| slot.state == SlotState::Open && !slot.is_reserved);
         let usable = open.filter(|slot| !slot.is_retiring);
         let limits = &self.limits;
         let best = usable.min_by_key(|slot| (slot.is_stalled(limits, now), slot.busy_count()));
@@ -234,11 +234,11 @@ impl PoolPlanner {
 
     fn begin_check(&mut self, index: usize, is_before_use: bool, now: Instant) {
         let slot = &mut self.slots[index];
-        assert_eq!(slot.state, State::Open, "a checked connection is open");
+        assert_eq!(slot.state, SlotState::Open, "a checked connection is open");
         assert!(slot.check.is_none(), "there is one check at a time");
         let is_alone = slot.lease_count == 0;
         slot.check = Some(Check {
-            ghost_count: slot.ghost_count,
+            abandoned_count: slot.abandoned_count,
             until: is_alone.then(|| now + self.limits.check_timeout),
             is_before_use,
         });
@@ -249,14 +249,14 @@ impl PoolPlanner {
         self.slots.iter().filter(|slot| slot.is_reserved).count()
     }
 
-    fn count(&self, state: State) -> usize {
+    fn count(&self, state: SlotState) -> usize {
         self.slots.iter().filter(|slot| slot.state == state).count()
     }
 
     /// The number of connections that will soon be available.
     fn coming_count(&self) -> usize {
         let checks = self.slots.iter().filter_map(|slot| slot.check);
-        self.count(State::Opening) + checks.filter(|check| check.is_before_use).count()
+        self.count(SlotState::Opening) + checks.filter(|check| check.is_before_use).count()
     }
 
     /// The same, and those that can be opened at once, unless the server has just refused one.
@@ -265,6 +265,6 @@ impl PoolPlanner {
         if is_tried {
             return 0;
         }
-        self.coming_count() + self.count(State::Empty)
+        self.coming_count() + self.count(SlotState::Empty)
     }
 }

@@ -20,8 +20,8 @@ struct Connection {
     is_locked: bool,
     is_ending: bool,
     lease_count: usize,
-    ghost_count: usize,
-    /// How many ghosts were there when the check was sent.
+    abandoned_count: usize,
+    /// How many abandoned requests there were when the check was sent.
     checked: Option<usize>,
 }
 
@@ -109,7 +109,7 @@ impl World {
                 self.leases.push(slot_id);
             }
             Usage::Exclusive => {
-                assert_eq!(connection.lease_count + connection.ghost_count, 0);
+                assert_eq!(connection.lease_count + connection.abandoned_count, 0);
                 assert_eq!(connection.checked, None);
                 connection.is_locked = true;
                 self.locks.push(slot_id);
@@ -128,11 +128,11 @@ impl World {
                 Step::Check(slot_id) => {
                     let connection = self.connections.get_mut(&slot_id).unwrap();
                     assert!(connection.is_open && connection.checked.is_none());
-                    connection.checked = Some(connection.ghost_count);
+                    connection.checked = Some(connection.abandoned_count);
                 }
                 Step::Close(slot_id) => {
                     let connection = self.connections.get_mut(&slot_id).unwrap();
-                    assert_eq!(connection.lease_count + connection.ghost_count, 0);
+                    assert_eq!(connection.lease_count + connection.abandoned_count, 0);
                     assert!(!connection.is_locked && !connection.is_ending);
                     connection.is_ending = true;
                 }
@@ -179,7 +179,7 @@ impl World {
         assert!(self.connections.len() <= self.limits.count_max);
         let counts = self.planner.counts();
         let connections = self.connections.values();
-        let in_flight = connections.map(|one| one.lease_count + one.ghost_count);
+        let in_flight = connections.map(|one| one.lease_count + one.abandoned_count);
         assert_eq!(counts.in_flight, in_flight.sum::<usize>());
         assert_eq!(counts.waiting, self.waiting.len());
         let total = counts.opening + counts.open + counts.locked + counts.closing;
@@ -211,7 +211,7 @@ impl World {
         // It may have been lost meanwhile.
         if let Some(connection) = self.connections.get_mut(&slot_id) {
             connection.lease_count -= 1;
-            connection.ghost_count += usize::from(outcome == AcquireOutcome::GivenUp);
+            connection.abandoned_count += usize::from(outcome == AcquireOutcome::GivenUp);
         }
         self.planner.give_back(slot_id, outcome, self.now);
         self.obey();
@@ -221,7 +221,7 @@ impl World {
         let slot_id = self.locks.swap_remove(index);
         if let Some(connection) = self.connections.get_mut(&slot_id) {
             connection.is_locked = false;
-            connection.ghost_count += usize::from(outcome == AcquireOutcome::GivenUp);
+            connection.abandoned_count += usize::from(outcome == AcquireOutcome::GivenUp);
         }
         self.planner.unlock(slot_id, outcome, self.now);
         self.obey();
@@ -261,7 +261,7 @@ impl World {
 
     fn checked(&mut self, slot_id: PoolSlotId) {
         let connection = self.connections.get_mut(&slot_id).unwrap();
-        connection.ghost_count -= connection.checked.take().unwrap();
+        connection.abandoned_count -= connection.checked.take().unwrap();
         self.planner.checked(slot_id, self.now);
         self.obey();
     }
@@ -414,7 +414,7 @@ fn calm(limits: Limits) -> World {
 }
 
 #[test]
-fn those_who_wait_are_served_in_their_order() {
+fn waiters_are_served_in_order() {
     let mut world = calm(Limits {
         count_max: 1,
         ..limits()
@@ -593,7 +593,7 @@ fn a_round_trip_is_no_stall() {
 }
 
 #[test]
-fn a_connection_of_ghosts_is_given_up() {
+fn a_connection_of_abandoned_requests_is_closed() {
     let mut world = calm(Limits {
         count_max: 1,
         ..limits()

@@ -14,7 +14,7 @@ use loom::thread;
 use super::*;
 use crate::sync::model::block_on;
 
-type Model = PoolState<Arc<Socket>, LoomMutex<Inner<Arc<Socket>>>>;
+type Model = PoolState<Arc<Socket>, LoomMutex<GuardedState<Arc<Socket>>>>;
 
 /// A connection that says so when its last handle is gone, as one does in the end.
 struct Socket {
@@ -98,7 +98,7 @@ fn counts(state: &Model) -> Counts {
 }
 
 #[test]
-fn everybody_who_waits_is_woken() {
+fn all_waiters_are_woken() {
     check(|state, now| {
         let tasks: Vec<_> = (0..2)
             .map(|_| {
@@ -336,7 +336,8 @@ fn the_maintenance_task_is_woken_where_nobody_waits() {
         count_max: 2,
         ..limits()
     };
-    let state: PoolState<u32, std::sync::Mutex<Inner<u32>>> = PoolState::new(limits, || true, now);
+    let state: PoolState<u32, std::sync::Mutex<GuardedState<u32>>> =
+        PoolState::new(limits, || true, now);
     let woken = Arc::new(Count(0.into()));
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = Context::from_waker(&waker);

@@ -7,10 +7,10 @@
 use lookaside_wire::postgres::Connection;
 
 use super::COPY_SIZE;
-use super::session::Session;
+use super::session::ServerSession;
 use crate::copy::Taken;
 
-impl Session {
+impl ServerSession {
     /// Queues what there is for a server that waits for data.
     pub(super) fn send_copy(&mut self, connection: &mut Connection) {
         let Some(copy) = self.copy.as_ref().filter(|_| self.is_sending) else {

@@ -4,7 +4,7 @@ use lookaside_wire::postgres::{ErrorResponse, TransactionStatus};
 
 use super::QueryRange;
 use super::in_flight::{Settled, Stage, SyncedOutcome};
-use super::session::Session;
+use super::session::ServerSession;
 use super::statement_kind::StatementKind;
 use crate::Error;
 use crate::driver::requeue;
@@ -18,7 +18,7 @@ const RETRY_COUNT_MAX: u8 = 3;
 /// all the time, even a newly prepared statement may be outdated.
 const STALE_RETRY_COUNT_MAX: u8 = 5;
 
-impl Session {
+impl ServerSession {
     /// Handles the answer to a Sync: returns the settled answers, and sends repeatable queries
     /// again.
     pub(super) fn deliver(&mut self, status: TransactionStatus, output: &Output) {
@@ -141,7 +141,7 @@ impl Session {
     /// Evicts statements if names may mean something else now.
     pub(super) fn settle_settings(&mut self, is_idle: bool) {
         if self.settings_changed || (self.settings_pending && is_idle) {
-            self.valid_from = self.next_moment();
+            self.valid_from = self.next_sequence();
             self.settings_changed = false;
             self.settings_pending = !is_idle;
         }

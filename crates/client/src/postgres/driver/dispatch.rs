@@ -151,8 +151,8 @@ impl PostgresDriver {
     /// transaction that has failed nothing can be prepared again, and one that cannot be rolled back
     /// stays open.
     fn control(&mut self, range: QueryRange, key: Key) {
-        let moment = self.session.next_moment();
-        let statement = Statement::new(key, Box::default(), moment, Box::default(), None);
+        let sequence = self.session.next_sequence();
+        let statement = Statement::new(key, Box::default(), sequence, Box::default(), None);
         self.run(range, Arc::new(statement), None);
     }
 
@@ -162,15 +162,15 @@ impl PostgresDriver {
         if StatementKind::of(&key.sql) != StatementKind::Copy {
             return self.session.requests.refuse(range, &Error::no_copy());
         }
-        let moment = self.session.next_moment();
-        let statement = Statement::new(key, Box::default(), moment, Box::default(), None);
+        let sequence = self.session.next_sequence();
+        let statement = Statement::new(key, Box::default(), sequence, Box::default(), None);
         match statement.execute(&mut self.connection, &[]) {
             Ok(execute) => {
                 self.session.in_flight.push_back(InFlight::Query {
                     query: range.first(),
                     statement: Arc::new(statement),
                     execute,
-                    moment,
+                    sequence,
                     chunk: self.output.next_chunk(),
                     portal: None,
                 });
@@ -229,12 +229,14 @@ impl PostgresDriver {
             Ok(_) => {
                 let describe = self.connection.queue(Wire::DescribeStatement(&name));
                 describe.expect(SMALL);
-                let moment = self.session.next_moment();
+                let sequence = self.session.next_sequence();
                 self.session.statements.cache.begin(key.clone(), range);
                 self.session.in_flight_count += 1;
-                self.session
-                    .in_flight
-                    .push_back(InFlight::Prepare { key, name, moment });
+                self.session.in_flight.push_back(InFlight::Prepare {
+                    key,
+                    name,
+                    sequence,
+                });
             }
             Err(error) => self.session.requests.refuse(range, &Error::request(error)),
         }
@@ -281,7 +283,7 @@ impl PostgresDriver {
             let Some(request) = self.session.requests.get(query.ticket) else {
                 panic!("a request with open queries is pending");
             };
-            let submitted = request.details.moment;
+            let submitted = request.details.sequence;
             let values = request.params.set(query.index);
             let queued = match fetch {
                 None => statement.execute(&mut self.connection, values),
@@ -295,12 +297,12 @@ impl PostgresDriver {
             };
             match queued {
                 Ok(execute) => {
-                    let moment = self.session.next_moment();
+                    let sequence = self.session.next_sequence();
                     self.session.in_flight.push_back(InFlight::Query {
                         query,
                         statement: statement.clone(),
                         execute,
-                        moment,
+                        sequence,
                         chunk: self.output.next_chunk(),
                         portal: fetch.map(|fetch| fetch.portal),
                     });
@@ -311,7 +313,7 @@ impl PostgresDriver {
                     self.flight_count += 1;
                 }
                 // The parameters may have other types than when the statement was prepared.
-                Err(error) if is_misfit(&error) && statement.moment < submitted => {
+                Err(error) if is_misfit(&error) && statement.sequence < submitted => {
                     self.session.statements.cache.evict(&statement);
                     break;
                 }

@@ -1,13 +1,13 @@
 //! Queries that get no answer from the server: given up, or lost with the connection.
 
 use super::in_flight::InFlight;
-use super::session::{Rows, Script, Session};
+use super::session::{Rows, Script, ServerSession};
 use crate::Error;
 use crate::Ticket;
 use crate::error::Sent;
 use crate::output::Output;
 
-impl Session {
+impl ServerSession {
     /// Answers the open queries of a request with an error that tells whether they were sent, and
     /// cancels those in flight.
     #[cold]

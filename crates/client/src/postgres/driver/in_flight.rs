@@ -21,7 +21,7 @@ pub(super) enum InFlight {
     Prepare {
         key: Key,
         name: Box<str>,
-        moment: u64,
+        sequence: u64,
     },
     /// Bind and Execute; without a name for the statement, what prepares it as well.
     Query {
@@ -29,7 +29,7 @@ pub(super) enum InFlight {
         statement: Arc<Statement>,
         execute: RequestId,
         /// When it was queued.
-        moment: u64,
+        sequence: u64,
         /// The chunk of the output that it is in.
         chunk: u64,
         /// Where the rest of its rows can be fetched.
@@ -40,7 +40,7 @@ pub(super) enum InFlight {
     /// A Query, which is alone on the wire.
     Script {
         ticket: Ticket,
-        moment: u64,
+        sequence: u64,
         chunk: u64,
     },
 }

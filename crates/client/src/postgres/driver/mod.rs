@@ -65,7 +65,7 @@ use std::time::Instant;
 use lookaside_wire::postgres::{Connection, Credentials, Startup, TransactionStatus};
 
 use super::cancel::CancelConnection;
-use super::prologue::{Next, Prologue};
+use super::prologue::{Prologue, PrologueStep};
 use crate::driver::{Driver, Fitness, Protocol, Sealed, Transport, Upgrade, unwanted};
 use crate::error::PARAMETER_COUNT_MAX;
 use crate::output::Output;
@@ -77,7 +77,7 @@ use crate::{
 pub use hook::{Hook, Notification};
 pub use notices::Notices;
 pub use options::{Options, Route};
-use session::{CopyIn, Rows, Session};
+use session::{CopyIn, Rows, ServerSession};
 use statement::{Key, QueryRange};
 use statements::NONCE_SIZE;
 
@@ -98,7 +98,7 @@ pub struct PostgresDriver {
     prologue_again: Option<Prologue>,
     connection: Connection,
     output: Output,
-    session: Session,
+    session: ServerSession,
     is_input_ended: bool,
     /// Whether the output ends with the terminate message.
     is_closing: bool,
@@ -128,7 +128,7 @@ impl PostgresDriver {
             prologue_again: None,
             connection: connection.map_err(Error::request)?,
             output: Output::default(),
-            session: Session::new(&options),
+            session: ServerSession::new(&options),
             is_input_ended: false,
             is_closing: false,
             query_count_max: options.query_count_max,
@@ -231,8 +231,8 @@ impl Protocol for PostgresDriver {
             return self.connection.received(size);
         };
         match prologue.received(size) {
-            Ok(Next::Answer | Next::Tls) => {}
-            Ok(Next::Plain) => self.prologue = None,
+            Ok(PrologueStep::Answer | PrologueStep::Tls) => {}
+            Ok(PrologueStep::Plain) => self.prologue = None,
             Err(error) => self.session.end(error, &self.output),
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lookaside_wire::postgres::Request as Wire;
 
 use super::in_flight::InFlight;
-use super::session::Session;
+use super::session::ServerSession;
 use super::statement::{Columns, Statement};
 use super::{PostgresDriver, QueryRange, SMALL};
 use crate::driver::QueryRef;
@@ -31,12 +31,12 @@ impl PostgresDriver {
             portal: &portal_name(fetch.portal),
             row_count_max: fetch.row_count,
         });
-        let moment = self.session.next_moment();
+        let sequence = self.session.next_sequence();
         self.session.in_flight.push_back(InFlight::Query {
             query: range.first(),
             statement,
             execute: execute.expect(SMALL),
-            moment,
+            sequence,
             chunk: self.output.next_chunk(),
             portal: Some(fetch.portal),
         });
@@ -59,7 +59,7 @@ impl PostgresDriver {
     }
 }
 
-impl Session {
+impl ServerSession {
     /// There may be more rows than those that came.
     pub(super) fn keep_portal(
         &mut self,

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_report_is_asked() {
+    fn a_server_that_does_not_report_its_role_is_queried() {
         use TargetSession::{Primary, ReadOnly, ReadWrite, Standby};
         for wanted in [Primary, ReadOnly, ReadWrite, Standby] {
             let fitness = ServerRole::default().fitness(wanted);

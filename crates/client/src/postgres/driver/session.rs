@@ -29,7 +29,7 @@ use crate::copy::CopyEnd;
 use crate::driver::{Cancellation, PendingRequest, Requests, requeue};
 use crate::output::Output;
 use crate::raw_rows::RawRows;
-use crate::request::{Form, Goal, Portal};
+use crate::request::{Goal, Portal, RowForm};
 use crate::types::postgres::PgType;
 use crate::{Answer, Request, Ticket};
 
@@ -58,7 +58,7 @@ pub(super) enum CopyIn {
 }
 
 /// The whole driver except the wire.
-pub(super) struct Session {
+pub(super) struct ServerSession {
     pub(super) is_ready: bool,
     pub(super) server_role: ServerRole,
     pub(super) end: Option<Error>,
@@ -97,9 +97,9 @@ pub(super) struct Session {
     pub(super) settled: Vec<Settled>,
     /// Why that Sync failed, if it did.
     pub(super) sync_error: Option<ErrorResponse<'static>>,
-    /// The event count, which orders events in time.
-    pub(super) moment: u64,
-    /// Statements that were prepared before this moment are not used any more.
+    /// The last sequence number, which orders events in time.
+    pub(super) sequence: u64,
+    /// Statements that were prepared before this sequence number are not used any more.
     pub(super) valid_from: u64,
     /// A setting was changed since the last Sync.
     pub(super) settings_changed: bool,
@@ -116,15 +116,15 @@ pub(super) struct Session {
 /// The protocol-specific data of a request.
 pub(super) struct Details {
     pub(super) key: Key,
-    form: Form,
+    form: RowForm,
     copy: Option<Arc<CopyEnd>>,
     /// When it was submitted.
-    pub(super) moment: u64,
+    pub(super) sequence: u64,
 }
 
 /// Whether a request returns raw rows.
 fn is_raw(request: &PendingRequest<Details>) -> bool {
-    request.details.form == Form::Raw && request.goal == Goal::Run
+    request.details.form == RowForm::Raw && request.goal == Goal::Run
 }
 
 /// The rows of the query that is being answered.
@@ -148,7 +148,7 @@ pub(super) enum Rows {
     Discarded,
 }
 
-impl Session {
+impl ServerSession {
     pub(super) fn new(options: &Options) -> Self {
         Self {
             is_ready: false,
@@ -173,7 +173,7 @@ impl Session {
             is_in_transaction: false,
             settled: Vec::new(),
             sync_error: None,
-            moment: 0,
+            sequence: 0,
             valid_from: 0,
             settings_changed: false,
             settings_pending: false,
@@ -203,9 +203,9 @@ impl Session {
         );
     }
 
-    pub(super) fn next_moment(&mut self) -> u64 {
-        self.moment += 1;
-        self.moment
+    pub(super) fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -225,7 +225,7 @@ impl Session {
             },
             form: request.form,
             copy: request.copy,
-            moment: self.next_moment(),
+            sequence: self.next_sequence(),
         };
         let count = request.params.len();
         let pending = PendingRequest::new(request.params, request.goal, request.deadline, details);
@@ -512,11 +512,16 @@ impl Session {
 
     #[cold]
     fn prepared(&mut self, description: Option<RowDescription<'_>>) {
-        let Some(InFlight::Prepare { key, name, moment }) = self.pop() else {
+        let Some(InFlight::Prepare {
+            key,
+            name,
+            sequence,
+        }) = self.pop()
+        else {
             panic!("only what is being prepared is described");
         };
         let parameters = std::mem::take(&mut self.parameters);
-        let statement = Statement::new(key, name, moment, parameters, description);
+        let statement = Statement::new(key, name, sequence, parameters, description);
         let waiting = self.statements.cache.prepared(&Arc::new(statement));
         requeue(&mut self.backlog, waiting);
     }
@@ -528,11 +533,15 @@ impl Session {
             return;
         }
         match self.pop() {
-            Some(InFlight::Prepare { key, name, moment }) => {
+            Some(InFlight::Prepare {
+                key,
+                name,
+                sequence,
+            }) => {
                 let waiting = self.statements.cache.refused(&key);
                 // Parse may have been done, and only Describe refused.
                 self.statements.forget(name);
-                if self.is_victim(&error, moment) {
+                if self.is_victim(&error, sequence) {
                     requeue(&mut self.backlog, waiting);
                     return;
                 }
@@ -545,7 +554,7 @@ impl Session {
                 query,
                 statement,
                 execute,
-                moment,
+                sequence,
                 ..
             }) => {
                 self.end_copy();
@@ -556,7 +565,7 @@ impl Session {
                 } else {
                     Stage::Bind
                 };
-                let at_risk = self.is_victim(&error, moment);
+                let at_risk = self.is_victim(&error, sequence);
                 let outcome = SyncedOutcome::Refused {
                     error,
                     stage,

@@ -36,7 +36,7 @@ pub(super) struct Statement {
     /// Its lasting effect on the session.
     pub(super) effect: SessionEffect,
     /// When it was prepared, in the driver's count of events.
-    pub(super) moment: u64,
+    pub(super) sequence: u64,
     parameters: Box<[PgType]>,
     /// As the server described the statement.
     pub(super) columns: Arc<Columns>,
@@ -57,8 +57,8 @@ impl CachedStatement for Statement {
         &self.key
     }
 
-    fn moment(&self) -> u64 {
-        self.moment
+    fn sequence(&self) -> u64 {
+        self.sequence
     }
 
     fn must_be_closed(&self) -> bool {
@@ -79,7 +79,7 @@ impl Statement {
     pub(super) fn new(
         key: Key,
         name: Box<str>,
-        moment: u64,
+        sequence: u64,
         parameters: Box<[PgType]>,
         description: Option<RowDescription<'_>>,
     ) -> Self {
@@ -96,7 +96,7 @@ impl Statement {
             effect: session_effect(&key.sql),
             key,
             name,
-            moment,
+            sequence,
             parameters,
             columns: Arc::new(columns),
             description: Arc::new(description),
@@ -189,7 +189,7 @@ impl Statement {
             name: self.name.clone(),
             kind: self.kind,
             effect: self.effect,
-            moment: self.moment,
+            sequence: self.sequence,
             parameters: self.parameters.clone(),
             columns,
             description: Arc::clone(&self.description),

@@ -224,7 +224,7 @@ impl Listener {
         check(&channel)?;
         if let State::Up(session) = &self.state {
             let listen = format!("listen {}", quoted(&channel));
-            if ask(&session.client, listen).await? == Heard::Done {
+            if ask(&session.client, listen).await? == ListenOutcome::Done {
                 session.queue.extend();
             }
         }
@@ -259,21 +259,21 @@ impl Listener {
 
 /// Checks the result of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
+enum ListenOutcome {
     Done,
     /// The connection is lost, and the next one will use the new channels.
     Lost,
 }
 
-async fn ask(client: &Client, sql: String) -> Result<Heard> {
+async fn ask(client: &Client, sql: String) -> Result<ListenOutcome> {
     let answers = client.script(sql, 0).await;
     let refused = match answers {
         Ok(answers) => answers.into_iter().find_map(Result::err),
         Err(error) => Some(error),
     };
     match refused {
-        None => Ok(Heard::Done),
-        Some(error) if error.is_connection_lost() => Ok(Heard::Lost),
+        None => Ok(ListenOutcome::Done),
+        Some(error) if error.is_connection_lost() => Ok(ListenOutcome::Lost),
         Some(error) => Err(error),
     }
 }

@@ -9,7 +9,7 @@ const SET: u16 = 0x800;
 
 /// How a cell is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CellKind {
     Int8,
     UInt8,
     Int16,
@@ -38,30 +38,30 @@ pub(super) enum Kind {
 
 /// All types whose cells are read differently.
 #[cfg(test)]
-pub(super) const KINDS: &[Kind] = &[
-    Kind::Int8,
-    Kind::UInt8,
-    Kind::Int16,
-    Kind::UInt16,
-    Kind::Int32,
-    Kind::UInt32,
-    Kind::Int64,
-    Kind::UInt64,
-    Kind::Float,
-    Kind::Double,
-    Kind::Decimal,
-    Kind::Bit,
-    Kind::Date,
-    Kind::Time,
-    Kind::Datetime,
-    Kind::Json,
-    Kind::Uuid,
-    Kind::Inet,
-    Kind::Text,
-    Kind::Bytes,
+pub(super) const KINDS: &[CellKind] = &[
+    CellKind::Int8,
+    CellKind::UInt8,
+    CellKind::Int16,
+    CellKind::UInt16,
+    CellKind::Int32,
+    CellKind::UInt32,
+    CellKind::Int64,
+    CellKind::UInt64,
+    CellKind::Float,
+    CellKind::Double,
+    CellKind::Decimal,
+    CellKind::Bit,
+    CellKind::Date,
+    CellKind::Time,
+    CellKind::Datetime,
+    CellKind::Json,
+    CellKind::Uuid,
+    CellKind::Inet,
+    CellKind::Text,
+    CellKind::Bytes,
 ];
 
-impl Kind {
+impl CellKind {
     pub(super) fn of(code: u8, flags: u16, collation: u16) -> (Self, &'static str) {
         let is_unsigned = flags & UNSIGNED != 0;
         let int = |signed, unsigned| if is_unsigned { unsigned } else { signed };

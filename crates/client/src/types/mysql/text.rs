@@ -5,42 +5,45 @@ use std::str::FromStr;
 
 use lookaside_value::{Decimal, Value};
 
-use super::kind::Kind;
+use super::kind::CellKind;
 use super::time;
 use crate::types::field_error::{FieldError, utf8};
 use crate::types::{json, text_or_bytes};
 
-pub(super) fn decode(kind: Kind, field: &[u8]) -> Result<Value, FieldError> {
+pub(super) fn decode(kind: CellKind, field: &[u8]) -> Result<Value, FieldError> {
     match kind {
-        Kind::Int8 => parsed::<i8>(field).map(|int| Value::Int(int.into())),
-        Kind::UInt8 => parsed::<u8>(field).map(Value::from),
-        Kind::Int16 => parsed::<i16>(field).map(|int| Value::Int(int.into())),
-        Kind::UInt16 => parsed::<u16>(field).map(Value::from),
-        Kind::Int32 => parsed::<i32>(field).map(Value::from),
-        Kind::UInt32 => parsed::<u32>(field).map(Value::from),
-        Kind::Int64 => parsed::<i64>(field).map(Value::Int),
-        Kind::UInt64 => parsed::<u64>(field).map(unsigned),
-        Kind::Float | Kind::Double => decode_float(field),
-        Kind::Bit => decode_bit(field),
-        Kind::Date => time::decode_date_text(utf8(field)?),
-        Kind::Time => time::decode_time_text(utf8(field)?),
-        Kind::Datetime => time::decode_datetime_text(utf8(field)?),
-        Kind::Decimal | Kind::Json | Kind::Uuid | Kind::Inet | Kind::Text | Kind::Bytes => {
-            decode_either(kind, field)
-        }
+        CellKind::Int8 => parsed::<i8>(field).map(|int| Value::Int(int.into())),
+        CellKind::UInt8 => parsed::<u8>(field).map(Value::from),
+        CellKind::Int16 => parsed::<i16>(field).map(|int| Value::Int(int.into())),
+        CellKind::UInt16 => parsed::<u16>(field).map(Value::from),
+        CellKind::Int32 => parsed::<i32>(field).map(Value::from),
+        CellKind::UInt32 => parsed::<u32>(field).map(Value::from),
+        CellKind::Int64 => parsed::<i64>(field).map(Value::Int),
+        CellKind::UInt64 => parsed::<u64>(field).map(unsigned),
+        CellKind::Float | CellKind::Double => decode_float(field),
+        CellKind::Bit => decode_bit(field),
+        CellKind::Date => time::decode_date_text(utf8(field)?),
+        CellKind::Time => time::decode_time_text(utf8(field)?),
+        CellKind::Datetime => time::decode_datetime_text(utf8(field)?),
+        CellKind::Decimal
+        | CellKind::Json
+        | CellKind::Uuid
+        | CellKind::Inet
+        | CellKind::Text
+        | CellKind::Bytes => decode_either(kind, field),
     }
 }
 
 /// What is the same in both formats.
 #[inline]
-pub(super) fn decode_either(kind: Kind, field: &[u8]) -> Result<Value, FieldError> {
+pub(super) fn decode_either(kind: CellKind, field: &[u8]) -> Result<Value, FieldError> {
     match kind {
-        Kind::Text => Ok(text_or_bytes(field)),
-        Kind::Decimal => decode_decimal(field),
-        Kind::Bit => decode_bit(field),
-        Kind::Uuid => parsed(field).map(Value::Uuid),
-        Kind::Inet => parsed::<IpAddr>(field).map(Value::Ip),
-        Kind::Json => Ok(match str::from_utf8(field) {
+        CellKind::Text => Ok(text_or_bytes(field)),
+        CellKind::Decimal => decode_decimal(field),
+        CellKind::Bit => decode_bit(field),
+        CellKind::Uuid => parsed(field).map(Value::Uuid),
+        CellKind::Inet => parsed::<IpAddr>(field).map(Value::Ip),
+        CellKind::Json => Ok(match str::from_utf8(field) {
             Ok(text) => json::decode(text),
             Err(_) => Value::Bytes(field.into()),
         }),
@@ -100,44 +103,52 @@ mod tests {
     #[test]
     fn numbers() {
         for (kind, field, expected) in [
-            (Kind::Int8, "-128", Value::Int(-128)),
-            (Kind::UInt32, "00042", Value::Int(42)),
-            (Kind::UInt16, "2026", Value::Int(2026)),
-            (Kind::Int64, "-9223372036854775808", Value::Int(i64::MIN)),
-            (Kind::UInt64, "9223372036854775807", Value::Int(i64::MAX)),
+            (CellKind::Int8, "-128", Value::Int(-128)),
+            (CellKind::UInt32, "00042", Value::Int(42)),
+            (CellKind::UInt16, "2026", Value::Int(2026)),
             (
-                Kind::UInt64,
+                CellKind::Int64,
+                "-9223372036854775808",
+                Value::Int(i64::MIN),
+            ),
+            (
+                CellKind::UInt64,
+                "9223372036854775807",
+                Value::Int(i64::MAX),
+            ),
+            (
+                CellKind::UInt64,
                 "18446744073709551615",
                 decimal("18446744073709551615"),
             ),
-            (Kind::Float, "0.1", Value::Float(0.1)),
+            (CellKind::Float, "0.1", Value::Float(0.1)),
             (
-                Kind::Double,
+                CellKind::Double,
                 "-1.7976931348623157e308",
                 Value::Float(f64::MIN),
             ),
-            (Kind::Decimal, "00000001.50", decimal("1.50")),
-            (Kind::Bit, "\u{1}\0", Value::Int(256)),
-            (Kind::Bit, "", Value::Int(0)),
+            (CellKind::Decimal, "00000001.50", decimal("1.50")),
+            (CellKind::Bit, "\u{1}\0", Value::Int(256)),
+            (CellKind::Bit, "", Value::Int(0)),
         ] {
             assert_eq!(decode(kind, field.as_bytes()), Ok(expected), "{field}");
         }
         assert_eq!(
-            decode(Kind::Bit, &[255; 8]),
+            decode(CellKind::Bit, &[255; 8]),
             Ok(decimal("18446744073709551615"))
         );
         for (kind, field) in [
-            (Kind::Int8, "128"),
-            (Kind::UInt8, "-1"),
-            (Kind::UInt64, "18446744073709551616"),
-            (Kind::Int32, ""),
-            (Kind::Int32, "4.5"),
-            (Kind::Double, "inf"),
-            (Kind::Double, "NaN"),
-            (Kind::Decimal, "NaN"),
-            (Kind::Decimal, "1e5"),
-            (Kind::Decimal, ""),
-            (Kind::Bit, "123456789"),
+            (CellKind::Int8, "128"),
+            (CellKind::UInt8, "-1"),
+            (CellKind::UInt64, "18446744073709551616"),
+            (CellKind::Int32, ""),
+            (CellKind::Int32, "4.5"),
+            (CellKind::Double, "inf"),
+            (CellKind::Double, "NaN"),
+            (CellKind::Decimal, "NaN"),
+            (CellKind::Decimal, "1e5"),
+            (CellKind::Decimal, ""),
+            (CellKind::Bit, "123456789"),
         ] {
             assert!(decode(kind, field.as_bytes()).is_err(), "{field}");
         }

@@ -35,7 +35,7 @@ pub(super) enum Scalar {
 }
 
 /// A type and its array type.
-pub(super) struct Entry {
+pub(super) struct TypeEntry {
     pub(super) oid: u32,
     /// 0 where there is none, or where the elements are not parted by commas (`box`).
     pub(super) array_oid: u32,
@@ -43,7 +43,7 @@ pub(super) struct Entry {
     pub(super) scalar: Scalar,
 }
 
-impl Entry {
+impl TypeEntry {
     /// The entry of which that number is the type or the array type.
     pub(super) fn of(oid: u32) -> Option<&'static Self> {
         // Made once for a column, not for a cell, so that a search of 70 entries does.
@@ -53,8 +53,8 @@ impl Entry {
     }
 }
 
-const fn entry(oid: u32, array_oid: u32, name: &'static str, scalar: Scalar) -> Entry {
-    Entry {
+const fn entry(oid: u32, array_oid: u32, name: &'static str, scalar: Scalar) -> TypeEntry {
+    TypeEntry {
         oid,
         array_oid,
         name,
@@ -62,7 +62,7 @@ const fn entry(oid: u32, array_oid: u32, name: &'static str, scalar: Scalar) -> 
     }
 }
 
-pub(super) const ENTRIES: &[Entry] = &[
+pub(super) const ENTRIES: &[TypeEntry] = &[
     entry(25, 1009, "text", Scalar::Text),
     entry(23, 1007, "int4", Scalar::Int4),
     entry(20, 1016, "int8", Scalar::Int8),

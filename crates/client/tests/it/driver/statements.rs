@@ -101,7 +101,7 @@ fn a_whole_window_of_a_stale_statement_recovers() {
 }
 
 #[test]
-fn statements_are_told_apart_by_their_types_too() {
+fn statements_are_distinguished_by_their_types_too() {
     let mut pair = Pair::new();
     pair.ask(echo(1));
     pair.ask(echo(1).parameter_types([lookaside_client::postgres::Oid(23)]));

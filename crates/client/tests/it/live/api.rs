@@ -16,7 +16,7 @@ pub(crate) enum Api {
 pub(crate) const APIS: [Api; 3] = [Api::Blocking, Api::Tokio, Api::Poll];
 
 /// Longer than anything here may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Api {
     /// Connects, asks one thing after the other, and closes.
@@ -31,7 +31,7 @@ impl Api {
             Self::Tokio => ask_tokio(config, requests),
             Self::Poll => ask_poll(config, requests),
         };
-        assert!(started.elapsed() < PATIENCE, "{self:?} took too long");
+        assert!(started.elapsed() < TIMEOUT, "{self:?} took too long");
         answers
     }
 
@@ -95,7 +95,7 @@ fn wait(connection: &poll::Connection) -> Result<()> {
     }
     let mut flags = PollFlags::IN;
     flags.set(PollFlags::OUT, connection.wants_write());
-    let left = connection.deadline().map_or(PATIENCE, |deadline| {
+    let left = connection.deadline().map_or(TIMEOUT, |deadline| {
         deadline.saturating_duration_since(Instant::now())
     });
     let timeout = Timespec::try_from(left).unwrap();

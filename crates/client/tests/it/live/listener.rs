@@ -297,7 +297,7 @@ fn is_lost(error: &Error) -> bool {
 }
 
 #[test]
-fn whoever_stops_waiting_stops_nothing() {
+fn a_dropped_wait_does_not_stop_the_listener() {
     for postgres in databases() {
         block_on(async {
             let mut listener = listen(&postgres, &["a"]).await;
@@ -382,7 +382,7 @@ fn other_connections_may_hear_as_well() {
 }
 
 #[test]
-fn those_that_wait_hear_as_well() {
+fn blocking_connections_receive_notifications() {
     for postgres in databases() {
         let (sender, said) = std::sync::mpsc::channel();
         let options = Options {

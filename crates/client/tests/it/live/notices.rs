@@ -32,7 +32,7 @@ fn hooked() -> (Options, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
-fn each_face_hears_them() {
+fn each_api_receives_notices() {
     for postgres in databases() {
         let config = config(&postgres.url());
         let (options, heard) = hooked();

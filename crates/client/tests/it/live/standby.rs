@@ -36,7 +36,7 @@ const AS_PRIMARY: [&str; 5] = [
 ];
 
 /// How long a standby may take until it can be asked.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Whether the session is one of a standby.
 const IN_RECOVERY: &str = "select pg_is_in_recovery()";
@@ -152,7 +152,7 @@ fn sessions_are_of_the_kind_that_is_wanted() {
     let orders = [[one, two], [two, one]];
     let started = Instant::now();
     while let Err(error) = Api::Blocking.query(&url([two, two], "standby"), IN_RECOVERY) {
-        let is_early = started.elapsed() < PATIENCE;
+        let is_early = started.elapsed() < TIMEOUT;
         assert!(is_early, "{error:?}\n{}", standby.log());
     }
     for api in [Api::Blocking, Api::Tokio] {

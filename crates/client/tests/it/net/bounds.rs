@@ -22,13 +22,13 @@ use crate::live::tokio::block_on;
 const ECHO: &str = "select $1";
 
 /// Longer than anything here may take, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// More than a connection's queue has room for.
 const CALLER_COUNT: i64 = 1_030;
 
 async fn in_time<T>(future: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, future).await.expect("an end to it")
+    timeout(TIMEOUT, future).await.expect("an end to it")
 }
 
 fn pool(site: &Site, options: PoolOptions) -> Pool {
@@ -144,7 +144,7 @@ fn a_runtime_that_is_not_driven_is_waited_for_until_the_timeout() {
     assert!(error.to_string().contains("acquire_timeout"), "{error:?}");
     // The pool works again once that runtime is driven.
     let answers = still.block_on(async {
-        let request = Request::new(ECHO, &[Value::Int(9)]).deadline(Instant::now() + PATIENCE);
+        let request = Request::new(ECHO, &[Value::Int(9)]).deadline(Instant::now() + TIMEOUT);
         pool.request(request).await
     });
     assert_eq!(shown(&answers.unwrap()[0]), "9");

@@ -24,7 +24,7 @@ const TASK_COUNT: i64 = 32;
 const QUERY_COUNT: i64 = 100;
 
 /// Longer than any answer takes on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Passes bytes on to a server, and cuts each connection after a random number of them. It ends with
 /// the test's process.
@@ -105,7 +105,7 @@ fn run(url: &str, server_port: u16, sql: &'static str, seed: u64) -> (u64, usize
             tasks.spawn(async move {
                 for number in 0..QUERY_COUNT {
                     let tag = Value::Int(task * QUERY_COUNT + number);
-                    let answer = timeout(PATIENCE, pool.query(sql, std::slice::from_ref(&tag)));
+                    let answer = timeout(TIMEOUT, pool.query(sql, std::slice::from_ref(&tag)));
                     let Ok(answer) = answer.await else {
                         panic!("seed {seed}: a caller is stuck: {:?}", pool.status());
                     };
@@ -121,7 +121,7 @@ fn run(url: &str, server_port: u16, sql: &'static str, seed: u64) -> (u64, usize
         while let Some(task) = tasks.join_next().await {
             task.unwrap();
         }
-        let closed = timeout(PATIENCE, pool.close()).await;
+        let closed = timeout(TIMEOUT, pool.close()).await;
         assert!(closed.is_ok(), "seed {seed}: {:?}", pool.status());
     });
     let lost_count = lost_count.load(Ordering::Relaxed);

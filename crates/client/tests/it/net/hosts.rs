@@ -100,7 +100,7 @@ fn hosts_are_tried_in_any_order_if_so_wanted() {
 
 /// The server in memory reports nothing, so it is queried; its answer is not `true`.
 #[test]
-fn who_does_not_say_what_he_is_will_not_do() {
+fn a_server_without_a_reported_role_is_not_chosen() {
     let site = Site::start(NO_CUT);
     for api in APIS {
         let config = site.config("&target_session_attrs=standby");

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use lookaside_wire::mysql::ErrPacket;
 
-use super::Session;
+use super::ServerSession;
 use crate::mysql::driver::in_flight::{InFlight, Work};
 
 /// `ER_QUERY_INTERRUPTED`
@@ -15,10 +15,10 @@ pub(super) fn is_interrupted(error: &ErrPacket<'_>) -> bool {
     error.code() == INTERRUPTED
 }
 
-impl Session {
+impl ServerSession {
     /// Whether an error results from a cancel request that may have hit this query by mistake.
-    pub(in crate::mysql::driver) fn is_victim(&self, error: &ErrPacket<'_>, moment: u64) -> bool {
-        is_interrupted(error) && self.cancel.may_have_hit(moment)
+    pub(in crate::mysql::driver) fn is_victim(&self, error: &ErrPacket<'_>, sequence: u64) -> bool {
+        is_interrupted(error) && self.cancel.may_have_hit(sequence)
     }
 
     /// Chooses to cancel the current query if its caller has abandoned it.
@@ -87,13 +87,13 @@ impl Session {
                 !is_open && tickets.any(|ticket| self.cancel.wanted.contains(&ticket))
             }
         };
-        is_unwanted.then(|| step.moment())
+        is_unwanted.then(|| step.sequence())
     }
 
     pub(in crate::mysql::driver) fn cancel_done(&mut self) {
         if self.cancel.is_under_way() {
             // A server that had nothing to interrupt may still interrupt the next query.
-            let risk_end = self.next_moment() + 1;
+            let risk_end = self.next_sequence() + 1;
             self.cancel.done(risk_end);
         }
     }

@@ -2,7 +2,7 @@
 
 use lookaside_wire::mysql::StatusFlags;
 
-use super::Session;
+use super::ServerSession;
 use crate::mysql::driver::in_flight::InFlight;
 use crate::output::Output;
 use crate::request::RequestScope;
@@ -18,7 +18,7 @@ const CHARACTER_SETS: [&[u8]; 3] = [
 /// The character set of each session.
 const CHARACTER_SET: &str = "utf8mb4";
 
-impl Session {
+impl ServerSession {
     /// Takes the session status from an answer. If no other query may run in that state, the
     /// connection is closed: the server rolls back, and the answer is not returned.
     pub(super) fn report(&mut self, flags: StatusFlags, output: &Output) -> Result<(), Ended> {

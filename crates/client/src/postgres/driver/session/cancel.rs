@@ -4,17 +4,17 @@ use std::time::Instant;
 
 use lookaside_wire::postgres::ErrorResponse;
 
-use super::Session;
+use super::ServerSession;
 use crate::postgres::driver::QueryRange;
 use crate::postgres::driver::in_flight::InFlight;
 
-impl Session {
+impl ServerSession {
     /// Whether an error results from a cancel request that may have hit this query by mistake.
-    pub(super) fn is_victim(&self, error: &ErrorResponse<'_>, moment: u64) -> bool {
+    pub(super) fn is_victim(&self, error: &ErrorResponse<'_>, sequence: u64) -> bool {
         let canceled = error
             .sqlstate()
             .is_some_and(|state| state.as_bytes() == b"57014");
-        canceled && self.cancel.may_have_hit(moment)
+        canceled && self.cancel.may_have_hit(sequence)
     }
 
     /// Chooses to cancel the current query if its caller has abandoned it.
@@ -39,24 +39,20 @@ impl Session {
             });
         }
         let unwanted = match self.in_flight.front() {
-            Some(InFlight::Query { query, moment, .. })
-                if self.cancel.wanted.contains(&query.ticket) =>
-            {
-                Some(*moment)
-            }
-            Some(InFlight::Script { ticket, moment, .. })
-                if self.cancel.wanted.contains(ticket) =>
-            {
-                Some(*moment)
-            }
+            Some(InFlight::Query {
+                query, sequence, ..
+            }) if self.cancel.wanted.contains(&query.ticket) => Some(*sequence),
+            Some(InFlight::Script {
+                ticket, sequence, ..
+            }) if self.cancel.wanted.contains(ticket) => Some(*sequence),
             // A Prepare without callers is only cancelled if one of them requested that: it
             // completes before the server could be reached, unless it waits for a lock.
-            Some(InFlight::Prepare { key, moment, .. }) => {
+            Some(InFlight::Prepare { key, sequence, .. }) => {
                 let waiting = self.statements.cache.waiting(key);
                 let is_open = |range: &QueryRange| self.requests.contains(range.ticket);
                 let is_given_up = |range: &QueryRange| self.cancel.wanted.contains(&range.ticket);
                 let is_unwanted = !waiting.iter().any(is_open) && waiting.iter().any(is_given_up);
-                is_unwanted.then_some(*moment)
+                is_unwanted.then_some(*sequence)
             }
             _ => None,
         };
@@ -65,8 +61,8 @@ impl Session {
 
     pub(in crate::postgres::driver) fn cancel_done(&mut self) {
         if self.cancel.is_under_way() {
-            self.cancel.done(self.moment);
-            self.moment += 1;
+            self.cancel.done(self.sequence);
+            self.sequence += 1;
         }
     }
 }

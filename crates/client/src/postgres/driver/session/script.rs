@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lookaside_value::{RowSetBuilder, Text, Value};
 use lookaside_wire::postgres::{CommandTag, DataRow, Event, RowDescription, TransactionStatus};
 
-use super::Session;
+use super::ServerSession;
 use crate::answers::AnswerSlots;
 use crate::postgres::driver::in_flight::InFlight;
 use crate::postgres::driver::statement::{MESSAGE_SIZE, row_size};
@@ -30,7 +30,7 @@ pub(in crate::postgres::driver) struct Script {
     size_max: usize,
 }
 
-impl Session {
+impl ServerSession {
     /// A script was queued.
     pub(in crate::postgres::driver) fn begin_script(
         &mut self,
@@ -38,11 +38,11 @@ impl Session {
         row_count_max: usize,
         chunk: u64,
     ) {
-        let moment = self.next_moment();
+        let sequence = self.next_sequence();
         self.script = Some(Script::new(row_count_max, self.result_size_max));
         self.in_flight.push_back(InFlight::Script {
             ticket,
-            moment,
+            sequence,
             chunk,
         });
     }

@@ -5,7 +5,7 @@ use std::panic::catch_unwind;
 use fastrand::Rng;
 use lookaside_value::Value;
 
-use super::super::kind::{KINDS, Kind};
+use super::super::kind::{CellKind, KINDS};
 use super::super::{Format, MyType, ParamType, encode};
 use crate::types::json::HEAP_PER_BYTE_MAX;
 
@@ -87,8 +87,8 @@ fn check(my_type: MyType, format: Format, field: &[u8]) -> bool {
     }
 }
 
-fn is_anything(kind: Kind) -> bool {
-    matches!(kind, Kind::Text | Kind::Json | Kind::Bytes)
+fn is_anything(kind: CellKind) -> bool {
+    matches!(kind, CellKind::Text | CellKind::Json | CellKind::Bytes)
 }
 
 #[test]
