@@ -30,7 +30,7 @@ struct Flow {
     slow: Option<SlowBody>,
     /// For a writer: the I/O thread was notified and has not read since. For a reader: the I/O
     /// thread stopped for lack of room and wants to be notified.
-    is_told: bool,
+    is_notified: bool,
 }
 
 impl Channel {
@@ -48,9 +48,9 @@ impl Channel {
     fn wait_within<'a>(
         &self,
         flow: MutexGuard<'a, Flow>,
-        patience: Duration,
+        timeout: Duration,
     ) -> MutexGuard<'a, Flow> {
-        let waited = self.moved.wait_timeout(flow, patience);
+        let waited = self.moved.wait_timeout(flow, timeout);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -70,8 +70,8 @@ impl Channel {
             flow.bytes.len() <= CHANNEL_SIZE_MAX,
             "the queue between two threads is bounded"
         );
-        let was_told = mem::replace(&mut flow.is_told, true);
-        Ok((size, !was_told))
+        let was_notified = mem::replace(&mut flow.is_notified, true);
+        Ok((size, !was_notified))
     }
 
     /// Ends the body, followed by these header lines.
@@ -98,17 +98,17 @@ impl Channel {
             flow = match until {
                 None => self.wait(flow),
                 Some(until) => {
-                    let patience = until.saturating_duration_since(Instant::now());
-                    if patience.is_zero() {
+                    let timeout = until.saturating_duration_since(Instant::now());
+                    if timeout.is_zero() {
                         return Ok(Taken::Nothing);
                     }
-                    self.wait_within(flow, patience)
+                    self.wait_within(flow, timeout)
                 }
             };
         }
         mem::swap(&mut flow.bytes, taken);
         Ok(Taken::Some {
-            is_room_wanted: mem::take(&mut flow.is_told),
+            is_room_wanted: mem::take(&mut flow.is_notified),
         })
     }
 
@@ -163,7 +163,7 @@ impl Source {
     /// Appends the written bytes to `out`.
     pub(crate) fn pull(&self, out: &mut Vec<u8>) -> Pulled {
         let mut flow = self.channel.lock();
-        flow.is_told = false;
+        flow.is_notified = false;
         out.extend_from_slice(&flow.bytes);
         flow.bytes.clear();
         let pulled = match (flow.is_ended, flow.is_broken) {
@@ -212,8 +212,8 @@ impl Feed {
             return Pushed::Unwanted;
         }
         flow.bytes.extend_from_slice(bytes);
-        flow.is_told = flow.bytes.len() >= CHANNEL_SIZE_MAX;
-        let pushed = match flow.is_told {
+        flow.is_notified = flow.bytes.len() >= CHANNEL_SIZE_MAX;
+        let pushed = match flow.is_notified {
             true => Pushed::Full,
             false => Pushed::HasRoom,
         };

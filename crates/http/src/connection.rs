@@ -6,7 +6,7 @@ mod receiving;
 mod sealing;
 
 pub(crate) use pending::{Answer, Pending};
-pub(crate) use receiving::{Receiving, Target, is_short};
+pub(crate) use receiving::{BodyTarget, Receiving, is_short};
 pub(crate) use sealing::Sealing;
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ pub(crate) struct Connection<B> {
     pub(crate) origin: Origin,
     /// The TLS session, if the connection uses TLS.
     pub(crate) sealing: Option<Box<Sealing>>,
-    pub(crate) state: State,
+    pub(crate) state: ConnectionState,
     /// Received bytes that are not consumed: the beginning of a head, or requests that may not be
     /// answered yet.
     pub(crate) input: Vec<u8>,
@@ -69,7 +69,7 @@ pub(crate) struct Connection<B> {
 
 /// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ConnectionState {
     /// Requests are read.
     Open,
     /// No more requests are read. When the replies are sent, the connection closes, at once or
@@ -86,7 +86,7 @@ impl<B> Connection<B> {
             socket,
             origin,
             sealing: None,
-            state: State::Open,
+            state: ConnectionState::Open,
             input: Vec::new(),
             output: Vec::new(),
             sent: 0,
@@ -147,9 +147,9 @@ impl<B> Connection<B> {
     /// Reads no more requests, and closes the connection after the replies.
     pub(crate) fn end(&mut self, linger: bool) {
         match &mut self.state {
-            State::Open => self.state = State::Ending { linger },
-            State::Ending { linger: was } => *was |= linger,
-            State::Lingering => {}
+            ConnectionState::Open => self.state = ConnectionState::Ending { linger },
+            ConnectionState::Ending { linger: was } => *was |= linger,
+            ConnectionState::Lingering => {}
         }
     }
 
@@ -165,7 +165,7 @@ impl<B> Connection<B> {
         // If the client requested the close or has ended its input, the connection can be closed at
         // once. Otherwise there may be unread bytes, and closing a socket with unread bytes sends a
         // reset, which can discard the reply.
-        let linger = self.state == State::Open && !self.is_input_ended;
+        let linger = self.state == ConnectionState::Open && !self.is_input_ended;
         self.end(linger);
         let is_uncalled = |receiving: &mut Box<Receiving<B>>| receiving.is_for_call();
         self.receiving.take_if(is_uncalled);
@@ -174,10 +174,10 @@ impl<B> Connection<B> {
     /// Whether to read from the client now.
     pub(crate) fn wants_input(&self, options: &Options) -> bool {
         match (self.state, &self.receiving) {
-            (State::Lingering, _) => true,
+            (ConnectionState::Lingering, _) => true,
             (_, Some(receiving)) => !receiving.is_paused,
-            (State::Ending { .. }, None) => false,
-            (State::Open, None) => self.has_room(options),
+            (ConnectionState::Ending { .. }, None) => false,
+            (ConnectionState::Open, None) => self.has_room(options),
         }
     }
 

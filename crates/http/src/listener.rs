@@ -21,7 +21,7 @@ const BACKLOG: i32 = 4096;
 pub(crate) struct Listener {
     socket: OwnedFd,
     /// The index of the server's listener that it belongs to.
-    pub(crate) place: usize,
+    pub(crate) listen_index: usize,
     /// Whether its connections are distributed over all threads. Those of a TCP socket are not,
     /// since each thread has its own socket.
     pub(crate) is_shared: bool,
@@ -57,18 +57,18 @@ impl Listener {
 /// which socket.
 pub(crate) fn open(
     listen: &Listen,
-    place: usize,
+    listen_index: usize,
     thread_count: usize,
 ) -> Result<(Address, Vec<(usize, Listener)>)> {
     match &listen.address {
-        Address::Tcp(address) => open_tcp(*address, place, thread_count)
+        Address::Tcp(address) => open_tcp(*address, listen_index, thread_count)
             .map_err(|error| Error::cannot_listen(address, error)),
         Address::Unix(path) => {
-            let listener = open_unix(path, listen.mode, place)
+            let listener = open_unix(path, listen.mode, listen_index)
                 .map_err(|error| Error::cannot_listen(&listen.address, error))?;
             // The kernel does not distribute connections of Unix sockets: one thread accepts for
             // all.
-            let thread = place % thread_count;
+            let thread = listen_index % thread_count;
             Ok((listen.address.clone(), vec![(thread, listener)]))
         }
     }
@@ -76,7 +76,7 @@ pub(crate) fn open(
 
 fn open_tcp(
     mut address: SocketAddr,
-    place: usize,
+    listen_index: usize,
     thread_count: usize,
 ) -> io::Result<(Address, Vec<(usize, Listener)>)> {
     if address.port() != 0 {
@@ -92,7 +92,7 @@ fn open_tcp(
         address = SocketAddr::try_from(bound)?;
         let listener = Listener {
             socket,
-            place,
+            listen_index,
             is_shared: false,
             is_polled: false,
             _file: None,
@@ -118,7 +118,7 @@ fn bind_tcp(address: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn open_unix(path: &Path, mode: u32, place: usize) -> io::Result<Listener> {
+fn open_unix(path: &Path, mode: u32, listen_index: usize) -> io::Result<Listener> {
     remove_stale(path)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -131,7 +131,7 @@ fn open_unix(path: &Path, mode: u32, place: usize) -> io::Result<Listener> {
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(Listener {
         socket,
-        place,
+        listen_index,
         is_shared: true,
         is_polled: false,
         _file: Some(file),

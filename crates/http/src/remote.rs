@@ -180,19 +180,19 @@ impl Read for BodyReader {
 }
 
 impl BodyReader {
-    /// Like [`read`](Read::read), but waits at most `patience` for the first byte; `None` if none
+    /// Like [`read`](Read::read), but waits at most `timeout` for the first byte; `None` if none
     /// arrived in time.
     ///
     /// # Errors
     ///
     /// When the client has disconnected or was too slow.
-    pub fn read_within(&mut self, out: &mut [u8], patience: Duration) -> io::Result<Option<usize>> {
+    pub fn read_within(&mut self, out: &mut [u8], timeout: Duration) -> io::Result<Option<usize>> {
         if out.is_empty() {
             return Ok(Some(0));
         }
         if self.read_size == self.taken.len() {
             // A deadline that overflows the clock is no deadline.
-            match self.take(Instant::now().checked_add(patience))? {
+            match self.take(Instant::now().checked_add(timeout))? {
                 Taken::Some { .. } => {}
                 Taken::End => return Ok(Some(0)),
                 Taken::Nothing => return Ok(None),

@@ -7,7 +7,7 @@ mod session;
 mod tests;
 
 pub use fuzz::TlsFuzz;
-pub(crate) use session::{Failure, Session};
+pub(crate) use session::{Failure, TlsSession};
 
 use std::fmt;
 use std::path::Path;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
-use crate::connection::State;
+use crate::connection::ConnectionState;
 use crate::counters::Board;
 use crate::io::Due;
 use crate::mailbox::Message;
@@ -178,7 +178,9 @@ impl<S: Service> Worker<S> {
 
     fn receive(&mut self, message: Message) {
         match message {
-            Message::Connection(socket, peer, place) => self.adopt(socket, peer, place),
+            Message::Connection(socket, peer, listen_index) => {
+                self.adopt(socket, peer, listen_index)
+            }
             Message::Wake(token) => self.hook(|service, io| service.woken(io, token)),
             Message::Respond(ticket, response) => {
                 if let Some(reply) = self.io.reply(Ticket::from_u64(ticket)) {
@@ -267,11 +269,11 @@ impl<S: Service> Worker<S> {
         let is_blocked = connection.write_deadline(&self.io.options) <= tick;
         let is_expected = connection.receiving.is_some() || !connection.input.is_empty();
         match connection.state {
-            State::Open | State::Ending { .. } if is_blocked => {
+            ConnectionState::Open | ConnectionState::Ending { .. } if is_blocked => {
                 self.io.counters.write_timeouts += 1;
                 self.io.close(key);
             }
-            State::Open | State::Ending { .. } if is_expected => {
+            ConnectionState::Open | ConnectionState::Ending { .. } if is_expected => {
                 match connection.receiving.take() {
                     Some(receiving) => self.io.refuse_slow_body(key, *receiving),
                     None => self.io.refuse(key, Refusal(408)),

@@ -36,11 +36,11 @@ pub(crate) struct Receiving<B> {
     pub(crate) close: bool,
     /// Whether the client waits for a `100 Continue`.
     pub(crate) is_expected: bool,
-    pub(crate) target: Target<B>,
+    pub(crate) target: BodyTarget<B>,
 }
 
 /// The receiver of a body.
-pub(crate) enum Target<B> {
+pub(crate) enum BodyTarget<B> {
     /// The call of the request, with its head, which is kept until then.
     Call {
         head: Vec<u8>,
@@ -117,7 +117,7 @@ impl<B> Receiving<B> {
             is_paused: false,
             close: !head.keep_alive,
             is_expected: head.expects_continue,
-            target: Target::Unknown,
+            target: BodyTarget::Unknown,
         }
     }
 
@@ -151,7 +151,7 @@ impl<B> Receiving<B> {
     pub(crate) fn discard(&mut self) {
         self.is_paused = false;
         self.size_max = self.size_max.min(self.size + DISCARD_SIZE_MAX);
-        self.target = Target::Nobody;
+        self.target = BodyTarget::Nobody;
     }
 
     /// When the body is given up if it continues at this rate; never while it is paused by us.
@@ -182,7 +182,7 @@ impl<B> Receiving<B> {
 
     /// Whether its request has not been called.
     pub(crate) fn is_for_call(&self) -> bool {
-        matches!(self.target, Target::Call { .. })
+        matches!(self.target, BodyTarget::Call { .. })
     }
 }
 

@@ -1,16 +1,16 @@
 //! TLS between a connection and its socket.
 
-use crate::tls::{Failure, Session};
+use crate::tls::{Failure, TlsSession};
 
 /// A TLS session, and its output for the socket.
 pub(crate) struct Sealing {
-    pub(crate) session: Session,
+    pub(crate) session: TlsSession,
     pub(crate) output: Vec<u8>,
     pub(crate) sent: usize,
 }
 
 impl Sealing {
-    pub(crate) fn new(session: Session) -> Self {
+    pub(crate) fn new(session: TlsSession) -> Self {
         Self {
             session,
             output: Vec::new(),

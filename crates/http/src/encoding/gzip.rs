@@ -38,11 +38,11 @@ const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 const SPACE_SIZE: usize = 4 * 1024;
 
 /// How many encoders a thread keeps, of 260 KB each.
-const SHELF_SIZE_MAX: usize = 4;
+const FREE_LIST_SIZE_MAX: usize = 4;
 
 thread_local! {
     /// Encoders whose streams have ended on this thread, with their levels.
-    static SHELF: RefCell<Vec<(u8, Compress)>> = const { RefCell::new(Vec::new()) };
+    static FREE_LIST: RefCell<Vec<(u8, Compress)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A body that comes in pieces.
@@ -58,9 +58,9 @@ pub(super) struct Encoder {
 impl Encoder {
     /// `level` is 1 to 9.
     pub(super) fn new(level: u8) -> Self {
-        let kept = SHELF.with_borrow_mut(|shelf| {
-            let index = shelf.iter().position(|(other, _)| *other == level)?;
-            Some(shelf.swap_remove(index).1)
+        let kept = FREE_LIST.with_borrow_mut(|free_list| {
+            let index = free_list.iter().position(|(other, _)| *other == level)?;
+            Some(free_list.swap_remove(index).1)
         });
         let new = || Compress::new(Compression::new(level.into()), false);
         Self {
@@ -115,11 +115,11 @@ impl Drop for Encoder {
             return;
         };
         compress.reset();
-        // While a thread ends, its shelf may be gone.
-        let _ = SHELF.try_with(|shelf| {
-            let mut shelf = shelf.borrow_mut();
-            if shelf.len() < SHELF_SIZE_MAX {
-                shelf.push((self.level, compress));
+        // While a thread ends, its free list may be gone.
+        let _ = FREE_LIST.try_with(|free_list| {
+            let mut free_list = free_list.borrow_mut();
+            if free_list.len() < FREE_LIST_SIZE_MAX {
+                free_list.push((self.level, compress));
             }
         });
     }

@@ -21,7 +21,7 @@ const KEPT_COUNT_MIN: usize = 1024;
 const KEPT_COUNT_MAX: usize = 1024 * 1024;
 
 /// How many blocks of one type a thread keeps. An encoder has at most three at a time.
-const SHELF_SIZE_MAX: usize = 4;
+const FREE_LIST_SIZE_MAX: usize = 4;
 
 /// Reuses blocks that were freed on the same thread.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,12 +56,12 @@ impl<T> SliceWrapperMut<T> for Block<T> {
 }
 
 impl<T: Clone + Default> Block<T> {
-    fn take(shelf: &RefCell<Vec<Box<[T]>>>, count: usize) -> Self {
-        let mut shelf = shelf.borrow_mut();
+    fn take(free_list: &RefCell<Vec<Box<[T]>>>, count: usize) -> Self {
+        let mut free_list = free_list.borrow_mut();
         // A much larger block is left for requests that need it.
         let fits = |kept: usize| (count..=4 * count).contains(&kept);
-        if let Some(index) = shelf.iter().position(|memory| fits(memory.len())) {
-            let mut memory = shelf.swap_remove(index);
+        if let Some(index) = free_list.iter().position(|memory| fits(memory.len())) {
+            let mut memory = free_list.swap_remove(index);
             // The encoder expects zeroed tables.
             memory[..count].fill(T::default());
             return Self { memory, count };
@@ -78,13 +78,13 @@ impl<T: Clone + Default> Block<T> {
         }
     }
 
-    fn give_back(self, shelf: &RefCell<Vec<Box<[T]>>>) {
+    fn give_back(self, free_list: &RefCell<Vec<Box<[T]>>>) {
         if (KEPT_COUNT_MIN..=KEPT_COUNT_MAX).contains(&self.memory.len()) {
-            let mut shelf = shelf.borrow_mut();
-            if shelf.len() == SHELF_SIZE_MAX {
-                shelf.remove(0);
+            let mut free_list = free_list.borrow_mut();
+            if free_list.len() == FREE_LIST_SIZE_MAX {
+                free_list.remove(0);
             }
-            shelf.push(self.memory);
+            free_list.push(self.memory);
         }
     }
 }
@@ -93,19 +93,20 @@ macro_rules! recycle {
     ($($element:ty),* $(,)?) => {$(
         const _: () = {
             thread_local! {
-                static SHELF: RefCell<Vec<Box<[$element]>>> = const { RefCell::new(Vec::new()) };
+                static FREE_LIST: RefCell<Vec<Box<[$element]>>> =
+                    const { RefCell::new(Vec::new()) };
             }
 
             impl Allocator<$element> for Recycler {
                 type AllocatedMemory = Block<$element>;
 
                 fn alloc_cell(&mut self, count: usize) -> Block<$element> {
-                    SHELF.with(|shelf| Block::take(shelf, count))
+                    FREE_LIST.with(|free_list| Block::take(free_list, count))
                 }
 
                 fn free_cell(&mut self, block: Block<$element>) {
-                    // While a thread ends, its shelf may be gone.
-                    let _ = SHELF.try_with(|shelf| block.give_back(shelf));
+                    // While a thread ends, its free list may be gone.
+                    let _ = FREE_LIST.try_with(|free_list| block.give_back(free_list));
                 }
             }
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::reply::ReplyTarget;
-use crate::connection::{Answer, Pending, Target};
+use crate::connection::{Answer, BodyTarget, Pending};
 use crate::render::{INTERIM, ResponseFraming};
 use crate::slab::Key;
 use crate::{BodyReader, Deferred, Io, Reply};
@@ -34,7 +34,7 @@ impl Reply<'_> {
     /// it arrives. This must be called within the call of the request; later the body is gone, and
     /// the request gets 500.
     pub fn receive(mut self, sink: Box<dyn BodySink>) {
-        if matches!(self.place, ReplyTarget::Ticket { .. }) {
+        if matches!(self.target, ReplyTarget::Ticket { .. }) {
             return;
         }
         match self.claim_body() {
@@ -48,7 +48,7 @@ impl Reply<'_> {
                 let ticket = self.queue(Answer::Waiting, out);
                 self.io.deliver_to(
                     key,
-                    Target::Sink {
+                    BodyTarget::Sink {
                         sink,
                         ticket: ticket.into(),
                     },
@@ -62,7 +62,7 @@ impl Reply<'_> {
     /// later, reads return an error.
     pub fn receive_remote(mut self) -> (BodyReader, Deferred) {
         let mailbox = Arc::clone(&self.io.mailbox);
-        if matches!(self.place, ReplyTarget::Ticket { .. }) {
+        if matches!(self.target, ReplyTarget::Ticket { .. }) {
             let (reader, feed) = BodyReader::new(Arc::clone(&mailbox), 0);
             drop(feed);
             return (reader, Deferred::new(mailbox, self.defer()));
@@ -79,7 +79,7 @@ impl Reply<'_> {
             Body::Empty => feed.end(),
             Body::Waits { .. } => self.io.deliver_to(
                 key,
-                Target::Feed {
+                BodyTarget::Feed {
                     feed,
                     ticket: ticket.into(),
                 },
@@ -102,7 +102,7 @@ impl Reply<'_> {
 
     /// Tells the client to send its body.
     fn interim(&mut self) {
-        match self.place {
+        match self.target {
             ReplyTarget::Direct => self.draft.interim(),
             ReplyTarget::Queued | ReplyTarget::Ticket { .. } => self.io.interim(self.key),
         }
@@ -118,7 +118,7 @@ impl Io {
     }
 
     /// Sets the receiver of the current request's body.
-    fn deliver_to(&mut self, key: Key, target: Target<Box<dyn BodySink>>) {
+    fn deliver_to(&mut self, key: Key, target: BodyTarget<Box<dyn BodySink>>) {
         let receiving = self
             .connections
             .get_mut(key)

@@ -24,7 +24,7 @@ use crate::{Deferred, Io, Response, Ticket, Timer};
 pub struct Reply<'a> {
     pub(super) io: &'a mut Io,
     pub(super) key: Key,
-    pub(super) place: ReplyTarget,
+    pub(super) target: ReplyTarget,
     pub(super) draft: Draft,
     is_done: bool,
 }
@@ -51,11 +51,11 @@ impl<'a> Reply<'a> {
             .connections
             .get_mut(key)
             .expect("the connection of a call is open");
-        let (place, out) = match connection.pending.is_empty() {
+        let (target, out) = match connection.pending.is_empty() {
             true => (ReplyTarget::Direct, mem::take(&mut connection.output)),
             false => (ReplyTarget::Queued, Vec::new()),
         };
-        Self::begin(io, key, place, out, framing, true)
+        Self::begin(io, key, target, out, framing, true)
     }
 
     fn of_ticket(io: &'a mut Io, ticket: Ticket) -> Option<Self> {
@@ -71,19 +71,19 @@ impl<'a> Reply<'a> {
             0 => mem::take(&mut connection.output),
             _ => mem::take(&mut pending.bytes),
         };
-        let place = ReplyTarget::Ticket {
+        let target = ReplyTarget::Ticket {
             sequence: ticket.sequence(),
             is_first: position == 0,
         };
         // Later requests have been called already, and their replies are still sent.
         let is_last = position + 1 == connection.pending.len();
-        Some(Self::begin(io, key, place, out, framing, is_last))
+        Some(Self::begin(io, key, target, out, framing, is_last))
     }
 
     fn begin(
         io: &'a mut Io,
         key: Key,
-        place: ReplyTarget,
+        target: ReplyTarget,
         mut out: Vec<u8>,
         mut framing: ResponseFraming,
         is_last: bool,
@@ -95,7 +95,7 @@ impl<'a> Reply<'a> {
         Self {
             io,
             key,
-            place,
+            target,
             draft: Draft::new(out, framing),
             is_done: false,
         }
@@ -331,11 +331,11 @@ impl<'a> Reply<'a> {
         if self.draft.is_lost {
             return self.io.break_off(self.key);
         }
-        if self.place != ReplyTarget::Direct {
+        if self.target != ReplyTarget::Direct {
             let size = out.len();
             self.store(Answer::Done, out);
             // The end of the batch sends it, and it is in memory until then.
-            match self.place {
+            match self.target {
                 ReplyTarget::Queued => self.io.add_unsent(self.key, size),
                 ReplyTarget::Direct | ReplyTarget::Ticket { .. } => self.io.count_unsent(self.key),
             }
@@ -350,8 +350,10 @@ impl<'a> Reply<'a> {
     /// Stores the bytes in their place, and records the progress of the reply.
     fn store(&mut self, progress: Answer, out: Vec<u8>) -> Ticket {
         let framing = self.draft.framing;
-        let Self { io, key, place, .. } = self;
-        let sequence = match *place {
+        let Self {
+            io, key, target, ..
+        } = self;
+        let sequence = match *target {
             ReplyTarget::Ticket { sequence, .. } => sequence,
             ReplyTarget::Direct | ReplyTarget::Queued => io.next_sequence(),
         };
@@ -362,10 +364,10 @@ impl<'a> Reply<'a> {
             return ticket;
         };
         let mut bytes = out;
-        if let ReplyTarget::Direct | ReplyTarget::Ticket { is_first: true, .. } = place {
+        if let ReplyTarget::Direct | ReplyTarget::Ticket { is_first: true, .. } = target {
             connection.output = mem::take(&mut bytes);
         }
-        match *place {
+        match *target {
             // An earlier reply closes the connection.
             ReplyTarget::Queued if connection.says_close => io.pool.give(bytes),
             ReplyTarget::Direct | ReplyTarget::Queued => {

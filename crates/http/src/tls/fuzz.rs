@@ -14,7 +14,7 @@ use rustls::{
     RootCertStore, SupportedCipherSuite, SupportedProtocolVersion,
 };
 
-use super::{Failure, Session, Tls};
+use super::{Failure, Tls, TlsSession};
 use crate::{Error, Result};
 
 /// A server and clients that trust it, for [`run`](Self::run).
@@ -121,7 +121,7 @@ impl<'a> Bytes<'a> {
 
 /// A client, a server, and the bytes between them.
 struct Dialogue {
-    server: Session,
+    server: TlsSession,
     suite: SupportedCipherSuite,
     /// `None` after its keys have been extracted.
     client: Option<ClientConnection>,
@@ -141,7 +141,7 @@ impl Dialogue {
         let name = ServerName::try_from("localhost").expect("it is a name");
         let connection = ClientConnection::new(client.config.clone(), name);
         let mut dialogue = Self {
-            server: Session::new(tls).expect("there is memory and randomness"),
+            server: TlsSession::new(tls).expect("there is memory and randomness"),
             suite: client.suite,
             client: Some(connection.expect("there is memory and randomness")),
             sealer: None,

@@ -46,7 +46,7 @@ impl fmt::Display for Failure {
 }
 
 /// The server's side of one connection.
-pub(crate) struct Session {
+pub(crate) struct TlsSession {
     tls: UnbufferedServerConnection,
     /// Input that rustls has not consumed: incomplete records, and complete ones of an incomplete
     /// handshake message. At most [`INCOMING_SIZE_MAX`] plus one read.
@@ -65,7 +65,7 @@ pub(crate) struct Session {
 type Write<'w> =
     &'w mut dyn FnMut(&mut WriteTraffic<'_, ServerConnectionData>, &mut Vec<u8>) -> bool;
 
-impl Session {
+impl TlsSession {
     /// Creates the session of an accepted connection.
     pub(crate) fn new(tls: &Tls) -> Result<Self, rustls::Error> {
         Ok(Self {
@@ -283,7 +283,7 @@ impl Session {
     }
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for TlsSession {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Session")

@@ -71,7 +71,7 @@ impl Files {
 /// A client and a session that exchange bytes in pieces.
 struct Pair {
     client: ClientConnection,
-    server: Session,
+    server: TlsSession,
     /// The plaintext that the server has received.
     heard: Vec<u8>,
     /// The bytes that it has to send.
@@ -83,7 +83,7 @@ impl Pair {
         let name = ServerName::try_from("localhost").unwrap();
         Self {
             client: ClientConnection::new(Arc::clone(config), name).unwrap(),
-            server: Session::new(tls).unwrap(),
+            server: TlsSession::new(tls).unwrap(),
             heard: Vec::new(),
             output: Vec::new(),
         }
@@ -227,7 +227,7 @@ fn clients_that_speak_something_else() {
     let files = Files::new();
     let tls = files.tls();
     let mut output = Vec::new();
-    let mut server = Session::new(&tls).unwrap();
+    let mut server = TlsSession::new(&tls).unwrap();
     let mut request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
     let mut heard = Vec::new();
     assert!(
@@ -340,7 +340,7 @@ fn issue_12_a_record_of_unknown_type_within_a_handshake_message() {
     let tls = files.tls();
     for cut in 1..=BREAKS_OFF.len() {
         let (mut heard, mut output) = (Vec::new(), Vec::new());
-        let mut server = Session::new(&tls).unwrap();
+        let mut server = TlsSession::new(&tls).unwrap();
         let mut pieces = BREAKS_OFF;
         let mut failures = 0;
         for piece in pieces.chunks_mut(cut) {
@@ -378,7 +378,7 @@ fn issue_12_sends_and_closes_within_a_message_after_the_handshake() {
 fn a_handshake_in_tiny_records_is_bounded() {
     let files = Files::new();
     let tls = files.tls();
-    let mut server = Session::new(&tls).unwrap();
+    let mut server = TlsSession::new(&tls).unwrap();
     let (mut heard, mut output) = (Vec::new(), Vec::new());
     // A ClientHello with a length of 60,000 bytes, one byte per record.
     let hello = [1, 0, 0xea, 0x60].into_iter().chain(std::iter::repeat(0));

@@ -8,7 +8,7 @@ use crate::connection::{Connection, Sealing};
 use crate::io::Due;
 use crate::mailbox::Message;
 use crate::peer::{Origin, Peer};
-use crate::tls::Session;
+use crate::tls::TlsSession;
 
 /// The number of connections accepted in a row before other events have their turn.
 const ACCEPT_COUNT_MAX: usize = 256;
@@ -25,12 +25,12 @@ impl<S: Service> Worker<S> {
             let Some(listener) = self.io.listeners.get(index) else {
                 return;
             };
-            let place = listener.place;
+            let listen_index = listener.listen_index;
             match listener.accept() {
                 Ok((socket, peer)) if listener.is_shared => {
-                    self.spread(socket, peer, place);
+                    self.spread(socket, peer, listen_index);
                 }
-                Ok((socket, peer)) => self.adopt(socket, peer, place),
+                Ok((socket, peer)) => self.adopt(socket, peer, listen_index),
                 Err(error) => match error
                     .raw_os_error()
                     .map(rustix::io::Errno::from_raw_os_error)
@@ -53,24 +53,26 @@ impl<S: Service> Worker<S> {
     }
 
     /// Distributes connections to the threads in turn.
-    fn spread(&mut self, socket: OwnedFd, peer: Peer, place: usize) {
+    fn spread(&mut self, socket: OwnedFd, peer: Peer, listen_index: usize) {
         let count = self.io.mailboxes.len();
         self.io.turn = (self.io.turn + 1) % count;
         match self.io.turn {
             // Other threads may have ended already when the server drains.
-            turn if turn == self.io.index || self.io.is_draining => self.adopt(socket, peer, place),
-            turn => self.io.mailboxes[turn].send(Message::Connection(socket, peer, place)),
+            turn if turn == self.io.index || self.io.is_draining => {
+                self.adopt(socket, peer, listen_index)
+            }
+            turn => self.io.mailboxes[turn].send(Message::Connection(socket, peer, listen_index)),
         }
     }
 
-    pub(crate) fn adopt(&mut self, socket: OwnedFd, peer: Peer, place: usize) {
+    pub(crate) fn adopt(&mut self, socket: OwnedFd, peer: Peer, listen_index: usize) {
         self.io.counters.accepted += 1;
         if self.io.is_drained {
             // Another thread accepted it before it got the stop message.
             self.io.counters.closed += 1;
             return;
         }
-        let tls = &self.io.tls[place];
+        let tls = &self.io.tls[listen_index];
         let origin = Origin {
             peer,
             is_tls: tls.is_some(),
@@ -78,7 +80,7 @@ impl<S: Service> Worker<S> {
         let tick = self.io.clock.tick();
         let mut connection = Connection::new(socket, origin, tick);
         if let Some(tls) = tls {
-            match Session::new(tls) {
+            match TlsSession::new(tls) {
                 Ok(session) => connection.sealing = Some(Box::new(Sealing::new(session))),
                 // The configuration has been used before; the cause can only be lack of memory or
                 // randomness.

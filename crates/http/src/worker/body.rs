@@ -2,7 +2,7 @@
 
 use crate::caught;
 use crate::channel::Pushed;
-use crate::connection::Target;
+use crate::connection::BodyTarget;
 use crate::io::Receiving;
 use crate::parse::{Progress, Refusal};
 use crate::slab::Key;
@@ -34,19 +34,19 @@ impl Receiving {
 
     fn deliver(&mut self, io: &mut Io, piece: &[u8]) -> Result<(), Refusal> {
         match &mut self.target {
-            Target::Call { body, .. } => body.extend_from_slice(piece),
-            Target::Sink { sink, .. } => {
+            BodyTarget::Call { body, .. } => body.extend_from_slice(piece),
+            BodyTarget::Sink { sink, .. } => {
                 if let Err(caught) = caught::catch(|| sink.data(io, piece)) {
                     io.note_panic(PanicStage::Service, self.peer, &caught);
                     return Err(Refusal(500));
                 }
             }
-            Target::Feed { feed, .. } => match feed.push(piece) {
+            BodyTarget::Feed { feed, .. } => match feed.push(piece) {
                 Pushed::HasRoom => self.is_paused = false,
                 Pushed::Full => self.is_paused = true,
                 Pushed::Unwanted => self.discard(),
             },
-            Target::Unknown | Target::Nobody => {}
+            BodyTarget::Unknown | BodyTarget::Nobody => {}
         }
         Ok(())
     }
@@ -61,7 +61,7 @@ impl Io {
         };
         let connection = self.connections.get_mut(key);
         if let Some(receiving) = connection.and_then(|found| found.receiving.as_mut())
-            && let Target::Feed { ticket: other, .. } = receiving.target
+            && let BodyTarget::Feed { ticket: other, .. } = receiving.target
             && other == u64::from(ticket)
         {
             receiving.resume(tick);
@@ -77,8 +77,8 @@ impl Io {
         let Some(receiving) = &mut connection.receiving else {
             return;
         };
-        if let Target::Unknown = receiving.target {
-            receiving.target = Target::Nobody;
+        if let BodyTarget::Unknown = receiving.target {
+            receiving.target = BodyTarget::Nobody;
             // A client that waits for `100 Continue` and gets another answer may or may not send
             // the body.
             if !keeps {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use rustix::net::{Shutdown, shutdown};
 
 use crate::clock::after;
-use crate::connection::State;
+use crate::connection::ConnectionState;
 use crate::io::Connection;
 use crate::parse::BAD_REQUEST;
 use crate::poller::Interest;
@@ -46,7 +46,7 @@ impl Io {
         let Some(connection) = self.connections.get_mut(key) else {
             return Driven::Nothing;
         };
-        if connection.state == State::Open {
+        if connection.state == ConnectionState::Open {
             if connection.is_stalled && connection.has_room(&self.options) {
                 return Driven::HasRoom;
             }
@@ -61,7 +61,7 @@ impl Io {
                 connection.end(linger);
             }
         }
-        if let State::Ending { linger } = connection.state
+        if let ConnectionState::Ending { linger } = connection.state
             && connection.is_answered()
         {
             if let Some(sealing) = &mut connection.sealing
@@ -86,7 +86,7 @@ impl Io {
                 return Driven::Nothing;
             }
             connection.receiving = None;
-            connection.state = State::Lingering;
+            connection.state = ConnectionState::Lingering;
             connection.active_at = self.clock.tick();
             // It fails if the client is gone, which the next read will detect.
             let _ = shutdown(&connection.socket, Shutdown::Write);
@@ -94,7 +94,7 @@ impl Io {
         let Some(connection) = self.connections.get_mut(key) else {
             return Driven::Nothing;
         };
-        if connection.state == State::Lingering && connection.is_input_ended {
+        if connection.state == ConnectionState::Lingering && connection.is_input_ended {
             self.close(key);
             return Driven::Nothing;
         }
@@ -103,7 +103,7 @@ impl Io {
         }
         let interest = Interest {
             read: !connection.is_input_ended && connection.wants_input(&self.options),
-            write: connection.state != State::Lingering && connection.has_output(),
+            write: connection.state != ConnectionState::Lingering && connection.has_output(),
         };
         if self.set_interest(key, interest).is_err() {
             self.close(key);
@@ -137,7 +137,7 @@ impl Io {
     /// The tick at which the connection times out.
     pub(crate) fn deadline(&self, connection: &Connection) -> u64 {
         let options = &*self.options;
-        if connection.state == State::Lingering {
+        if connection.state == ConnectionState::Lingering {
             return connection.active_at + LINGER_MS;
         }
         let deadline = connection.write_deadline(options);

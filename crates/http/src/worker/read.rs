@@ -5,7 +5,7 @@ use std::mem;
 use rustix::net::{RecvFlags, recv};
 
 use super::Worker;
-use crate::connection::State;
+use crate::connection::ConnectionState;
 use crate::io::Connection;
 use crate::slab::Key;
 use crate::tls::Failure;
@@ -111,7 +111,7 @@ impl<S: Service> Worker<S> {
                 return true;
             }
         };
-        if connection.state != State::Lingering {
+        if connection.state != ConnectionState::Lingering {
             connection.active_at = self.io.clock.tick();
         }
         self.io.counters.bytes_in += size as u64;
@@ -160,7 +160,7 @@ impl<S: Service> Worker<S> {
         let Some(connection) = self.io.connections.get_mut(key) else {
             return;
         };
-        if connection.state == State::Lingering {
+        if connection.state == ConnectionState::Lingering {
             return;
         }
         if connection.input.is_empty() {

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::Worker;
 use crate::caught::{self, Caught};
-use crate::connection::{Answer, State, Target, is_short};
+use crate::connection::{Answer, BodyTarget, ConnectionState, is_short};
 use crate::io::Receiving;
 use crate::parse::{Framing, Head, HeadOutcome, Header, Refusal, parse_head};
 use crate::peer::Origin;
@@ -33,7 +33,7 @@ impl<S: Service> Worker<S> {
                 }
                 continue;
             }
-            if connection.state != State::Open {
+            if connection.state != ConnectionState::Open {
                 return bytes.len();
             }
             if !connection.has_room(&self.io.options) {
@@ -170,14 +170,14 @@ impl<S: Service> Worker<S> {
             // Only little is reserved before the bytes arrive.
             body.reserve(BODY_SIZE.min(length as usize));
         }
-        receiving.target = Target::Call {
+        receiving.target = BodyTarget::Call {
             head: Vec::new(),
             body,
             route,
         };
         let rest = &bytes[head.bytes.len()..];
         let taken = receiving.take(&mut self.io, rest);
-        let Target::Call {
+        let BodyTarget::Call {
             head: kept,
             body,
             route,
@@ -231,12 +231,12 @@ impl<S: Service> Worker<S> {
             }
             Ok(Some(size)) => {
                 match receiving.target {
-                    Target::Call { head, body, route } => {
+                    BodyTarget::Call { head, body, route } => {
                         self.call_kept(key, &head, &body, &route);
                         self.io.pool.give(head);
                         self.io.pool.give(body);
                     }
-                    Target::Sink { sink, ticket } => {
+                    BodyTarget::Sink { sink, ticket } => {
                         let ended = caught::catch(|| {
                             if let Some(reply) = self.io.reply(Ticket::from_u64(ticket)) {
                                 sink.end(reply);
@@ -247,8 +247,8 @@ impl<S: Service> Worker<S> {
                             self.io.note_panic(PanicStage::Service, peer, &caught);
                         }
                     }
-                    Target::Feed { feed, .. } => feed.end(),
-                    Target::Unknown | Target::Nobody => {}
+                    BodyTarget::Feed { feed, .. } => feed.end(),
+                    BodyTarget::Unknown | BodyTarget::Nobody => {}
                 }
                 Some(size)
             }

@@ -1,7 +1,7 @@
 //! Requests that the server itself answers with an error. Nothing is read after them.
 
 use crate::channel::SlowBody;
-use crate::connection::Target;
+use crate::connection::BodyTarget;
 use crate::io::Receiving;
 use crate::parse::Refusal;
 use crate::render::ResponseFraming;
@@ -47,12 +47,14 @@ impl Io {
     /// Refuses a request in the middle of its body.
     pub(crate) fn refuse_body(&mut self, key: Key, receiving: Receiving, refusal: Refusal) {
         let ticket = match receiving.target {
-            Target::Sink { ticket, .. } | Target::Feed { ticket, .. } => Ticket::from_u64(ticket),
-            Target::Call { .. } if refusal == Refusal(413) => {
+            BodyTarget::Sink { ticket, .. } | BodyTarget::Feed { ticket, .. } => {
+                Ticket::from_u64(ticket)
+            }
+            BodyTarget::Call { .. } if refusal == Refusal(413) => {
                 return self.refuse_long(key, None, receiving.size_max);
             }
-            Target::Call { .. } => return self.refuse(key, refusal),
-            Target::Unknown | Target::Nobody => {
+            BodyTarget::Call { .. } => return self.refuse(key, refusal),
+            BodyTarget::Unknown | BodyTarget::Nobody => {
                 if let Some(connection) = self.connections.get_mut(key) {
                     connection.end(true);
                 }
@@ -79,7 +81,7 @@ impl Io {
         let (feed, ticket) = match receiving {
             Receiving {
                 is_live: true,
-                target: Target::Feed { feed, ticket },
+                target: BodyTarget::Feed { feed, ticket },
                 ..
             } => (feed, ticket),
             receiving => return self.refuse_body(key, receiving, Refusal(408)),

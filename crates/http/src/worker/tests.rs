@@ -10,17 +10,17 @@ use crate::peer::Peer;
 use crate::{Options, Router, Ticket};
 
 /// Longer than any step takes.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// An I/O thread's loop that runs on the thread of the test.
 fn worker() -> (Worker<Router<Vec<Ticket>>>, Batch) {
     let mailboxes = Arc::new([Arc::new(Mailbox::new().unwrap())]);
     // A turn without an event waits for the first of them.
     let options = Arc::new(Options {
-        header_timeout: PATIENCE,
-        body_timeout: PATIENCE,
-        idle_timeout: PATIENCE,
-        write_timeout: PATIENCE,
+        header_timeout: TIMEOUT,
+        body_timeout: TIMEOUT,
+        idle_timeout: TIMEOUT,
+        write_timeout: TIMEOUT,
         ..Options::default()
     });
     let io = Io::new(
@@ -147,10 +147,10 @@ fn nothing_that_came_before_an_edge_is_forgotten() {
                 client.shutdown(std::net::Shutdown::Write).unwrap();
             }
         }
-        // Nothing is due before `PATIENCE`: a turn without an event would wait that long.
+        // Nothing is due before `TIMEOUT`: a turn without an event would wait that long.
         let begun = std::time::Instant::now();
         worker.turn(&mut batch).unwrap();
-        assert!(begun.elapsed() < PATIENCE / 2, "an edge was lost");
+        assert!(begun.elapsed() < TIMEOUT / 2, "an edge was lost");
         while let Ok(size @ 1..) = client.read(&mut buffer) {
             received.extend_from_slice(&buffer[..size]);
         }
