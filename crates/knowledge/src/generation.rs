@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::description::{Answerer, Description};
 use crate::error::Error;
 use crate::plan::{LookupPlan, Tables};
-use crate::provider::{LocalTables, Names, ProviderRoute, Reader, Target, route};
+use crate::provider::{LocalTables, Names, ProviderRoute, Reader, RouteTarget, route};
 use crate::remote::Remote;
 use crate::scan::scan;
 use crate::source::Loaded;
@@ -139,7 +139,7 @@ impl Generation {
         let (route, _) = self.read(&info.sql)?;
         let remote = match route.target {
             // SQLite first: it refuses invalid statements, so plans are made for valid ones only.
-            Target::Local => {
+            RouteTarget::Local => {
                 let reader = reader.open(self)?;
                 let (columns, mut statement) =
                     reader.describe(info, route.sql, self.config(), &self.names)?;
@@ -151,7 +151,7 @@ impl Generation {
                 let description = Description { columns, answerer };
                 return Ok(Prepared { plan, description });
             }
-            Target::Provider(position) => &self.remotes[position],
+            RouteTarget::Provider(position) => &self.remotes[position],
         };
         let sql = route.sql.as_deref().unwrap_or(&info.sql);
         let described = remote.describe(info, sql, &self.names, &self.local_tables);
@@ -174,7 +174,7 @@ impl Generation {
     /// statement.
     pub(crate) async fn describe_at_provider(&self, sql: &str) -> Result<bool> {
         let (route, params) = self.read(sql)?;
-        let Target::Provider(position) = route.target else {
+        let RouteTarget::Provider(position) = route.target else {
             return Ok(false);
         };
         let info = StatementInfo::unregistered(0, sql, params);
@@ -185,17 +185,17 @@ impl Generation {
         Ok(true)
     }
 
-    /// As [`Self::describe_at_provider`], limited to `patience`; returns why the server did not
+    /// As [`Self::describe_at_provider`], limited to `timeout`; returns why the server did not
     /// answer. Errors in the statement are reported when it is prepared.
-    pub(crate) async fn describe_within(&self, sql: &str, patience: Duration) -> Option<Error> {
+    pub(crate) async fn describe_within(&self, sql: &str, timeout: Duration) -> Option<Error> {
         let (route, params) = self.read(sql).ok()?;
-        let Target::Provider(position) = route.target else {
+        let RouteTarget::Provider(position) = route.target else {
             return None;
         };
         let info = StatementInfo::unregistered(0, sql, params);
         let text = route.sql.as_deref().unwrap_or(sql);
         let known = (&self.names, &self.local_tables);
-        let described = self.remotes[position].describe_within(&info, text, known, patience);
+        let described = self.remotes[position].describe_within(&info, text, known, timeout);
         described.await.err().filter(Error::is_retryable)
     }
 
@@ -282,13 +282,13 @@ impl<T> Slots<T> {
 
     #[inline]
     fn find(&self, index: usize) -> Option<&T> {
-        let (chunk, offset) = place(index);
+        let (chunk, offset) = locate(index);
         self.chunks.get(chunk)?.get()?[offset].get()
     }
 
     /// Fills the slot, unless another thread has filled it already.
     fn put(&self, index: usize, item: T) -> &T {
-        let (chunk, offset) = place(index);
+        let (chunk, offset) = locate(index);
         let slots = self.chunks[chunk].get_or_init(|| {
             (0..CHUNK_LEN_MIN << chunk)
                 .map(|_| OnceLock::new())
@@ -305,7 +305,7 @@ impl<T> Slots<T> {
 
 /// The chunk of an index and the offset in it.
 #[inline]
-fn place(index: usize) -> (usize, usize) {
+fn locate(index: usize) -> (usize, usize) {
     let shifted = index + CHUNK_LEN_MIN;
     let chunk = (shifted.ilog2() - CHUNK_LEN_MIN.ilog2()) as usize;
     (chunk, shifted - (CHUNK_LEN_MIN << chunk))

@@ -4,14 +4,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::session::Session;
 
-/// The number of shelves, a power of two: cores share one only if there are more cores.
-const SHELF_COUNT: usize = 64;
+/// The number of shards, a power of two: cores share one only if there are more cores.
+const SHARD_COUNT: usize = 64;
 
-/// The distance between the shelves that a core tries: most machines have few cores, so the further
-/// shelves belong to no other core.
+/// The distance between the shards that a core tries: most machines have few cores, so the further
+/// shards belong to no other core.
 const STRIDE: usize = 16;
 
-/// The most sessions on a shelf; further concurrent callers create sessions that end with the call.
+/// The most sessions in a shard; further concurrent callers create sessions that end with the call.
 const SESSION_COUNT_MAX: usize = 8;
 
 /// Idle sessions, grouped by the core that used them last.
@@ -20,76 +20,76 @@ const SESSION_COUNT_MAX: usize = 8;
 /// takes is nearly free. They are grouped by core and not by thread, so that many threads on a few
 /// cores do not evict each other's sessions from the CPU caches.
 pub(crate) struct IdleSessions {
-    shelves: [Shelf; SHELF_COUNT],
+    shards: [Shard; SHARD_COUNT],
 }
 
 /// On separate cache lines, as otherwise cores would contend for each other's locks.
 #[derive(Default)]
 #[repr(align(128))]
-struct Shelf(Mutex<Vec<Session>>);
+struct Shard(Mutex<Vec<Session>>);
 
 impl IdleSessions {
     pub(crate) fn new() -> Self {
         Self {
-            shelves: [const { Shelf(Mutex::new(Vec::new())) }; SHELF_COUNT],
+            shards: [const { Shard(Mutex::new(Vec::new())) }; SHARD_COUNT],
         }
     }
 
-    /// Takes a session from this core's shelf.
+    /// Takes a session from this core's shard.
     pub(crate) fn take(&self) -> Option<Session> {
-        self.shelf()?.pop()
+        self.shard()?.pop()
     }
 
-    /// Returns a session to the shelf, unless the shelf is full.
+    /// Returns a session to the shard, unless the shard is full.
     pub(crate) fn put(&self, session: Session) {
-        let Some(mut shelf) = self.shelf() else {
+        let Some(mut shard) = self.shard() else {
             return;
         };
         // A session from before a reload would keep the old tables in memory.
-        if shelf.len() < SESSION_COUNT_MAX && session.is_current() {
-            shelf.push(session);
+        if shard.len() < SESSION_COUNT_MAX && session.is_current() {
+            shard.push(session);
         }
     }
 
-    /// Calls `work`, which must be short, with a session that stays on its shelf.
+    /// Calls `work`, which must be short, with a session that stays in its shard.
     #[inline]
     pub(crate) fn with<T>(
         &self,
         make: impl FnOnce() -> Session,
         work: impl FnOnce(&mut Session) -> T,
     ) -> T {
-        let Some(mut shelf) = self.shelf() else {
+        let Some(mut shard) = self.shard() else {
             return work(&mut make());
         };
-        if shelf.is_empty() {
-            shelf.push(make());
+        if shard.is_empty() {
+            shard.push(make());
         }
-        work(shelf.last_mut().expect("the shelf was just filled"))
+        work(shard.last_mut().expect("the shard was just filled"))
     }
 
     /// Drops all idle sessions.
     pub(crate) fn clear(&self) {
-        for shelf in &self.shelves {
-            shelf.lock().clear();
+        for shard in &self.shards {
+            shard.lock().clear();
         }
     }
 
-    /// Locks a shelf that is not in use, preferably this core's, without waiting.
+    /// Locks a shard that is not in use, preferably this core's, without waiting.
     ///
-    /// A thread that is preempted while it holds a shelf blocks it for the others. If many threads
-    /// only query, most of the preempted ones hold a shelf, so all shelves are tried before a
+    /// A thread that is preempted while it holds a shard blocks it for the others. If many threads
+    /// only query, most of the preempted ones hold a shard, so all shards are tried before a
     /// caller creates a session for one query.
     #[inline]
-    fn shelf(&self) -> Option<MutexGuard<'_, Vec<Session>>> {
+    fn shard(&self) -> Option<MutexGuard<'_, Vec<Session>>> {
         let core = core_number();
-        (0..SHELF_COUNT).find_map(|choice| {
-            let index = core + choice * STRIDE + choice * STRIDE / SHELF_COUNT;
-            self.shelves[index % SHELF_COUNT].try_lock()
+        (0..SHARD_COUNT).find_map(|choice| {
+            let index = core + choice * STRIDE + choice * STRIDE / SHARD_COUNT;
+            self.shards[index % SHARD_COUNT].try_lock()
         })
     }
 }
 
-impl Shelf {
+impl Shard {
     /// A panic cannot leave the list inconsistent.
     fn lock(&self) -> MutexGuard<'_, Vec<Session>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -128,26 +128,26 @@ fn core_number() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::SHELF_COUNT;
+    use super::SHARD_COUNT;
     use crate::Knowledge;
 
     #[test]
-    fn who_uses_a_session_holds_up_nobody() {
+    fn a_session_in_use_blocks_no_other_caller() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.sqlite");
         rusqlite::Connection::open(&path).unwrap();
         let knowledge = Knowledge::sqlite_builder(&path).open().unwrap();
         let count = || knowledge.snapshot().session_count;
-        // Nested calls, more deeply than there are shelves.
+        // Nested calls, more deeply than there are shards.
         fn nest(knowledge: &Knowledge, depth: usize) -> usize {
             knowledge.with_idle_session(|_| match depth {
                 0 => knowledge.snapshot().session_count,
                 _ => nest(knowledge, depth - 1),
             })
         }
-        assert_eq!(nest(&knowledge, SHELF_COUNT), SHELF_COUNT + 1);
-        // The session without a shelf is dropped, the others are reused.
-        assert_eq!(count(), SHELF_COUNT);
+        assert_eq!(nest(&knowledge, SHARD_COUNT), SHARD_COUNT + 1);
+        // The session without a shard is dropped, the others are reused.
+        assert_eq!(count(), SHARD_COUNT);
         knowledge.with_session(|_| {});
         knowledge.reload().unwrap();
         assert_eq!(count(), 0);

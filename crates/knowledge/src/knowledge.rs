@@ -19,7 +19,7 @@ use crate::idle::IdleSessions;
 use crate::load::{LoadReport, Progress};
 use crate::plan::{Explanation, TableInfo};
 use crate::policy::Policy;
-use crate::provider::{self, Target};
+use crate::provider::{self, RouteTarget};
 use crate::reloader::{Reload, Reloader};
 use crate::remote::{ProviderStatus, Providers};
 use crate::session::Session;
@@ -75,7 +75,7 @@ impl Knowledge {
             watch,
             reloader: Mutex::default(),
         }));
-        knowledge.tend(&knowledge.0.engine.state())?;
+        knowledge.update_reloader(&knowledge.0.engine.state())?;
         Ok(knowledge)
     }
 
@@ -108,7 +108,7 @@ impl Knowledge {
     }
 
     /// Lets providers describe the statements that they answer, concurrently, and waits at most
-    /// `patience` for it; if that is zero, no provider is queried. [`Self::prepare`] does not wait
+    /// `timeout` for it; if that is zero, no provider is queried. [`Self::prepare`] does not wait
     /// if a statement is already described or needs no provider.
     ///
     /// Returns for each statement, in order, why its provider did not answer, if it did not. Other
@@ -116,11 +116,11 @@ impl Knowledge {
     pub fn describe_all<'s>(
         &self,
         statements: impl IntoIterator<Item = &'s str>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Vec<Option<Error>> {
         let state = self.0.engine.state();
         let statements = statements.into_iter();
-        let describing = statements.map(|sql| state.describe_within(sql, patience));
+        let describing = statements.map(|sql| state.describe_within(sql, timeout));
         block_on(join_all(describing))
     }
 
@@ -225,7 +225,7 @@ impl Knowledge {
             prepared_count = pinned.len();
         }
         // The last step that can fail.
-        self.tend(&next)?;
+        self.update_reloader(&next)?;
         engine.serve(next);
         // Idle sessions would keep the old tables in memory.
         self.0.idle.clear();
@@ -233,7 +233,7 @@ impl Knowledge {
     }
 
     /// Starts the reloader if the configuration requires it, or updates it.
-    fn tend(&self, state: &Generation) -> Result<()> {
+    fn update_reloader(&self, state: &Generation) -> Result<()> {
         let config = state.loaded.config.as_ref();
         let refresh = config.and_then(|config| {
             config
@@ -355,7 +355,7 @@ impl Knowledge {
     pub fn probe_provider(&self, name: &str) -> Result<String> {
         let state = self.0.engine.state();
         match state.names().target(name) {
-            Some(Target::Provider(position)) => block_on(state.remotes()[position].probe()),
+            Some(RouteTarget::Provider(position)) => block_on(state.remotes()[position].probe()),
             _ => Err(Error::no_provider(name, state.names())),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cache::Entry;
+use crate::cache::CacheEntry;
 use crate::clock::Ticks;
 
 /// What answered a query.
@@ -35,7 +35,7 @@ impl AnsweredBy {
 
     /// The origin of an entry of a provider for a query made at `now`: if it was queried before, it
     /// counts as an answer of the shared cache.
-    pub(crate) fn of_provider(entry: &Entry, now: Ticks) -> Self {
+    pub(crate) fn of_provider(entry: &CacheEntry, now: Ticks) -> Self {
         match entry.age(now).is_zero() || entry.is_stale() {
             true => Self::Provider,
             false => Self::L1,
@@ -70,7 +70,7 @@ impl Provenance {
     }
 
     /// The provenance of an answer that is returned at `now`.
-    pub(crate) fn of(by: AnsweredBy, entry: &Entry, now: Ticks) -> Self {
+    pub(crate) fn of(by: AnsweredBy, entry: &CacheEntry, now: Ticks) -> Self {
         Self {
             by,
             age: entry.age(now),

@@ -52,7 +52,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    agenda: Agenda,
+    schedule: CheckSchedule,
     /// The stamps of the files before the last attempt to load them.
     seen: FileStamps,
     /// The folders that are watched for these files.
@@ -64,7 +64,7 @@ struct State {
 
 /// The schedule for checking the files: decides without reading a clock.
 #[derive(Debug, Default)]
-struct Agenda {
+struct CheckSchedule {
     refresh: Option<Duration>,
     /// When the timer is due.
     refresh_at: Option<Instant>,
@@ -72,7 +72,7 @@ struct Agenda {
     changed: Option<(Instant, Instant)>,
 }
 
-impl Agenda {
+impl CheckSchedule {
     fn set_refresh(&mut self, refresh: Option<Duration>, now: Instant) {
         self.refresh = refresh;
         self.refresh_at = refresh.and_then(|refresh| now.checked_add(refresh));
@@ -111,7 +111,7 @@ impl Reloader {
             renewed: true,
             ..State::default()
         };
-        state.agenda.set_refresh(refresh, Instant::now());
+        state.schedule.set_refresh(refresh, Instant::now());
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             wake: Condvar::new(),
@@ -133,7 +133,7 @@ impl Reloader {
         let mut state = self.shared.lock();
         state.seen = seen;
         state.renewed = true;
-        state.agenda.set_refresh(refresh, Instant::now());
+        state.schedule.set_refresh(refresh, Instant::now());
         self.shared.wake.notify_one();
     }
 }
@@ -172,7 +172,7 @@ fn watcher(shared: &Arc<Shared>) -> Result<RecommendedWatcher> {
         if event.is_ok_and(|event| state.folders.are_all_strange(&event.paths)) {
             return;
         }
-        state.agenda.notice(Instant::now());
+        state.schedule.notice(Instant::now());
         shared.wake.notify_one();
     })
     .map_err(Error::watch)
@@ -196,13 +196,13 @@ fn run<T: Reload>(owner: &Weak<T>, shared: &Shared, mut watcher: Option<Recommen
                 folders.watch(watcher);
                 state = shared.lock();
                 // Changes before the watch was added were not reported.
-                state.agenda.notice(now);
+                state.schedule.notice(now);
             }
             continue;
         }
-        match state.agenda.due_at() {
+        match state.schedule.due_at() {
             Some(due_at) if due_at <= now => {
-                state.agenda.look(now);
+                state.schedule.look(now);
                 let seen = state.seen.clone();
                 // Files can be slow; neither the owner nor the watcher waits for them.
                 drop(state);
@@ -314,18 +314,18 @@ mod tests {
     fn files_must_rest_but_not_forever() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        let mut agenda = Agenda::default();
-        assert_eq!(agenda.due_at(), None);
-        agenda.notice(at(0));
-        assert_eq!(agenda.due_at(), Some(at(100)));
-        agenda.notice(at(50));
-        assert_eq!(agenda.due_at(), Some(at(150)));
+        let mut schedule = CheckSchedule::default();
+        assert_eq!(schedule.due_at(), None);
+        schedule.notice(at(0));
+        assert_eq!(schedule.due_at(), Some(at(100)));
+        schedule.notice(at(50));
+        assert_eq!(schedule.due_at(), Some(at(150)));
         for ms in (100..1990).step_by(50) {
-            agenda.notice(at(ms));
+            schedule.notice(at(ms));
         }
-        assert_eq!(agenda.due_at(), Some(at(2000)));
-        agenda.look(at(2000));
-        assert_eq!(agenda.due_at(), None);
+        assert_eq!(schedule.due_at(), Some(at(2000)));
+        schedule.look(at(2000));
+        assert_eq!(schedule.due_at(), None);
     }
 
     #[test]
@@ -354,14 +354,14 @@ mod tests {
     fn the_timer_starts_again_at_each_look() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        let mut agenda = Agenda::default();
-        agenda.set_refresh(Some(Duration::from_millis(500)), at(0));
-        assert_eq!(agenda.due_at(), Some(at(500)));
-        agenda.notice(at(100));
-        assert_eq!(agenda.due_at(), Some(at(200)));
-        agenda.look(at(200));
-        assert_eq!(agenda.due_at(), Some(at(700)));
-        agenda.set_refresh(Some(Duration::MAX), at(700));
-        assert_eq!(agenda.due_at(), None, "beyond the end of time");
+        let mut schedule = CheckSchedule::default();
+        schedule.set_refresh(Some(Duration::from_millis(500)), at(0));
+        assert_eq!(schedule.due_at(), Some(at(500)));
+        schedule.notice(at(100));
+        assert_eq!(schedule.due_at(), Some(at(200)));
+        schedule.look(at(200));
+        assert_eq!(schedule.due_at(), Some(at(700)));
+        schedule.set_refresh(Some(Duration::MAX), at(700));
+        assert_eq!(schedule.due_at(), None, "beyond the end of time");
     }
 }

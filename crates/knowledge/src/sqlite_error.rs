@@ -14,8 +14,8 @@ impl fmt::Display for SqliteError {
         match &self.0 {
             rusqlite::Error::SqlInputError {
                 msg, sql, offset, ..
-            } => match place(sql, *offset) {
-                Some(place) => write!(f, "{msg} ({place})"),
+            } => match location(sql, *offset) {
+                Some(location) => write!(f, "{msg} ({location})"),
                 None => f.write_str(msg),
             },
             other => other.fmt(f),
@@ -26,7 +26,7 @@ impl fmt::Display for SqliteError {
 impl Error for SqliteError {}
 
 /// The line and column, counted from 1, of an offset that SQLite reported.
-pub(crate) fn place(sql: &str, offset: c_int) -> Option<String> {
+pub(crate) fn location(sql: &str, offset: c_int) -> Option<String> {
     // SQLite reports -1 for no position.
     let before = sql.get(..usize::try_from(offset).ok()?)?;
     let line = before.matches('\n').count() + 1;

@@ -96,7 +96,7 @@ impl StatementInfo {
     }
 
     /// Puts the parameters in the order of the statement.
-    pub(crate) fn place<'p>(&self, params: Params<'p>) -> Result<Cow<'p, [Value]>> {
+    pub(crate) fn to_positional<'p>(&self, params: Params<'p>) -> Result<Cow<'p, [Value]>> {
         let named = match params {
             Params::Positional(values) => {
                 self.check_count(values.len())?;
@@ -349,7 +349,7 @@ mod tests {
         given: &[(&str, Value)],
         expected: std::result::Result<&[i64], &str>,
     ) {
-        match (info(params).place(given.into()), expected) {
+        match (info(params).to_positional(given.into()), expected) {
             (Ok(values), Ok(expected)) => {
                 let expected: Vec<Value> = expected.iter().map(|&int| Value::Int(int)).collect();
                 assert_eq!(values, expected);
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn positions_are_counted() {
         let error = info(&["a", "b"])
-            .place((&[Value::Null]).into())
+            .to_positional((&[Value::Null]).into())
             .unwrap_err();
         assert!(error.to_string().contains("2 parameters"), "{error}");
     }

@@ -225,7 +225,7 @@ impl Error {
 fn place_in(sql: &str, offset: std::ffi::c_int) -> Option<String> {
     match shown(sql) == sql {
         true => None,
-        false => sqlite_error::place(sql, offset),
+        false => sqlite_error::location(sql, offset),
     }
 }
 

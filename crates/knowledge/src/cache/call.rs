@@ -3,7 +3,7 @@
 use quick_cache::UnitWeighter;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
 
-use super::{Entry, Key, KeyRef, Prehashed};
+use super::{CacheEntry, Key, KeyRef, Prehashed};
 use crate::clock::Ticks;
 
 /// The default capacity in entries.
@@ -15,7 +15,7 @@ const CAPACITY: usize = 100;
 /// after a reload, it starts empty. Its scope is its lifetime: [`Self::clear`] begins a new one.
 #[derive(Debug)]
 pub struct CallCache {
-    cache: Cache<Key, Entry, UnitWeighter, Prehashed, DefaultLifecycle<Key, Entry>>,
+    cache: Cache<Key, CacheEntry, UnitWeighter, Prehashed, DefaultLifecycle<Key, CacheEntry>>,
     capacity: usize,
     /// The engine and the generation of its tables that the answers come from.
     origin: Option<(u64, u64)>,
@@ -73,12 +73,12 @@ impl CallCache {
     }
 
     /// The fresh entry of a key.
-    pub(crate) fn find(&self, key: &KeyRef<'_>, now: Ticks) -> Option<&Entry> {
+    pub(crate) fn find(&self, key: &KeyRef<'_>, now: Ticks) -> Option<&CacheEntry> {
         self.cache.get(key).filter(|entry| entry.is_fresh(now))
     }
 
     /// Inserts an entry, replacing an older one with the same key.
-    pub(crate) fn insert(&mut self, key: Key, entry: Entry) {
+    pub(crate) fn insert(&mut self, key: Key, entry: CacheEntry) {
         self.cache.insert(key, entry);
     }
 }

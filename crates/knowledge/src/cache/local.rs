@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::budget::Allowance;
-use super::{Entry, Key, KeyRef, LocalBudget};
+use super::{CacheEntry, Key, KeyRef, LocalBudget};
 use crate::clock::Ticks;
 
 /// Sets of two entries each at first: 256 KiB of slots, made at the first entry. Measured over
@@ -42,9 +42,9 @@ pub(crate) struct LocalCache {
     /// The slot that is emptied next when the size exceeds the limit.
     hand: usize,
     /// State of the random generator for admission; never 0.
-    dice: u32,
+    rng_state: u32,
     /// The number of new entries that found their set full since the slots were made.
-    crowd: usize,
+    conflict_count: usize,
 }
 
 /// One cache line, so that a miss reads two of them and a hit one or two.
@@ -52,7 +52,7 @@ pub(crate) struct LocalCache {
 #[repr(align(64))]
 struct Slot {
     key: Key,
-    entry: Entry,
+    entry: CacheEntry,
 }
 
 const _: () = assert!(size_of::<Option<Slot>>() == 64);
@@ -79,8 +79,8 @@ impl LocalCache {
             budget,
             allowance: None,
             hand: 0,
-            dice: 0x9e37_79b9,
-            crowd: 0,
+            rng_state: 0x9e37_79b9,
+            conflict_count: 0,
         }
     }
 
@@ -146,9 +146,9 @@ impl LocalCache {
     pub(crate) fn insert(
         &mut self,
         key: &KeyRef<'_>,
-        mut entry: Entry,
+        mut entry: CacheEntry,
         now: Ticks,
-    ) -> Result<SlotIndex, Entry> {
+    ) -> Result<SlotIndex, CacheEntry> {
         // An answer whose query took longer than its lifetime would never be found.
         if entry.size > ENTRY_SIZE_MAX || !entry.is_fresh(now) {
             return Err(entry);
@@ -163,7 +163,7 @@ impl LocalCache {
         };
         let is_room = is_free(&self.slots[first]);
         let is_crowded = !is_room && !is_free(&self.slots[first + 1]);
-        self.crowd += usize::from(is_crowded);
+        self.conflict_count += usize::from(is_crowded);
         // Admission is decided first: it rejects most new entries at a lower cost than the size
         // check.
         if is_crowded && !self.admits() {
@@ -266,10 +266,10 @@ impl LocalCache {
     /// cache. Single lookups would wait for each load.
     pub(crate) fn widen(&mut self, entry_count: usize) {
         let len = self.slots.len();
-        if self.crowd < len || len == 0 || len >= entry_count.min(2 * SET_COUNT_MAX) {
+        if self.conflict_count < len || len == 0 || len >= entry_count.min(2 * SET_COUNT_MAX) {
             return;
         }
-        self.crowd = 0;
+        self.conflict_count = 0;
         let size = (2 * len * size_of::<Slot>()) as u64 + self.size;
         // Slots are half of what the session may take, as at the beginning.
         let may_take = |it: &mut Allowance| size <= it.share() / 2 + self.size && it.covers(size);
@@ -299,16 +299,16 @@ impl LocalCache {
     /// Marsaglia's xorshift: three shifts are random enough not to correlate with the pattern of
     /// the keys.
     fn admits(&mut self) -> bool {
-        self.dice ^= self.dice << 13;
-        self.dice ^= self.dice >> 17;
-        self.dice ^= self.dice << 5;
-        debug_assert!(self.dice != 0, "the generator never stops");
-        self.dice.is_multiple_of(ADMIT_ONE_IN)
+        self.rng_state ^= self.rng_state << 13;
+        self.rng_state ^= self.rng_state >> 17;
+        self.rng_state ^= self.rng_state << 5;
+        debug_assert!(self.rng_state != 0, "the generator never stops");
+        self.rng_state.is_multiple_of(ADMIT_ONE_IN)
     }
 
     /// The entry at a position that this cache returned, if only [`Self::peek`] was called since.
     #[inline]
-    pub(crate) fn entry(&self, index: SlotIndex) -> &Entry {
+    pub(crate) fn entry(&self, index: SlotIndex) -> &CacheEntry {
         let slot = self.slots[index.0].as_ref();
         &slot.expect("the place was given out with its entry").entry
     }
@@ -316,7 +316,7 @@ impl LocalCache {
     /// Removes all entries and uses another budget from now on.
     pub(crate) fn clear(&mut self, budget: Option<Arc<LocalBudget>>) {
         *self = Self {
-            dice: self.dice,
+            rng_state: self.rng_state,
             ..Self::new(budget)
         };
     }
@@ -534,7 +534,7 @@ mod tests {
         let now = Clock::manual().now();
         let key = key(&value, 1);
         let lifetime = Duration::from_secs(1);
-        let large = Entry::new(&key, rows.build(), now.after(lifetime), lifetime);
+        let large = CacheEntry::new(&key, rows.build(), now.after(lifetime), lifetime);
         assert!(cache().insert(&key, large, now).is_err());
     }
 }

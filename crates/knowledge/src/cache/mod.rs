@@ -1,7 +1,7 @@
 //! Caches of database answers: of one session, of all sessions, or of a caller.
 //!
-//! All layers store an [`Entry`], the rows and the moment they expire, under a [`Key`]. A key is
-//! found by its hash, which is computed once for all layers, and then compared in full. Entries
+//! All layers store a [`CacheEntry`], the rows and the moment they expire, under a [`Key`]. A key
+//! is found by its hash, which is computed once for all layers, and then compared in full. Entries
 //! belong to one generation of the tables: the shared layer is part of it, a session empties its
 //! layer when it sees a new generation, and a caller's layer compares the number.
 
@@ -151,7 +151,7 @@ impl Equivalent<Key> for KeyRef<'_> {
 ///
 /// Each layer stores it by value, so a hit reads the layer's slot and then the rows.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct CacheEntry {
     pub(crate) rows: RowSet,
     expires: Ticks,
     /// The heap size of the answer and its key in bytes; saturates far above every bound.
@@ -161,10 +161,10 @@ pub(crate) struct Entry {
     age_ms: u32,
 }
 
-/// The bit in [`Entry::age_ms`] that marks a stale answer.
+/// The bit in [`CacheEntry::age_ms`] that marks a stale answer.
 const IS_STALE: u32 = 1 << 31;
 
-impl Entry {
+impl CacheEntry {
     /// An answer whose query was made `lifetime` before it expires.
     pub(crate) fn new(key: &KeyRef<'_>, rows: RowSet, expires: Ticks, lifetime: Duration) -> Self {
         let size = key.heap_size() + rows_size(&rows);
@@ -269,12 +269,12 @@ pub(super) mod tests {
         }
     }
 
-    pub(super) fn entry(key: KeyRef<'_>, text: &str) -> Entry {
+    pub(super) fn entry(key: KeyRef<'_>, text: &str) -> CacheEntry {
         let mut rows = RowSetBuilder::new(["v"]);
         rows.push([Value::from(text)]);
         let lifetime = Duration::from_secs(1);
         let expires = Clock::manual().now().after(lifetime);
-        Entry::new(&key, rows.build(), expires, lifetime)
+        CacheEntry::new(&key, rows.build(), expires, lifetime)
     }
 
     #[test]
@@ -293,7 +293,7 @@ pub(super) mod tests {
         let rows = fresh.rows.clone();
         let expires = clock.now().after(Duration::from_secs(1));
         let lifetime = Duration::from_secs(90);
-        let old = Entry::new(&key(&value, 1), rows, expires, lifetime).stale();
+        let old = CacheEntry::new(&key(&value, 1), rows, expires, lifetime).stale();
         assert!(old.is_stale());
         assert_eq!(old.age(clock.now()), Duration::from_secs(89));
     }

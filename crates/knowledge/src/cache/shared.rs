@@ -8,10 +8,10 @@ use quick_cache::sync::{EntryAction, EntryResult, GuardResult, PlaceholderGuard}
 
 use super::bounded::{BoundedCache, HeapSize, Lifecycle, WeightOf};
 use super::budget::LocalBudget;
-use super::{Entry, Key, KeyRef, Prehashed};
+use super::{CacheEntry, Key, KeyRef, Prehashed};
 use crate::clock::Ticks;
 
-type Guard<'a> = PlaceholderGuard<'a, Key, Entry, WeightOf, Prehashed, Lifecycle<Entry>>;
+type Guard<'a> = PlaceholderGuard<'a, Key, CacheEntry, WeightOf, Prehashed, Lifecycle<CacheEntry>>;
 
 /// The share of the bytes for the caches of all sessions.
 const LOCAL_PERCENT: u64 = 25;
@@ -22,12 +22,12 @@ const _: () = assert!(LOCAL_PERCENT < 50);
 /// The shared cache of one generation of the tables.
 #[derive(Debug)]
 pub(crate) struct SharedCache {
-    entries: BoundedCache<Entry>,
+    entries: BoundedCache<CacheEntry>,
     /// The budget of the sessions' own caches.
     local: Arc<LocalBudget>,
 }
 
-impl HeapSize for Entry {
+impl HeapSize for CacheEntry {
     #[inline]
     fn heap_size(&self) -> u64 {
         self.size.into()
@@ -37,7 +37,7 @@ impl HeapSize for Entry {
 /// The role of a caller in the single flight of a key.
 pub(crate) enum Flight<'a> {
     /// None, as the answer is in the cache; another caller may have inserted it meanwhile.
-    Answered(Entry),
+    Answered(CacheEntry),
     /// The caller queries the database and passes the answer to [`Leader::put`]. If the leader is
     /// dropped instead, also by a panic, the next waiting caller becomes the leader.
     Lead(Leader<'a>),
@@ -69,7 +69,7 @@ impl SharedCache {
 
     /// The fresh entry of a key.
     #[inline]
-    pub(crate) fn find(&self, key: &KeyRef<'_>, now: Ticks) -> Option<Entry> {
+    pub(crate) fn find(&self, key: &KeyRef<'_>, now: Ticks) -> Option<CacheEntry> {
         self.entries
             .cache
             .get(key)
@@ -89,7 +89,7 @@ impl SharedCache {
     }
 
     /// As [`Self::follow`], for async callers.
-    pub(crate) async fn follow_async(&self, key: &Key) -> Result<Entry, Leader<'_>> {
+    pub(crate) async fn follow_async(&self, key: &Key) -> Result<CacheEntry, Leader<'_>> {
         let flight = self.entries.cache.get_value_or_guard_async(key).await;
         flight.map_err(|guard| self.leader(guard))
     }
@@ -137,7 +137,7 @@ impl SharedCache {
 }
 
 /// Keeps an entry that is fresh, and replaces an expired one by a placeholder.
-fn retain_fresh(now: Ticks) -> impl FnMut(&Key, &mut Entry) -> EntryAction<Entry> {
+fn retain_fresh(now: Ticks) -> impl FnMut(&Key, &mut CacheEntry) -> EntryAction<CacheEntry> {
     move |_, entry| match entry.is_fresh(now) {
         true => EntryAction::Retain(entry.clone()),
         false => EntryAction::ReplaceWithGuard,
@@ -147,14 +147,14 @@ fn retain_fresh(now: Ticks) -> impl FnMut(&Key, &mut Entry) -> EntryAction<Entry
 impl Leader<'_> {
     /// Gives the answer to all callers that wait for the key, and inserts it into the cache unless
     /// its query took longer than the lifetime of an answer.
-    pub(crate) fn put(self, key: &KeyRef<'_>, entry: Entry, now: Ticks) {
+    pub(crate) fn put(self, key: &KeyRef<'_>, entry: CacheEntry, now: Ticks) {
         let is_fresh = entry.is_fresh(now);
         // Refused if another caller has become the leader meanwhile, which then inserts its own
         // answer.
         let _ = self.guard.insert(entry);
         self.cache.entries.note_insert();
         if !is_fresh {
-            let is_old = |entry: &Entry| !entry.is_fresh(now);
+            let is_old = |entry: &CacheEntry| !entry.is_fresh(now);
             self.cache.entries.cache.remove_if(key, is_old);
         }
     }
@@ -225,7 +225,7 @@ mod tests {
             panic!("the cache is empty");
         };
         let lifetime = Duration::from_secs(1);
-        let large = Entry::new(&key, rows.build(), now.after(lifetime), lifetime);
+        let large = CacheEntry::new(&key, rows.build(), now.after(lifetime), lifetime);
         leader.put(&key, large, now);
         assert!(cache.find(&key, now).is_none());
         assert!(matches!(
@@ -256,7 +256,11 @@ mod tests {
                                 let rows = RowSetBuilder::new(["v"]).build();
                                 let lifetime = Duration::from_secs(1);
                                 let expires = now.after(lifetime);
-                                leader.put(&key, Entry::new(&key, rows, expires, lifetime), now);
+                                leader.put(
+                                    &key,
+                                    CacheEntry::new(&key, rows, expires, lifetime),
+                                    now,
+                                );
                             }
                         }
                     });

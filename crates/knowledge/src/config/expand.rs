@@ -38,16 +38,16 @@ pub(super) fn expand<'a>(
         return Ok(Cow::Borrowed(text));
     }
     let mut out = String::with_capacity(text.len());
-    let mut place = TomlContext::Plain;
+    let mut context = TomlContext::Plain;
     let mut line = 1;
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        if place != TomlContext::Comment && rest.starts_with("${") {
+        if context != TomlContext::Comment && rest.starts_with("${") {
             let error = |message| ExpandError { line, message };
             let expression = parse(rest).map_err(error)?;
             match (variable(expression.name), expression.default) {
                 (Some(value), _) => {
-                    insert(&mut out, place, &value).map_err(|problem| {
+                    insert(&mut out, context, &value).map_err(|problem| {
                         error(format!("variable {} {problem}", expression.name))
                     })?;
                 }
@@ -62,20 +62,20 @@ pub(super) fn expand<'a>(
             rest = &rest[expression.size..];
             continue;
         }
-        let (size, next) = step(place, rest, first);
+        let (size, next) = step(context, rest, first);
         line += usize::from(first == '\n');
         out.push_str(&rest[..size]);
         rest = &rest[size..];
-        place = next;
+        context = next;
     }
     Ok(Cow::Owned(out))
 }
 
 /// The size of the next token in bytes, and the context after it.
-fn step(place: TomlContext, rest: &str, first: char) -> (usize, TomlContext) {
+fn step(context: TomlContext, rest: &str, first: char) -> (usize, TomlContext) {
     let token =
         |mark: &str, next: TomlContext| rest.starts_with(mark).then_some((mark.len(), next));
-    let found = match place {
+    let found = match context {
         TomlContext::Plain => token("\"\"\"", TomlContext::BasicLines)
             .or_else(|| token("'''", TomlContext::LiteralLines))
             .or_else(|| token("\"", TomlContext::Basic))
@@ -84,19 +84,19 @@ fn step(place: TomlContext, rest: &str, first: char) -> (usize, TomlContext) {
         TomlContext::Comment => token("\n", TomlContext::Plain),
         // A single-line string ends at the end of the line, so that broken TOML does not hide the
         // rest of the file.
-        TomlContext::Basic => token("\\\\", place)
-            .or_else(|| token("\\\"", place))
+        TomlContext::Basic => token("\\\\", context)
+            .or_else(|| token("\\\"", context))
             .or_else(|| token("\"", TomlContext::Plain))
             .or_else(|| token("\n", TomlContext::Plain)),
         TomlContext::Literal => {
             token("'", TomlContext::Plain).or_else(|| token("\n", TomlContext::Plain))
         }
-        TomlContext::BasicLines => token("\\\\", place)
-            .or_else(|| token("\\\"", place))
+        TomlContext::BasicLines => token("\\\\", context)
+            .or_else(|| token("\\\"", context))
             .or_else(|| token("\"\"\"", TomlContext::Plain)),
         TomlContext::LiteralLines => token("'''", TomlContext::Plain),
     };
-    found.unwrap_or((first.len_utf8(), place))
+    found.unwrap_or((first.len_utf8(), context))
 }
 
 struct Expression<'a> {
@@ -140,8 +140,8 @@ fn parse(text: &str) -> Result<Expression<'_>, String> {
 }
 
 /// Inserts the value of a variable, or returns why it is not valid in this context.
-fn insert(out: &mut String, place: TomlContext, value: &str) -> Result<(), &'static str> {
-    match place {
+fn insert(out: &mut String, context: TomlContext, value: &str) -> Result<(), &'static str> {
+    match context {
         TomlContext::Basic | TomlContext::BasicLines => {
             for c in value.chars() {
                 match c {

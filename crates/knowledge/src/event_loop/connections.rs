@@ -21,7 +21,9 @@ use crate::remote::{Direct, DirectConnections, Pooled, Remote, Transport, resend
 const EVENT_COUNT_MAX: usize = 64;
 
 /// How long a server may take to end the abandoned queries of a connection before the connection is
-/// closed. They are cancelled one after another, and the connection is not used meanwhile.
+/// closed. They are cancelled one after another, and the connection is not used meanwhile. Longer
+/// than that of a [direct](crate::remote::Direct) connection, because there can be many queries and
+/// no thread is blocked.
 const ABANDONED_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Answers = Vec<Result<Answer>>;
@@ -215,8 +217,8 @@ impl Connection {
     fn deliver_replies(&mut self, now: Instant) {
         while let Some(reply) = self.direct.connection.next_reply() {
             let mut sent = self.sent.iter();
-            let place = sent.position(|sent| sent.ticket == reply.ticket);
-            if let Some(sent) = place.and_then(|place| self.sent.remove(place)) {
+            let position = sent.position(|sent| sent.ticket == reply.ticket);
+            if let Some(sent) = position.and_then(|position| self.sent.remove(position)) {
                 let time = now.saturating_duration_since(sent.at);
                 self.answer_time_min = Some(self.answer_time_min.map_or(time, |min| min.min(time)));
                 // The caller may have dropped the receiver.

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use super::records::{Next, Records};
+use super::records::{NextRecord, Records};
 use crate::Result;
 use crate::config::TableConfig;
 use crate::error::Error;
@@ -107,10 +107,10 @@ pub(super) fn columns(table: &TableConfig, records: &mut Records<'_>) -> Result<
     }
     loop {
         match records.next()? {
-            Next::Record => {}
+            NextRecord::Record => {}
             // The load itself reports the record or fails at it.
-            Next::Bad { .. } => continue,
-            Next::End => return Ok(columns),
+            NextRecord::Bad { .. } => continue,
+            NextRecord::End => return Ok(columns),
         }
         for (column, &index) in columns.iter_mut().zip(&mapping) {
             if column.others.count < ODD_COUNT_MAX

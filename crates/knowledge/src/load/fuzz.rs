@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use encoding_rs::Encoding;
 
-use super::records::{Next, Records};
+use super::records::{NextRecord, Records};
 use super::source::{self, FilePosition};
 use crate::config::{Columns, CsvConfig, ExpectedRows, TableConfig};
 
@@ -66,9 +66,9 @@ pub fn csv_mapping_fuzz(data: &[u8]) {
     let mut line_before = 1;
     loop {
         let (line, is_record) = match records.next() {
-            Ok(Next::Record) => (records.line(), true),
-            Ok(Next::Bad { line, .. }) => (line, false),
-            Ok(Next::End) | Err(_) => break,
+            Ok(NextRecord::Record) => (records.line(), true),
+            Ok(NextRecord::Bad { line, .. }) => (line, false),
+            Ok(NextRecord::End) | Err(_) => break,
         };
         assert!(line >= line_before, "records come in order");
         line_before = line;
@@ -97,7 +97,10 @@ pub fn csv_mapping_fuzz(data: &[u8]) {
         for (line, fields) in found {
             let again = read(&table, &csv, text_from(text, line), text.len() + 8);
             let mut again = again.expect("a record was found here before");
-            assert!(matches!(again.next(), Ok(Next::Record)), "line {line}");
+            assert!(
+                matches!(again.next(), Ok(NextRecord::Record)),
+                "line {line}"
+            );
             assert_eq!(again.line(), 1);
             assert_eq!(all_fields(&again), fields, "line {line}");
         }

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::config::Config;
 use crate::error::Error;
 use crate::plan::equal_columns;
-use crate::provider::{LocalTables, Names, Target, route};
+use crate::provider::{LocalTables, Names, RouteTarget, route};
 use crate::sql_name::{INDEX_PREFIX, quote_name};
 
 /// A table whose columns were derived.
@@ -42,7 +42,7 @@ pub(super) fn add_indexes(
         let Ok(found) = route(statement, &names, &local_tables) else {
             continue;
         };
-        if found.target == Target::Local {
+        if found.target == RouteTarget::Local {
             let sql = found.sql.as_deref().unwrap_or(statement);
             keys.extend(equal_columns(sql, &|table| columns_of(connection, table)));
         }

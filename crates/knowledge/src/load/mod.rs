@@ -26,7 +26,7 @@ use rusqlite::{Connection, ErrorCode, Statement};
 
 pub use self::fuzz::csv_mapping_fuzz;
 use self::keys::{DerivedTable, add_indexes};
-use self::records::{Next, Records};
+use self::records::{NextRecord, Records};
 pub use self::report::{LoadReport, NoProgress, Progress, SkippedRow, TableReport};
 pub use self::sql::{SqlText, TableSql, table_sql};
 use crate::Result;
@@ -178,8 +178,8 @@ impl<'a> Insert<'a> {
         let mut batch = Batch::begin(self.connection, load, self.table)?;
         for record_index in 1_u64.. {
             match records.next()? {
-                Next::End => break,
-                Next::Record => match self.insert(records) {
+                NextRecord::End => break,
+                NextRecord::Record => match self.insert(records) {
                     Ok(row_count) => {
                         report.rows += row_count;
                         batch.count_row()?;
@@ -192,12 +192,12 @@ impl<'a> Insert<'a> {
                         return Err(Error::row_insert(self.table, self.sql, line, error));
                     }
                 },
-                Next::Bad {
+                NextRecord::Bad {
                     line,
                     reason,
                     is_fatal: false,
                 } if load.on_error == OnError::Skip => report.skip(line, reason),
-                Next::Bad { line, reason, .. } => {
+                NextRecord::Bad { line, reason, .. } => {
                     return Err(Error::row(self.table, line, &reason));
                 }
             }

@@ -65,7 +65,7 @@ enum State {
 }
 
 /// The next item of a data file.
-pub(super) enum Next {
+pub(super) enum NextRecord {
     /// A record, see [`Records::field`].
     Record,
     /// An invalid record.
@@ -133,12 +133,12 @@ impl<'a> Records<'a> {
         let mut text = text.iter().skip_while(|byte| matches!(byte, b'\r' | b'\n'));
         records.begins_with_quote = text.next() == Some(&b'"');
         match records.next()? {
-            Next::Record if csv.has_header => {
+            NextRecord::Record if csv.has_header => {
                 records.header = Some(records.names().collect());
             }
-            Next::Record => records.peeked = true,
-            Next::Bad { line, reason, .. } => return Err(Error::row(table, line, &reason)),
-            Next::End => {}
+            NextRecord::Record => records.peeked = true,
+            NextRecord::Bad { line, reason, .. } => return Err(Error::row(table, line, &reason)),
+            NextRecord::End => {}
         }
         Ok(records)
     }
@@ -190,15 +190,15 @@ impl<'a> Records<'a> {
     /// Reads the next record.
     ///
     /// # Errors
-    /// When reading cannot continue; a bad record is [`Next::Bad`].
-    pub(super) fn next(&mut self) -> Result<Next> {
+    /// When reading cannot continue; a bad record is [`NextRecord::Bad`].
+    pub(super) fn next(&mut self) -> Result<NextRecord> {
         if std::mem::take(&mut self.peeked) {
-            return Ok(Next::Record);
+            return Ok(NextRecord::Record);
         }
         match self.parse()? {
             Parsed::Record { text_size, width } => Ok(self.judge(text_size, width)),
             Parsed::OpenQuote => Ok(self.bad("a quote is opened and never closed".to_owned())),
-            Parsed::End => Ok(Next::End),
+            Parsed::End => Ok(NextRecord::End),
         }
     }
 
@@ -291,7 +291,7 @@ impl<'a> Records<'a> {
     }
 
     /// Checks a parsed record.
-    fn judge(&mut self, text_size: usize, width: usize) -> Next {
+    fn judge(&mut self, text_size: usize, width: usize) -> NextRecord {
         let expected = self.width.unwrap_or(width);
         if width != expected {
             let fields = if width == 1 { "field" } else { "fields" };
@@ -315,10 +315,10 @@ impl<'a> Records<'a> {
             return self.bad("text follows the closing quote of a field".to_owned());
         }
         self.width = Some(width);
-        Next::Record
+        NextRecord::Record
     }
 
-    fn bad(&self, mut reason: String) -> Next {
+    fn bad(&self, mut reason: String) -> NextRecord {
         let swallowed = self.quotes.swallowed();
         let is_fatal = swallowed.is_some_and(Swallowed::is_too_much);
         if let Some(Swallowed {
@@ -339,7 +339,7 @@ impl<'a> Records<'a> {
                 SWALLOWED_SIZE_MAX >> 20
             ));
         }
-        Next::Bad {
+        NextRecord::Bad {
             line: self.line,
             reason,
             is_fatal,

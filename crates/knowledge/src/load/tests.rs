@@ -701,8 +701,8 @@ fn a_long_record_is_a_record() {
 
 #[test]
 fn progress_ends_at_the_whole_file() {
-    struct Heard(RefCell<Vec<(u64, u64)>>);
-    impl Progress for Heard {
+    struct Recorder(RefCell<Vec<(u64, u64)>>);
+    impl Progress for Recorder {
         fn advanced(&self, table: &str, bytes_read: u64, bytes_total: u64) {
             assert_eq!(table, "t");
             self.0.borrow_mut().push((bytes_read, bytes_total));
@@ -710,13 +710,13 @@ fn progress_ends_at_the_whole_file() {
     }
     let data = format!("a,b\n{}", "1,2\n".repeat(200_000));
     let folder = Folder::new(TABLE, &data);
-    let heard = Heard(RefCell::new(Vec::new()));
-    load(&Config::open(folder.0.path(), &[]).unwrap(), &[], &heard).unwrap();
-    let heard = heard.0.into_inner();
+    let recorded = Recorder(RefCell::new(Vec::new()));
+    load(&Config::open(folder.0.path(), &[]).unwrap(), &[], &recorded).unwrap();
+    let recorded = recorded.0.into_inner();
     let size = data.len() as u64;
-    assert_eq!(heard.last(), Some(&(size, size)));
-    assert!(heard.len() > 10);
-    assert!(heard.is_sorted());
+    assert_eq!(recorded.last(), Some(&(size, size)));
+    assert!(recorded.len() > 10);
+    assert!(recorded.is_sorted());
 }
 
 #[test]
@@ -769,20 +769,20 @@ fn csv_is_read_as_the_csv_crate_reads_it() {
         if let Ok(mut records) = Records::read(table, &config.csv, source, Rc::default()) {
             loop {
                 match records.next().unwrap() {
-                    Next::Record => ours.push(
+                    NextRecord::Record => ours.push(
                         (0..records.width())
                             .map(|index| String::from_utf8(records.field(index).to_vec()).unwrap())
                             .collect::<Vec<_>>(),
                     ),
                     // The reference reader accepts a field in an unclosed quote, and text after a
                     // closing quote.
-                    Next::Bad { reason, .. }
+                    NextRecord::Bad { reason, .. }
                         if reason.contains("never closed") || reason.contains("text follows") =>
                     {
                         ours.extend(theirs.get(ours.len()).cloned());
                     }
-                    Next::Bad { .. } => {}
-                    Next::End => break,
+                    NextRecord::Bad { .. } => {}
+                    NextRecord::End => break,
                 }
             }
             let text = String::from_utf8_lossy(&data);

@@ -9,7 +9,7 @@ use sqlparser::ast::{Expr, Value as Literal};
 
 use super::bool_words::BoolWords;
 use super::comparisons::{bare, column_of, scopes_of};
-use super::tables::{Inner, Tables};
+use super::tables::{TableCache, Tables};
 use super::warnings::Search;
 use crate::scan::Dialect;
 
@@ -22,7 +22,11 @@ impl Tables {
 
 /// For each parameter, the words that replace a boolean value, if any; empty for a statement
 /// without such columns.
-fn words_of_params(sql: &str, params: &[Text], tables: &mut Inner) -> Box<[Option<BoolWords>]> {
+fn words_of_params(
+    sql: &str,
+    params: &[Text],
+    tables: &mut TableCache,
+) -> Box<[Option<BoolWords>]> {
     if params.is_empty() || !tables.has_bool_texts() {
         return Box::default();
     }

@@ -7,11 +7,11 @@ use lookaside_value::Type;
 
 use super::reason::Reason;
 use super::schema::Table;
-use super::tables::Inner;
+use super::tables::TableCache;
 use crate::sql_name::quote_name;
 
 /// The type of each column, if it is known; all of them may be NULL.
-pub(super) fn of(sql: &str, tables: &mut Inner) -> Result<Vec<Option<Type>>, Reason> {
+pub(super) fn of(sql: &str, tables: &mut TableCache) -> Result<Vec<Option<Type>>, Reason> {
     // Computed columns have no origin.
     let origins: Vec<Option<(String, String)>> = {
         let statement = tables.connection.prepare(sql)?;
@@ -50,7 +50,7 @@ fn declared_type(declared: &str) -> Option<(Type, &'static str)> {
     }
 }
 
-impl Inner {
+impl TableCache {
     /// Determines the type of a column by checking all its values.
     pub(super) fn read_column_type(
         &self,

@@ -548,7 +548,7 @@ impl Source {
 
 impl Output {
     /// The position of the column with this name, if it can be determined without reading tables.
-    pub(super) fn place(&self, name: &str) -> Option<usize> {
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
         let is_name = |own: &String| own.eq_ignore_ascii_case(name);
         if !self.names.is_empty() {
             return self.names.iter().position(is_name);

@@ -11,7 +11,7 @@ use super::operand::Operand;
 use super::reason::Reason;
 use super::schema::Table;
 use super::shape::{Condition, Order, Projected, Shape};
-use super::tables::Inner;
+use super::tables::TableCache;
 use super::{Compared, Native, NativeProbe};
 use crate::functions::Function;
 use crate::index::{Bound, ListOrder};
@@ -21,7 +21,7 @@ pub(super) fn plan(
     sql: &str,
     params: &[Text],
     shape: Shape,
-    tables: &mut Inner,
+    tables: &mut TableCache,
 ) -> Result<Native, Reason> {
     let table = tables.table(&shape.table)?;
     let projection = resolve_projection(&table, &shape.projection)?;

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::comparisons::{Source, scopes_of};
 use super::reason::Reason;
-use super::tables::Inner;
+use super::tables::TableCache;
 use crate::scan::Dialect;
 
 /// How SQLite reads one table for a statement, as `explain query plan` reports it.
@@ -57,7 +57,7 @@ impl fmt::Display for TableRead {
 }
 
 /// How SQLite reads the tables of a statement; empty if it reads none.
-pub(super) fn reads(sql: &str, tables: &mut Inner) -> Result<Vec<TableRead>, Reason> {
+pub(super) fn reads(sql: &str, tables: &mut TableCache) -> Result<Vec<TableRead>, Reason> {
     let details = details(&tables.connection, sql)?;
     let mut sources: Vec<(String, String)> = Vec::new();
     for Source { name, table, .. } in scopes_of(sql, Dialect::Sqlite)

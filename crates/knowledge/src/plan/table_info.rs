@@ -1,7 +1,7 @@
 //! Descriptions of the tables, for users.
 
 use super::reason::Reason;
-use super::tables::{Inner, Tables};
+use super::tables::{TableCache, Tables};
 
 /// A table or view of the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,11 +31,11 @@ impl Tables {
     /// The tables and views, sorted by name; empty if the store cannot be read because there is not
     /// enough memory.
     pub(crate) fn infos(&self) -> Vec<TableInfo> {
-        self.with(Inner::infos).unwrap_or_default()
+        self.with(TableCache::infos).unwrap_or_default()
     }
 }
 
-impl Inner {
+impl TableCache {
     fn infos(&mut self) -> Result<Vec<TableInfo>, Reason> {
         let listed: Vec<(String, bool)> = {
             let mut statement = self.connection.prepare(

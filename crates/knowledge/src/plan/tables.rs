@@ -29,10 +29,10 @@ const INLINE_TEXT_SIZE_MAX: usize = 23;
 /// A reader of one generation's tables with everything that plans built from them.
 pub(crate) struct Tables {
     /// Plans are made one at a time, so that two statements that need the same index build it once.
-    inner: Mutex<Inner>,
+    inner: Mutex<TableCache>,
 }
 
-pub(super) struct Inner {
+pub(super) struct TableCache {
     pub(super) connection: Connection,
     descriptions: HashMap<String, Result<Arc<Table>, Reason>>,
     snapshots: HashMap<SnapshotKey, Result<RowSet, Reason>>,
@@ -54,7 +54,7 @@ impl Tables {
     /// Reads through a connection that sees one immutable state of the tables.
     pub(crate) fn new(reader: Connection) -> Self {
         Self {
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(TableCache {
                 connection: reader,
                 descriptions: HashMap::new(),
                 snapshots: HashMap::new(),
@@ -68,7 +68,7 @@ impl Tables {
         }
     }
 
-    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Inner) -> T) -> T {
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut TableCache) -> T) -> T {
         // A panic while planning leaves nothing inconsistent: maps are only changed by whole
         // entries.
         let mut inner = self
@@ -79,7 +79,7 @@ impl Tables {
     }
 }
 
-impl Inner {
+impl TableCache {
     pub(super) fn table(&mut self, name: &str) -> Result<Arc<Table>, Reason> {
         let connection = &self.connection;
         shared(&mut self.descriptions, name.to_ascii_lowercase(), || {

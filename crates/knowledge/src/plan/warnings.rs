@@ -11,7 +11,7 @@ use super::comparisons::{
     Item, Operator, Output, Scope, Source, args_of, bare, column_of, scopes_of, text_of,
 };
 use super::schema::Table;
-use super::tables::Inner;
+use super::tables::TableCache;
 use crate::functions;
 use crate::scan::Dialect;
 
@@ -40,7 +40,7 @@ pub enum WarningKind {
 }
 
 /// The warnings about a statement of the folder's own tables.
-pub(super) fn local(sql: &str, tables: &mut Inner) -> Vec<StatementWarning> {
+pub(super) fn local(sql: &str, tables: &mut TableCache) -> Vec<StatementWarning> {
     let scopes = match scopes_of(sql, Dialect::Sqlite) {
         Ok(scopes) => scopes,
         Err(reason) => return vec![not_analyzed(&reason)],
@@ -230,7 +230,7 @@ enum Side {
     High,
 }
 
-fn address_ranges(scope: &Scope, tables: &mut Inner) -> Option<StatementWarning> {
+fn address_ranges(scope: &Scope, tables: &mut TableCache) -> Option<StatementWarning> {
     let mut bounds = Vec::new();
     for comparison in &scope.comparisons {
         if !matches!(comparison.operator, Operator::Less | Operator::LessOrEqual) {
@@ -316,7 +316,7 @@ fn instead(mut bounds: Vec<AddressBound>) -> String {
     terms.join(" and ")
 }
 
-fn address_order(scope: &Scope, tables: &mut Inner) -> Option<StatementWarning> {
+fn address_order(scope: &Scope, tables: &mut TableCache) -> Option<StatementWarning> {
     let order = scope.order.as_ref()?;
     let census = census_of(&order.expr, scope, tables)?;
     let column = order.expr.to_string();
@@ -341,7 +341,7 @@ fn address_order(scope: &Scope, tables: &mut Inner) -> Option<StatementWarning> 
 
 /// The census of the column that an expression refers to, also through a subquery or a function
 /// that preserves text; `None` if it is not a table column that holds addresses.
-fn census_of(expr: &Expr, scope: &Scope, tables: &mut Inner) -> Option<Census> {
+fn census_of(expr: &Expr, scope: &Scope, tables: &mut TableCache) -> Option<Census> {
     let (source, name) = column_of(text_of(expr))?;
     let mut search = Search::default();
     let mut origin = search.column(source, name, &scope.sources, tables);
@@ -374,7 +374,7 @@ impl Search {
         qualifier: Option<&str>,
         name: &str,
         sources: &[Source],
-        tables: &mut Inner,
+        tables: &mut TableCache,
     ) -> Option<Origin> {
         for source in sources {
             if qualifier.is_some_and(|qualifier| !qualifier.eq_ignore_ascii_case(&source.name)) {
@@ -405,16 +405,16 @@ impl Search {
     }
 
     /// The result column of a query with this name, in any of its selects.
-    fn output(&mut self, name: &str, query: &Output, tables: &mut Inner) -> Found {
+    fn output(&mut self, name: &str, query: &Output, tables: &mut TableCache) -> Found {
         let mut found = self.first_output(name, query, tables);
-        let place = query.place(name);
+        let position = query.position(name);
         for other in &query.others {
             if found.is_addresses(tables) || self.step_count > STEP_COUNT_MAX {
                 break;
             }
             self.step_count += 1;
-            let behind = match place {
-                Some(place) => self.output_at(place, other, tables),
+            let behind = match position {
+                Some(position) => self.output_at(position, other, tables),
                 None => self.first_output(name, other, tables),
             };
             if behind.is_addresses(tables) {
@@ -425,18 +425,20 @@ impl Search {
     }
 
     /// The result column of a select at this position.
-    fn output_at(&mut self, place: usize, query: &Output, tables: &mut Inner) -> Found {
+    fn output_at(&mut self, position: usize, query: &Output, tables: &mut TableCache) -> Found {
         let sources = &query.sources;
         for (index, item) in query.items.iter().enumerate() {
             let origin = match item {
-                Item::Column { origin, .. } if index == place => {
+                Item::Column { origin, .. } if index == position => {
                     origin.as_ref().and_then(|(source, name)| {
                         self.column(source.as_deref(), name, sources, tables)
                     })
                 }
                 Item::Column { .. } => continue,
                 // After it, positions are unknown.
-                Item::All(source) => self.place(source.as_deref(), place - index, sources, tables),
+                Item::All(source) => {
+                    self.column_origin(source.as_deref(), position - index, sources, tables)
+                }
             };
             return origin.map_or(Found::Other, Found::Origin);
         }
@@ -444,7 +446,7 @@ impl Search {
     }
 
     /// As `output`, for the first select of a query only.
-    fn first_output(&mut self, name: &str, query: &Output, tables: &mut Inner) -> Found {
+    fn first_output(&mut self, name: &str, query: &Output, tables: &mut TableCache) -> Found {
         let named = query
             .names
             .iter()
@@ -466,7 +468,9 @@ impl Search {
                     let sources = &query.sources;
                     let source = source.as_deref();
                     let origin = match named {
-                        Some(place) => self.place(source, place - index, sources, tables),
+                        Some(position) => {
+                            self.column_origin(source, position - index, sources, tables)
+                        }
                         None => self.column(source, name, sources, tables),
                     };
                     match origin {
@@ -481,24 +485,24 @@ impl Search {
     }
 
     /// The column at this position of `*` or `source.*`, which depends on the tables.
-    fn place(
+    fn column_origin(
         &mut self,
         source: Option<&str>,
-        mut place: usize,
+        mut position: usize,
         sources: &[Source],
-        tables: &mut Inner,
+        tables: &mut TableCache,
     ) -> Option<Origin> {
         for it in sources {
             if source.is_some_and(|source| !source.eq_ignore_ascii_case(&it.name)) {
                 continue;
             }
             let table = tables.table(it.table.as_ref()?).ok()?;
-            if place < table.declared_count {
-                let name = table.column(place).name.clone();
+            if position < table.declared_count {
+                let name = table.column(position).name.clone();
                 let column = declared_column(&table, &name)?;
                 return Some(Origin { table, column });
             }
-            place -= table.declared_count;
+            position -= table.declared_count;
         }
         None
     }
@@ -506,7 +510,7 @@ impl Search {
 
 impl Origin {
     /// The census of its texts, if they are addresses.
-    fn addresses(&self, tables: &mut Inner) -> Option<Census> {
+    fn addresses(&self, tables: &mut TableCache) -> Option<Census> {
         let census = tables.census(&self.table, self.column).ok()?;
         Some(census).filter(|it| it.holds_addresses())
     }
@@ -521,7 +525,7 @@ enum Found {
 }
 
 impl Found {
-    fn is_addresses(&self, tables: &mut Inner) -> bool {
+    fn is_addresses(&self, tables: &mut TableCache) -> bool {
         match self {
             Self::Origin(origin) => origin.addresses(tables).is_some(),
             Self::Other | Self::Absent => false,

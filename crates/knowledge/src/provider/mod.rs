@@ -10,6 +10,6 @@ mod names;
 mod reader;
 mod route;
 
-pub(crate) use self::names::{Names, Target};
+pub(crate) use self::names::{Names, RouteTarget};
 pub(crate) use self::reader::{Reader, StoreStatement};
 pub(crate) use self::route::{LocalTables, ProviderRoute, named, route, unknown_prefix};

@@ -5,7 +5,7 @@ use crate::scan::{Dialect, Part, Relation, relations};
 
 /// The database that answers a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Target {
+pub(crate) enum RouteTarget {
     /// The folder's own tables, in SQLite.
     Local,
     /// The provider at this position of the configuration.
@@ -39,27 +39,27 @@ impl Names {
     }
 
     /// The database with this name.
-    pub(crate) fn target(&self, name: &str) -> Option<Target> {
+    pub(crate) fn target(&self, name: &str) -> Option<RouteTarget> {
         let position = self.providers.iter().position(|(known, _)| known == name);
         match position {
-            Some(position) => Some(Target::Provider(position)),
+            Some(position) => Some(RouteTarget::Provider(position)),
             None if name == DEFAULT_NAME => Some(self.fallback()),
-            None => (name == LOCAL_NAME).then_some(Target::Local),
+            None => (name == LOCAL_NAME).then_some(RouteTarget::Local),
         }
     }
 
     /// The database for tables that are not qualified and not in the folder.
-    pub(crate) fn fallback(&self) -> Target {
+    pub(crate) fn fallback(&self) -> RouteTarget {
         match self.providers.is_empty() {
-            true => Target::Local,
-            false => Target::Provider(0),
+            true => RouteTarget::Local,
+            false => RouteTarget::Provider(0),
         }
     }
 
-    pub(crate) fn dialect(&self, target: Target) -> Dialect {
+    pub(crate) fn dialect(&self, target: RouteTarget) -> Dialect {
         match target {
-            Target::Local => Dialect::Sqlite,
-            Target::Provider(position) => match self.providers[position].1 {
+            RouteTarget::Local => Dialect::Sqlite,
+            RouteTarget::Provider(position) => match self.providers[position].1 {
                 ProviderKind::Mysql => Dialect::Mysql,
                 ProviderKind::Postgres | ProviderKind::Embedded => Dialect::Postgres,
             },
@@ -67,18 +67,18 @@ impl Names {
     }
 
     /// The name of a database.
-    pub(crate) fn name(&self, target: Target) -> &str {
+    pub(crate) fn name(&self, target: RouteTarget) -> &str {
         match target {
-            Target::Provider(position) => &self.providers[position].0,
-            Target::Local if self.providers.is_empty() => DEFAULT_NAME,
-            Target::Local => LOCAL_NAME,
+            RouteTarget::Provider(position) => &self.providers[position].0,
+            RouteTarget::Local if self.providers.is_empty() => DEFAULT_NAME,
+            RouteTarget::Local => LOCAL_NAME,
         }
     }
 
     /// All databases, the default one first.
-    pub(crate) fn targets(&self) -> Vec<Target> {
-        let providers = (0..self.providers.len()).map(Target::Provider);
-        providers.chain([Target::Local]).collect()
+    pub(crate) fn targets(&self) -> Vec<RouteTarget> {
+        let providers = (0..self.providers.len()).map(RouteTarget::Provider);
+        providers.chain([RouteTarget::Local]).collect()
     }
 
     /// The names of all databases, the default one first.
@@ -143,7 +143,7 @@ impl Names {
 /// A relation that is qualified by the name of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named<'a> {
-    pub(crate) target: Target,
+    pub(crate) target: RouteTarget,
     pub(crate) prefix: &'a str,
     pub(crate) table: &'a str,
 }

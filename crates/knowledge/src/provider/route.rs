@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use super::hint::list;
-use super::names::{Names, Target, prefix_of};
+use super::names::{Names, RouteTarget, prefix_of};
 use crate::Result;
 use crate::error::Error;
 use crate::scan::{Dialect, Relation, Scanner, Token, relations};
@@ -42,13 +42,13 @@ impl LocalTables {
         }
         let mut tables: Vec<String> = self.0.iter().cloned().collect();
         tables.sort_unstable();
-        let (local, tables) = (names.name(Target::Local), list(&tables));
+        let (local, tables) = (names.name(RouteTarget::Local), list(&tables));
         Some(format!(
             "`{local}` does not have it either; there is {tables}"
         ))
     }
 
-    fn place(&self, relation: &Relation<'_>) -> RelationLocation {
+    fn locate(&self, relation: &Relation<'_>) -> RelationLocation {
         let name = relation.parts.last().map(|part| part.name().to_lowercase());
         let name = name.unwrap_or_default();
         if relation.is_function {
@@ -88,7 +88,7 @@ enum RelationLocation {
 /// The route of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProviderRoute {
-    pub(crate) target: Target,
+    pub(crate) target: RouteTarget,
     /// The statement without the name of the database, if it has one.
     pub(crate) sql: Option<Box<str>>,
 }
@@ -103,12 +103,12 @@ pub(crate) fn route(sql: &str, names: &Names, tables: &LocalTables) -> Result<Pr
             let before = before
                 .iter()
                 .take_while(|it| prefix_of(it) != Some(named.prefix));
-            if named.target != Target::Local
+            if named.target != RouteTarget::Local
                 && let Some(local) = before
                     .into_iter()
-                    .find(|it| tables.place(it) == RelationLocation::Here)
+                    .find(|it| tables.locate(it) == RelationLocation::Here)
             {
-                let known = (local.text, names.name(Target::Local));
+                let known = (local.text, names.name(RouteTarget::Local));
                 return Err(Error::mixed(sql, known, (named.table, named.prefix)));
             }
             return Ok(ProviderRoute {
@@ -128,26 +128,28 @@ pub(crate) fn route(sql: &str, names: &Names, tables: &LocalTables) -> Result<Pr
 }
 
 /// The database that answers a statement without the name of one.
-fn unnamed(sql: &str, names: &Names, tables: &LocalTables) -> Result<Target> {
+fn unnamed(sql: &str, names: &Names, tables: &LocalTables) -> Result<RouteTarget> {
     let default = names.fallback();
-    if default == Target::Local {
-        return Ok(Target::Local);
+    if default == RouteTarget::Local {
+        return Ok(RouteTarget::Local);
     }
     let ours = relations(sql, Dialect::Sqlite);
     let theirs = relations(sql, names.dialect(default));
-    let place = |relation: &&Relation<'_>| tables.place(relation);
-    let here = theirs.iter().find(|it| place(it) == RelationLocation::Here);
+    let locate = |relation: &&Relation<'_>| tables.locate(relation);
+    let here = theirs
+        .iter()
+        .find(|it| locate(it) == RelationLocation::Here);
     let elsewhere = ours
         .iter()
-        .find(|it| place(it) == RelationLocation::Elsewhere);
+        .find(|it| locate(it) == RelationLocation::Elsewhere);
     match (here, elsewhere) {
-        (Some(_), None) => Ok(Target::Local),
+        (Some(_), None) => Ok(RouteTarget::Local),
         (None, Some(_)) => Ok(default),
         // A statement that reads no table is cheapest in SQLite, if the folder has tables.
         (None, None) if tables.is_empty() => Ok(default),
-        (None, None) => Ok(Target::Local),
+        (None, None) => Ok(RouteTarget::Local),
         (Some(here), Some(elsewhere)) => {
-            let here = (here.text, names.name(Target::Local));
+            let here = (here.text, names.name(RouteTarget::Local));
             Err(Error::mixed(
                 sql,
                 here,

@@ -22,8 +22,10 @@ const POOLED_QUERY_COUNT: u32 = 8;
 /// The delay before the next attempt after a connection could not be opened.
 const OPEN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a server may take to end an abandoned query before its connection is closed.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a server may take to end an abandoned query before its connection is closed. Shorter
+/// than that of an event loop's connection: there is one query, and the caller's thread is blocked
+/// meanwhile.
+const ABANDONED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often idle connections are checked.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -266,13 +268,13 @@ impl Direct {
             if let Some(answers) = self.answers(ticket) {
                 if !self.connection.is_idle() {
                     // The request timed out, but the server works on it until it is cancelled.
-                    self.settle();
+                    self.wait_for_abandoned();
                 }
                 return Some(Ok(answers));
             }
             if cancel.is_cancelled() {
                 self.connection.cancel(ticket);
-                self.settle();
+                self.wait_for_abandoned();
                 return None;
             }
             let next = now + CANCEL_CHECK_INTERVAL;
@@ -294,8 +296,8 @@ impl Direct {
     }
 
     /// Waits a limited time until the server has ended abandoned queries.
-    fn settle(&mut self) {
-        let end = Instant::now() + SETTLE_TIMEOUT;
+    fn wait_for_abandoned(&mut self) {
+        let end = Instant::now() + ABANDONED_TIMEOUT;
         loop {
             let now = Instant::now();
             self.connection.turn(now);

@@ -27,10 +27,10 @@ impl FailedKeys {
             .extend(failures.map(|(key, error)| (key, (now, error))));
     }
 
-    /// The last failure of a key, if it was at `moment` or later.
-    pub(super) fn find(&self, key: u64, moment: Instant) -> Option<Error> {
+    /// The last failure of a key, if it was at `since` or later.
+    pub(super) fn find(&self, key: u64, since: Instant) -> Option<Error> {
         let (at, error) = self.0.get(&key)?;
-        (*at >= moment).then(|| error.clone())
+        (*at >= since).then(|| error.clone())
     }
 }
 

@@ -206,9 +206,9 @@ impl Remote {
         self.direct.open(&self.pool, &self.runtime);
     }
 
-    /// The error of a query for that key that failed since `moment`, if any.
-    pub(crate) fn key_failed_since(&self, key: &KeyRef<'_>, moment: Instant) -> Option<Error> {
-        lock(&self.failed_keys).find(key.hash, moment)
+    /// The error of a query for that key that failed at `since` or later, if any.
+    pub(crate) fn key_failed_since(&self, key: &KeyRef<'_>, since: Instant) -> Option<Error> {
+        lock(&self.failed_keys).find(key.hash, since)
     }
 
     /// Records why there are no answers to the keys of a flight, for the callers that wait for them.
@@ -247,7 +247,7 @@ impl Remote {
         if status.connection_count > 0 {
             return Error::provider_timeout(self, info);
         }
-        self.noted(match (status.open_error, &timeouts.failure) {
+        self.record_failure(match (status.open_error, &timeouts.failure) {
             (Some(error), _) => Error::provider(self, info, None, &error),
             (None, Some(failure)) => failure.clone(),
             (None, None) => Error::provider_unreached(self, timeouts.timeout.unwrap_or_default()),
@@ -282,8 +282,8 @@ impl Remote {
             return Err(self.timed_out(info, &timeouts));
         };
         let misled = |error| Error::provider_misled(self, info, &error, names, tables);
-        let misled = |error| self.noted(misled(error));
-        self.heard(&described);
+        let misled = |error| self.record_failure(misled(error));
+        self.record_answer(&described);
         let description = described.map_err(misled)?;
         let statement = Arc::new(reading.described(description));
         let mut statements = lock(&self.statements);
@@ -342,12 +342,14 @@ impl Remote {
                 let is_bare = error.kind() == ClientKind::Deadline && error.source().is_none();
                 let error = match is_bare {
                     true => self.timed_out(info, &timeouts),
-                    false => self.noted(Error::provider(self, info, Some(statement), &error)),
+                    false => {
+                        self.record_failure(Error::provider(self, info, Some(statement), &error))
+                    }
                 };
                 return sets.iter().map(|_| Err(error.clone())).collect();
             }
         };
-        answers.iter().for_each(|answer| self.heard(answer));
+        answers.iter().for_each(|answer| self.record_answer(answer));
         // One failure of the connection is one error, however many queries it concerns.
         let mut lost: Option<Error> = None;
         answers
@@ -356,20 +358,22 @@ impl Remote {
                 Ok(answer) => statement.conform(self, info, answer.rows),
                 Err(error) if error.is_connection_lost() => Err(lost
                     .get_or_insert_with(|| {
-                        self.noted(Error::provider(self, info, Some(statement), &error))
+                        self.record_failure(Error::provider(self, info, Some(statement), &error))
                     })
                     .clone()),
                 Err(error) if error.kind() == ClientKind::Deadline => {
                     Err(self.timed_out(info, &timeouts))
                 }
-                Err(error) => Err(self.noted(Error::provider(self, info, Some(statement), &error))),
+                Err(error) => {
+                    Err(self.record_failure(Error::provider(self, info, Some(statement), &error)))
+                }
             })
             .collect()
     }
 
     /// As [`Self::ask`], for a caller that has stale answers to all sets, and so does not wait long
     /// for a connection that is refused or does not open.
-    pub(crate) async fn ask_briefly(
+    pub(crate) async fn ask_with_stale_timeout(
         &self,
         transport: &impl Transport,
         info: &StatementInfo,
@@ -388,7 +392,7 @@ impl Remote {
             let status = self.pool.status();
             let is_refused = status.open_failed_total > failed_total;
             if status.connection_count == 0 && (is_refused || began.elapsed() >= STALE_TIMEOUT) {
-                let error = self.noted(match &status.open_error {
+                let error = self.record_failure(match &status.open_error {
                     Some(error) => Error::provider(self, info, None, error),
                     None => Error::provider_unreached(self, STALE_TIMEOUT),
                 });
@@ -398,7 +402,7 @@ impl Remote {
     }
 
     /// Ends an outage if the server answered, with rows or with an error of the statement.
-    fn heard<T>(&self, answer: &ClientResult<T>) {
+    fn record_answer<T>(&self, answer: &ClientResult<T>) {
         let is_answered = match answer {
             Ok(_) => true,
             Err(error) => error.kind() == ClientKind::Refused && !error.is_log_in_refused(),
@@ -409,7 +413,7 @@ impl Remote {
     }
 
     /// Records a failure of the server, as opposed to one of the statement.
-    fn noted(&self, error: Error) -> Error {
+    fn record_failure(&self, error: Error) -> Error {
         if error.is_retryable() && !self.has_connection() {
             self.outage.record(error.clone());
         }

@@ -16,20 +16,20 @@ pub(crate) const STALE_LIFETIME: Duration = Duration::from_secs(1);
 
 pub(crate) struct Stale {
     pub(crate) age_max: Duration,
-    answers: BoundedCache<Kept>,
+    answers: BoundedCache<StoredAnswer>,
     /// Whether stale answers are in use, according to the log.
     is_stale: AtomicBool,
 }
 
 #[derive(Clone)]
-pub(super) struct Kept {
+pub(super) struct StoredAnswer {
     rows: RowSet,
     at: Instant,
     /// Bytes on the heap of the rows and their key.
     size: u32,
 }
 
-impl HeapSize for Kept {
+impl HeapSize for StoredAnswer {
     fn heap_size(&self) -> u64 {
         self.size.into()
     }
@@ -47,16 +47,16 @@ impl Stale {
 
     pub(crate) fn keep(&self, key: &KeyRef<'_>, rows: &RowSet, at: Instant) {
         let size = key.heap_size() + rows_size(rows);
-        let kept = Kept {
+        let stored = StoredAnswer {
             rows: rows.clone(),
             at,
             size: u32::try_from(size).unwrap_or(u32::MAX),
         };
-        self.answers.insert(key.to_key(), kept);
+        self.answers.insert(key.to_key(), stored);
     }
 
     /// The answers that are kept.
-    pub(super) fn answers(&self) -> &BoundedCache<Kept> {
+    pub(super) fn answers(&self) -> &BoundedCache<StoredAnswer> {
         &self.answers
     }
 
@@ -79,9 +79,9 @@ impl Stale {
 
     /// The last good answer and its age, unless it is too old.
     pub(crate) fn find(&self, key: &KeyRef<'_>) -> Option<(RowSet, Duration)> {
-        let kept = self.answers.find(key)?;
-        let age = kept.at.elapsed();
-        (age <= self.age_max).then_some((kept.rows, age))
+        let stored = self.answers.find(key)?;
+        let age = stored.at.elapsed();
+        (age <= self.age_max).then_some((stored.rows, age))
     }
 }
 

@@ -8,7 +8,7 @@ use allocation_counter::measure;
 use lookaside_value::{Object, RowSetBuilder, StatementId, Text, Value};
 
 use super::stale::Stale;
-use crate::cache::{CacheBytes, Entry, Extent, Flight, KeyRef, LocalCache, SharedCache};
+use crate::cache::{CacheBytes, CacheEntry, Extent, Flight, KeyRef, LocalCache, SharedCache};
 use crate::clock::Clock;
 
 /// The number of steps between two checks of the heap.
@@ -94,7 +94,7 @@ impl Model {
                 if let Some(stale) = &self.stale {
                     stale.keep(&key, &rows, Instant::now());
                 }
-                let entry = Entry::new(&key, rows, now.after(lifetime), lifetime);
+                let entry = CacheEntry::new(&key, rows, now.after(lifetime), lifetime);
                 leader.put(&key, entry.clone(), now);
                 entry
             }
@@ -195,7 +195,7 @@ fn issue_12_small_documents_stay_within_the_bound() {
             let object: Object = [("id".into(), Value::Int(number))].into_iter().collect();
             rows.push([Value::from(object)]);
             let lifetime = Duration::from_secs(60);
-            let entry = Entry::new(&key, rows.build(), now.after(lifetime), lifetime);
+            let entry = CacheEntry::new(&key, rows.build(), now.after(lifetime), lifetime);
             leader.put(&key, entry, now);
         }
         cache = Some(filled);

@@ -9,7 +9,7 @@ use lookaside_value::{Answers, ParamBatch, RowSet, Value};
 use super::misses::MissBatch;
 use super::{Freshness, Provider, Resolver, StatementContext};
 use crate::Result;
-use crate::cache::{Entry, Extent, KeyRef, Prehashed, SlotIndex};
+use crate::cache::{CacheEntry, Extent, KeyRef, Prehashed, SlotIndex};
 use crate::clock::Ticks;
 use crate::error::Error;
 use crate::event::{CacheOutcome, Layer};
@@ -28,7 +28,7 @@ impl StaleCount {
     }
 
     /// Counts the answer to `set_count` parameter sets, returned at `now`.
-    fn add(&mut self, entry: &Entry, set_count: u64, now: Ticks) {
+    fn add(&mut self, entry: &CacheEntry, set_count: u64, now: Ticks) {
         if entry.is_stale() {
             let age = entry.age(now);
             self.0 = Some(StaleAnswers {
@@ -153,7 +153,7 @@ impl Resolver {
         let entries = block_on_unless(self.cancel(), misses.entries(&sets))
             .unwrap_or_else(|| sets.iter().map(|_| Err(cancelled())).collect());
         let now = context.engine.clock.now();
-        let keep = |((key, set_count), entry): ((&KeyRef<'_>, &u64), Result<Entry>)| {
+        let keep = |((key, set_count), entry): ((&KeyRef<'_>, &u64), Result<CacheEntry>)| {
             let entry = entry?;
             stale.add(&entry, *set_count, now);
             let rows = entry.rows.clone();

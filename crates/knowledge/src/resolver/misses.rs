@@ -11,7 +11,7 @@ use lookaside_value::Value;
 
 use super::{Freshness, Provider, StatementContext};
 use crate::Result;
-use crate::cache::{Entry, Extent, Flight, KeyRef, Leader, SharedCache};
+use crate::cache::{CacheEntry, Extent, Flight, KeyRef, Leader, SharedCache};
 use crate::clock::Ticks;
 use crate::error::Error;
 use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
@@ -26,7 +26,7 @@ impl StatementContext<'_> {
         key: &KeyRef<'_>,
         freshness: Freshness,
         transport: &impl Transport,
-    ) -> Result<Entry> {
+    ) -> Result<CacheEntry> {
         let misses = MissBatch {
             transport,
             context: *self,
@@ -54,7 +54,7 @@ pub(super) struct MissBatch<'a, T> {
 
 impl<T: Transport> MissBatch<'_, T> {
     /// The answers to distinct parameter sets.
-    pub(crate) async fn entries(&self, sets: &[&[Value]]) -> Vec<Result<Entry>> {
+    pub(crate) async fn entries(&self, sets: &[&[Value]]) -> Vec<Result<CacheEntry>> {
         let keys: Vec<KeyRef<'_>> = sets
             .iter()
             .map(|set| self.context.key(set, self.extent))
@@ -64,7 +64,7 @@ impl<T: Transport> MissBatch<'_, T> {
             return self.send(&keys, &all).await;
         };
         let began = Instant::now();
-        let mut found: Vec<Option<Result<Entry>>> = vec![None; keys.len()];
+        let mut found: Vec<Option<Result<CacheEntry>>> = vec![None; keys.len()];
         // Each key is counted once, as a hit or a miss.
         let mut open: Vec<usize> = (0..keys.len()).collect();
         let mut leaders: Vec<(usize, Leader<'_>)> = Vec::new();
@@ -127,7 +127,7 @@ impl<T: Transport> MissBatch<'_, T> {
                     others.remove(0);
                 }
                 // The query for it failed, or its caller was cancelled. If the server failed, this
-                // fails too: those who wait for one key would else wait for one time-out each.
+                // fails too: otherwise the followers of one key would wait for one timeout each.
                 Err(leader) => {
                     match self.provider.0.key_failed_since(&keys[next], began) {
                         Some(error) => {
@@ -152,24 +152,25 @@ impl<T: Transport> MissBatch<'_, T> {
     }
 
     /// Queries the keys in one request.
-    async fn send(&self, keys: &[KeyRef<'_>], asked: &[usize]) -> Vec<Result<Entry>> {
+    async fn send(&self, keys: &[KeyRef<'_>], asked: &[usize]) -> Vec<Result<CacheEntry>> {
         let started = Instant::now();
         // The age counts from here, whatever delays the answer.
         let asked_at = self.context.engine.clock.now();
         let sets: Vec<&[Value]> = asked.iter().map(|index| keys[*index].params).collect();
-        let can_stand_in = |stale: &Stale| asked.iter().all(|index| stale.has(&keys[*index]));
+        let has_stale_answers = |stale: &Stale| asked.iter().all(|index| stale.has(&keys[*index]));
         let info = self.context.info;
         let (remote, statement) = self.provider;
         let stale = remote.stale();
         let (extent, sets) = (self.extent, &sets[..]);
-        let answers = match stale.is_some_and(can_stand_in) {
+        let answers = match stale.is_some_and(has_stale_answers) {
             // It polls while it waits, so it must not block in the transport.
             true if T::BLOCKS => {
-                let asking = remote.ask_briefly(&Pooled, info, statement, extent, sets);
+                let asking = remote.ask_with_stale_timeout(&Pooled, info, statement, extent, sets);
                 asking.await
             }
             true => {
-                let asking = remote.ask_briefly(self.transport, info, statement, extent, sets);
+                let asking =
+                    remote.ask_with_stale_timeout(self.transport, info, statement, extent, sets);
                 asking.await
             }
             false => {
@@ -177,7 +178,7 @@ impl<T: Transport> MissBatch<'_, T> {
                 asking.await
             }
         };
-        self.tell(started.elapsed(), &answers);
+        self.record_telemetry(started.elapsed(), &answers);
         let lifetime = self.context.generation.ttl;
         let expires = asked_at.after(lifetime);
         asked
@@ -195,7 +196,7 @@ impl<T: Transport> MissBatch<'_, T> {
                             );
                         }
                     }
-                    Ok(Entry::new(&keys[*index], rows, expires, lifetime))
+                    Ok(CacheEntry::new(&keys[*index], rows, expires, lifetime))
                 }
                 Err(error) => self.stale_or(&keys[*index], error),
             })
@@ -203,7 +204,7 @@ impl<T: Transport> MissBatch<'_, T> {
     }
 
     /// The last good answer in place of an error, if the configuration enables it.
-    fn stale_or(&self, key: &KeyRef<'_>, error: Error) -> Result<Entry> {
+    fn stale_or(&self, key: &KeyRef<'_>, error: Error) -> Result<CacheEntry> {
         let (remote, _) = self.provider;
         let stale = remote.stale().filter(|_| error.is_retryable());
         let found = stale.and_then(|stale| Some((stale, stale.find(key)?)));
@@ -221,10 +222,10 @@ impl<T: Transport> MissBatch<'_, T> {
         let rest = stale.age_max.saturating_sub(age);
         let lifetime = STALE_LIFETIME.min(self.context.generation.ttl).min(rest);
         let expires = self.context.engine.clock.now().after(lifetime);
-        Ok(Entry::new(key, rows, expires, age + lifetime).stale())
+        Ok(CacheEntry::new(key, rows, expires, age + lifetime).stale())
     }
 
-    fn tell<A>(&self, elapsed: Duration, answers: &[Result<A>]) {
+    fn record_telemetry<A>(&self, elapsed: Duration, answers: &[Result<A>]) {
         let counters = &self.context.engine.counters.shared;
         let failure_count = answers.iter().filter(|answer| answer.is_err()).count() as u64;
         counters.flights.add_among(1);

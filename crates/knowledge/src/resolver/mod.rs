@@ -16,7 +16,9 @@ pub(crate) use self::batch::StaleCount;
 pub(crate) use self::context::StatementContext;
 pub(crate) use self::freshness::Freshness;
 use crate::Result;
-use crate::cache::{Entry, Extent, Flight, KeyRef, Leader, LocalCache, SharedCache, SlotIndex};
+use crate::cache::{
+    CacheEntry, Extent, Flight, KeyRef, Leader, LocalCache, SharedCache, SlotIndex,
+};
 use crate::cancel::{CANCEL_CHECK_INTERVAL, CancelHandle};
 use crate::clock::Ticks;
 use crate::counters::Counters;
@@ -41,13 +43,13 @@ pub(crate) struct Resolver {
     reader: StoreReader,
     local: LocalCache,
     /// The last answer that is not in `local`.
-    uncached: Option<Entry>,
+    uncached: Option<CacheEntry>,
     pub(crate) counters: Arc<Counters>,
 }
 
 /// The answer to a query, borrowed until the next one.
 pub(crate) struct Resolved<'a> {
-    entry: &'a Entry,
+    entry: &'a CacheEntry,
     by: AnsweredBy,
     now: Ticks,
 }
@@ -264,7 +266,7 @@ impl Resolver {
         shared: &SharedCache,
         key: &KeyRef<'_>,
         freshness: Freshness,
-    ) -> Result<(Entry, AnsweredBy)> {
+    ) -> Result<(CacheEntry, AnsweredBy)> {
         if let Some(provider) = context.provider() {
             let transport = Blocking(self.cancel());
             let fetching =
@@ -295,7 +297,7 @@ impl Resolver {
         shared: &'c SharedCache,
         key: &KeyRef<'_>,
         fresh_at: Ticks,
-    ) -> Result<std::result::Result<Entry, Leader<'c>>> {
+    ) -> Result<std::result::Result<CacheEntry, Leader<'c>>> {
         let key = key.to_key();
         // Nearly always, no other session is querying this key.
         let mut flight = shared.join(&key, fresh_at);
@@ -344,7 +346,7 @@ impl Resolver {
 
     /// Queries the database and returns its answer as an entry. The age counts from the start of
     /// the query, so the entry may have expired when it arrives.
-    fn ask(&mut self, context: &StatementContext<'_>, key: &KeyRef<'_>) -> Result<Entry> {
+    fn ask(&mut self, context: &StatementContext<'_>, key: &KeyRef<'_>) -> Result<CacheEntry> {
         let now = context.engine.clock.now();
         if let Some(provider) = context.provider() {
             let freshness = Freshness::cached(now);
@@ -354,7 +356,7 @@ impl Resolver {
         }
         let rows = self.query_store(context, key.params, key.extent)?;
         let lifetime = context.generation.ttl;
-        Ok(Entry::new(key, rows, now.after(lifetime), lifetime))
+        Ok(CacheEntry::new(key, rows, now.after(lifetime), lifetime))
     }
 
     /// The database's answer, not cached.
@@ -363,14 +365,18 @@ impl Resolver {
         context: &StatementContext<'_>,
         params: &[Value],
         extent: Extent,
-    ) -> Result<Entry> {
+    ) -> Result<CacheEntry> {
         match &context.description.answerer {
             Answerer::Remote { .. } => self.ask(context, &context.key(params, extent)),
             Answerer::Store(_) => {
                 let asked_at = context.engine.clock.now();
                 let rows = self.query_store(context, params, extent)?;
                 let lifetime = context.generation.ttl;
-                Ok(Entry::uncached(rows, asked_at.after(lifetime), lifetime))
+                Ok(CacheEntry::uncached(
+                    rows,
+                    asked_at.after(lifetime),
+                    lifetime,
+                ))
             }
         }
     }
@@ -411,7 +417,13 @@ impl Resolver {
 
     /// Inserts an entry into the session's cache, or holds it until the next query if the cache
     /// does not admit it.
-    fn keep(&mut self, key: &KeyRef<'_>, entry: Entry, by: AnsweredBy, now: Ticks) -> Location {
+    fn keep(
+        &mut self,
+        key: &KeyRef<'_>,
+        entry: CacheEntry,
+        by: AnsweredBy,
+        now: Ticks,
+    ) -> Location {
         match self.local.insert(key, entry, now) {
             Ok(slot) => Location {
                 slot: Some(slot),
@@ -423,7 +435,7 @@ impl Resolver {
     }
 
     /// Holds an entry until the next query.
-    fn hold(&mut self, entry: Entry, by: AnsweredBy, now: Ticks) -> Location {
+    fn hold(&mut self, entry: CacheEntry, by: AnsweredBy, now: Ticks) -> Location {
         self.uncached = Some(entry);
         Location {
             slot: None,

@@ -185,7 +185,7 @@ impl Session {
     ) -> Result<Option<Row>> {
         match self.admit(query.into())? {
             Admitted::Statement(statement) => {
-                let params = statement.0.place(params.into())?;
+                let params = statement.0.to_positional(params.into())?;
                 let found = self.find_first(&statement, &params, policy)?;
                 Ok(found.map(|(rows, index)| rows.shared_row(index)))
             }
@@ -217,7 +217,7 @@ impl Session {
     ) -> Result<RowSet> {
         match self.admit(query.into())? {
             Admitted::Statement(statement) => {
-                let params = statement.0.place(params.into())?;
+                let params = statement.0.to_positional(params.into())?;
                 Ok(self.all_with(&statement, &params, policy)?.to_row_set())
             }
             Admitted::Once(info) => self.once(&info, params.into(), Extent::All),
@@ -264,7 +264,7 @@ impl Session {
         };
         // If it belongs to another engine, the actual query reports that.
         let bound = self.bind_prepared(statement).ok()??;
-        let params = match bound.context.info.place(params) {
+        let params = match bound.context.info.to_positional(params) {
             Ok(params) => params,
             Err(error) => return Some(Err(error)),
         };
@@ -404,7 +404,7 @@ impl Session {
 
     /// Runs an unregistered statement, without plan and cache.
     fn once(&mut self, info: &StatementInfo, params: Params<'_>, extent: Extent) -> Result<RowSet> {
-        let params = info.place(params)?;
+        let params = info.to_positional(params)?;
         let Self {
             engine,
             generation,

@@ -7,7 +7,7 @@ use lookaside_value::{RowSet, Value};
 
 use super::{Admitted, Session};
 use crate::Result;
-use crate::cache::{Entry, Extent, KeyRef};
+use crate::cache::{CacheEntry, Extent, KeyRef};
 use crate::description::Answerer;
 use crate::engine::Engine;
 use crate::event::{CacheOutcome, Layer};
@@ -104,7 +104,7 @@ impl ProviderQuery {
         extent: Extent,
         policy: Policy<'_>,
     ) -> Result<RowSet> {
-        let params = self.parts().0.place(params)?;
+        let params = self.parts().0.to_positional(params)?;
         let freshness = Freshness::cached(engine.clock.now());
         let missed = match policy {
             Policy::Bypass => None,
@@ -153,7 +153,7 @@ impl ProviderQuery {
         freshness: Freshness,
         missed: Option<Layer>,
         transport: &impl Transport,
-    ) -> Result<Entry> {
+    ) -> Result<CacheEntry> {
         let (info, prepared) = self.parts();
         let context = StatementContext {
             engine,

@@ -110,7 +110,7 @@ fn a_sqlite_file_has_a_limit_too() {
 }
 
 #[test]
-fn whoever_waits_for_the_query_of_another_waits_no_longer_than_the_limit() {
+fn a_follower_waits_no_longer_than_the_limit() {
     let (_folder, knowledge, _) = open("[local]\nquery_timeout_ms = 60\n");
     let statement = knowledge.prepare(ENDLESS).unwrap();
     thread::scope(|scope| {

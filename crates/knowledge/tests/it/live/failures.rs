@@ -104,7 +104,7 @@ fn a_server_that_comes_back_answers_again() {
 }
 
 #[test]
-fn those_who_wait_for_one_key_do_not_wait_for_one_time_out_each() {
+fn followers_of_one_key_do_not_wait_for_one_timeout_each() {
     let Some(postgres) = postgres(false) else {
         return;
     };
