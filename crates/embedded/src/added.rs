@@ -16,8 +16,8 @@ use std::path::Path;
 pub(crate) use control::parameter;
 #[cfg(feature = "download")]
 pub(crate) use extension_manifest::carry;
-pub(crate) use extension_manifest::{ExtensionManifest, State};
-pub(crate) use files::{ExtensionFile, Kind, Layout, check_name, write_files};
+pub(crate) use extension_manifest::{ExtensionManifest, ExtensionState};
+pub(crate) use files::{ExtensionFile, ExtensionFileKind, Layout, check_name, write_files};
 
 /// An extension that was added to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +36,9 @@ pub struct AddedExtension {
 /// The extensions that were added to a server, were tried, and are undamaged.
 pub(crate) fn usable(server: &Path) -> Vec<AddedExtension> {
     let manifests = ExtensionManifest::all(server).into_iter();
-    let whole = manifests
-        .filter(|manifest| manifest.state == State::Tried && manifest.check(server).is_ok());
+    let whole = manifests.filter(|manifest| {
+        manifest.state == ExtensionState::Tried && manifest.check(server).is_ok()
+    });
     whole.map(|manifest| manifest.extension()).collect()
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Connection {
     stream: UnixStream,
     protocol: postgres::Connection,
     /// Whether anything was received from the server.
-    has_heard: bool,
+    has_received: bool,
     /// An answer was not read to its end: the next bytes, if any, are a part of it.
     is_lost: bool,
 }
@@ -145,7 +145,7 @@ impl Connection {
         let mut connection = Self {
             stream,
             protocol,
-            has_heard: false,
+            has_received: false,
             is_lost: true,
         };
         connection.exchange(|_| {})?;
@@ -264,12 +264,12 @@ impl Connection {
                 size => break size?,
             }
         };
-        if !self.has_heard && space[..size].starts_with(FORK_REFUSAL) {
+        if !self.has_received && space[..size].starts_with(FORK_REFUSAL) {
             let said = String::from_utf8_lossy(&space[1..size]);
             let said = said.trim_end_matches(['\0', '\n']);
             return Err(io::Error::other(said));
         }
-        self.has_heard = true;
+        self.has_received = true;
         self.protocol.received(size);
         Ok(size)
     }

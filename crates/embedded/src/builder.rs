@@ -364,7 +364,7 @@ impl Builder {
         };
         let database = cluster.take_database(&kind, self.prewarm_count_max)?;
         cluster.wait_for_sweep();
-        cluster.later(JanitorJob::CleanUp {
+        cluster.queue_job(JanitorJob::CleanUp {
             clean_up: Box::new(move || setup.clean_up()),
         });
         let lease = Lease {
@@ -404,7 +404,7 @@ impl Builder {
         let (user, database) = restored.unwrap_or_else(|| (USER.to_owned(), cluster.new_name()));
         let (user, database) = (self.user.unwrap_or(user), self.database.unwrap_or(database));
         prepare(cluster, &user, &database, &self.schema, contents)?;
-        cluster.later(JanitorJob::CleanUp {
+        cluster.queue_job(JanitorJob::CleanUp {
             clean_up: Box::new(move || setup.clean_up()),
         });
         Ok(Postgres::new(

@@ -54,7 +54,7 @@ impl Cache {
             // If there is none, the start of the server returns the error.
             _ => Reach::Owner,
         };
-        let root = Whereabouts::of_process().root(reach)?;
+        let root = CacheEnvironment::of_process().root(reach)?;
         let root = path::absolute(&root).map_err(|e| Error::file("find", &root, e))?;
         Ok(Self { root, reach })
     }
@@ -256,7 +256,7 @@ impl Cache {
 }
 
 /// The variables and entries that determine the location of the cache.
-struct Whereabouts {
+struct CacheEnvironment {
     /// `LOOKASIDE_CACHE`.
     named: Option<OsString>,
     /// `XDG_CACHE_HOME`.
@@ -265,7 +265,7 @@ struct Whereabouts {
     home: Option<OsString>,
 }
 
-impl Whereabouts {
+impl CacheEnvironment {
     fn of_process() -> Self {
         Self {
             named: env::var_os("LOOKASIDE_CACHE"),
@@ -487,12 +487,12 @@ mod tests {
     fn the_place_follows_the_variables() {
         let check = |named: &str, xdg: &str, home: &str, reach, expected: Option<&str>| {
             let text = |text: &str| (!text.is_empty()).then(|| text.into());
-            let whereabouts = Whereabouts {
+            let cache_environment = CacheEnvironment {
                 named: text(named),
                 xdg: text(xdg),
                 home: text(home),
             };
-            let root = whereabouts.root(reach).ok();
+            let root = cache_environment.root(reach).ok();
             assert_eq!(
                 root.as_deref(),
                 expected.map(Path::new),
@@ -507,7 +507,7 @@ mod tests {
         check("", "x", "/h", owner, Some("/h/.cache/lookaside"));
         check("", "", "/h", owner, Some("/h/.cache/lookaside"));
         check("", "x", "", owner, None);
-        let error = Whereabouts {
+        let error = CacheEnvironment {
             named: None,
             xdg: None,
             home: None,

@@ -426,7 +426,7 @@ impl Cluster {
     }
 
     /// Queues a background job.
-    pub(crate) fn later(&self, job: JanitorJob) {
+    pub(crate) fn queue_job(&self, job: JanitorJob) {
         self.janitor.send(job);
     }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::added::{
-    AddedExtension, ExtensionManifest, Layout, State, check_name, usable, write_files,
+    AddedExtension, ExtensionManifest, ExtensionState, Layout, check_name, usable, write_files,
 };
 use crate::binaries::{self, CachedServer, Progress};
 use crate::cache::Cache;
@@ -138,7 +138,7 @@ impl Extensions {
                 preload: None,
             }));
         };
-        if manifest.state == State::Untried {
+        if manifest.state == ExtensionState::Untried {
             manifest.remove(&self.cached.folder)?;
             return Ok(None);
         }
@@ -199,7 +199,7 @@ impl Extensions {
             .and_then(|()| trial::run(&name, &selection, self.version(), self.trial_timeout));
         match tried {
             Ok(preload) => {
-                manifest.state = State::Tried;
+                manifest.state = ExtensionState::Tried;
                 manifest.preload = preload;
                 manifest.write(&self.cache, folder)?;
                 Ok(manifest.extension())
@@ -303,8 +303,8 @@ pub(crate) fn damaged(cached: &CachedServer) -> Vec<DamagedExtension> {
     let manifests = ExtensionManifest::all(&cached.folder).into_iter();
     let damage = |manifest: ExtensionManifest| {
         let why = match manifest.state {
-            State::Untried => Err("it was not tried to its end".to_owned()),
-            State::Tried => manifest.check(&cached.folder),
+            ExtensionState::Untried => Err("it was not tried to its end".to_owned()),
+            ExtensionState::Tried => manifest.check(&cached.folder),
         };
         let known = source::known(&manifest.name, cached.version.major);
         let is_known = known.is_some_and(|known| known.sha256 == manifest.sha256);

@@ -177,7 +177,7 @@ pub(crate) fn open(folder: &Path, options: &FolderOptions<'_>) -> Result<Opened>
         manifest.write(folder)?;
     }
     let kept = vec![manifest.database, database.clone()];
-    cluster.later(JanitorJob::DropOrphans {
+    cluster.queue_job(JanitorJob::DropOrphans {
         kept,
         count_max: usize::MAX,
         done: None,

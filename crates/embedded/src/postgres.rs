@@ -429,7 +429,7 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         let goes_with_cluster = !self.is_shared() && Arc::strong_count(&self.lease) == 1;
         if self.scope == Scope::Value && !goes_with_cluster {
-            self.cluster().later(JanitorJob::Drop {
+            self.cluster().queue_job(JanitorJob::Drop {
                 database: self.database.clone(),
                 user: self.user.clone(),
             });

@@ -21,7 +21,7 @@ const FOLDER: &str = "extensions";
 /// The progress of adding an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum State {
+pub(crate) enum ExtensionState {
     /// Its files may be present, completely or in part.
     Untried,
     /// A scratch server has created it.
@@ -33,7 +33,7 @@ pub(crate) enum State {
 pub(crate) struct ExtensionManifest {
     pub(crate) name: String,
     version: String,
-    pub(crate) state: State,
+    pub(crate) state: ExtensionState,
     /// The package, and its hash; for a folder, that of its files.
     pub(crate) source: String,
     pub(crate) sha256: String,
@@ -64,7 +64,7 @@ impl ExtensionManifest {
         Self {
             name: name.to_owned(),
             version: version.to_owned(),
-            state: State::Untried,
+            state: ExtensionState::Untried,
             source: source.to_owned(),
             sha256: sha256.to_owned(),
             preload: None,
@@ -170,7 +170,7 @@ impl Saved {
 pub(crate) fn carry(cache: &Cache, from: &Path, to: &Path) -> Result<()> {
     for manifest in ExtensionManifest::all(from) {
         let is_there = manifest.files.keys().any(|path| to.join(path).exists());
-        if manifest.state != State::Tried || is_there || manifest.check(from).is_err() {
+        if manifest.state != ExtensionState::Tried || is_there || manifest.check(from).is_err() {
             continue;
         }
         for path in manifest.files.keys() {
@@ -221,9 +221,9 @@ mod tests {
             manifest.write(&cache, &old).unwrap();
             manifest
         };
-        let whole = add("whole", State::Tried);
-        add("untried", State::Untried);
-        add("damaged", State::Tried);
+        let whole = add("whole", ExtensionState::Tried);
+        add("untried", ExtensionState::Untried);
+        add("damaged", ExtensionState::Tried);
         fs::write(old.join("share/extension/damaged.control"), "other").unwrap();
         carry(&cache, &old, &new).unwrap();
         assert_eq!(ExtensionManifest::all(&new), std::slice::from_ref(&whole));

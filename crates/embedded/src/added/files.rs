@@ -11,7 +11,7 @@ use super::control::parameter;
 
 /// The kind of an extension file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ExtensionFileKind {
     Control,
     Sql,
     Library,
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 /// One file of an extension.
 #[derive(Clone, Debug)]
 pub(crate) struct ExtensionFile<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ExtensionFileKind,
     pub(crate) name: String,
     pub(crate) bytes: &'a [u8],
 }
@@ -62,10 +62,10 @@ impl Layout {
     }
 
     /// The path of a file, relative to the server's folder.
-    pub(super) fn target(&self, kind: Kind, name: &str) -> PathBuf {
+    pub(super) fn target(&self, kind: ExtensionFileKind, name: &str) -> PathBuf {
         match kind {
-            Kind::Library => self.library.join(name),
-            Kind::Control | Kind::Sql => self.extension.join(name),
+            ExtensionFileKind::Library => self.library.join(name),
+            ExtensionFileKind::Control | ExtensionFileKind::Sql => self.extension.join(name),
         }
     }
 
@@ -108,11 +108,15 @@ pub(crate) fn write_files(
     layout: &Layout,
     files: &[ExtensionFile<'_>],
 ) -> Result<()> {
-    for wanted in [Kind::Library, Kind::Sql, Kind::Control] {
+    for wanted in [
+        ExtensionFileKind::Library,
+        ExtensionFileKind::Sql,
+        ExtensionFileKind::Control,
+    ] {
         for file in files.iter().filter(|file| file.kind == wanted) {
             let mode = match wanted {
-                Kind::Library => 0o755,
-                Kind::Sql | Kind::Control => 0o644,
+                ExtensionFileKind::Library => 0o755,
+                ExtensionFileKind::Sql | ExtensionFileKind::Control => 0o644,
             };
             let target = server.join(layout.target(wanted, &file.name));
             write_file(cache, &target, file.bytes, mode)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::added::{ExtensionFile, Kind, parameter};
+use crate::added::{ExtensionFile, ExtensionFileKind, parameter};
 use crate::{Error, Result};
 
 use super::entries::{Entries, Package, Wanted};
@@ -53,7 +53,7 @@ impl<'a> Selection<'a> {
         let folder = parent(control_path);
         let beside = [folder.to_owned(), join(folder, "sql")];
         let mut files = vec![ExtensionFile {
-            kind: Kind::Control,
+            kind: ExtensionFileKind::Control,
             name: control_name,
             bytes: control,
         }];
@@ -69,7 +69,7 @@ impl<'a> Selection<'a> {
             }
             libraries.extend(libraries_named_in(path, bytes));
             files.push(ExtensionFile {
-                kind: Kind::Sql,
+                kind: ExtensionFileKind::Sql,
                 name: file.to_owned(),
                 bytes,
             });
@@ -82,7 +82,7 @@ impl<'a> Selection<'a> {
             // A library that is not in the package may come with the server.
             if let Some((path, bytes)) = found.min_by_key(|(path, _)| path.len()) {
                 files.push(ExtensionFile {
-                    kind: Kind::Library,
+                    kind: ExtensionFileKind::Library,
                     name: file_name(path).to_owned(),
                     bytes,
                 });
@@ -98,7 +98,10 @@ impl<'a> Selection<'a> {
 
     /// The libraries, as `LOAD` names them.
     pub(super) fn libraries(&self) -> impl Iterator<Item = &str> {
-        let files = self.files.iter().filter(|file| file.kind == Kind::Library);
+        let files = self
+            .files
+            .iter()
+            .filter(|file| file.kind == ExtensionFileKind::Library);
         files.filter_map(|file| Path::new(&file.name).file_stem()?.to_str())
     }
 }

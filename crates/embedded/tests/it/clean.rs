@@ -41,7 +41,7 @@ fn folders(root: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_the_dead_left_is_removed_and_told_and_what_the_living_hold_stays() {
+fn leftovers_of_ended_processes_are_removed_and_listed_and_the_rest_stays() {
     if !has_server() {
         return;
     }
@@ -161,7 +161,7 @@ fn what_the_dead_left_is_removed_and_told_and_what_the_living_hold_stays() {
 }
 
 #[test]
-fn databases_of_the_dead_in_a_shared_server_are_dropped_and_those_of_the_living_are_not() {
+fn only_databases_of_ended_processes_in_a_shared_server_are_dropped() {
     if !has_server() {
         return;
     }
