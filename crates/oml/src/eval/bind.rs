@@ -10,8 +10,8 @@ use crate::eval::Options;
 use crate::eval::context::{Context, World};
 use crate::eval::depth::{DEPTH_MAX, Depths};
 use crate::eval::plan::{
-    Access, Calc, Case, Collect, DictionaryLookup, Expr, Fmt, FmtPart, Key, Lookup, Match, Member,
-    Path, Pattern, Pick, SOURCE_COUNT_INLINE, Statement, Step, Target,
+    Access, BoundTarget, Calc, Case, Collect, DictionaryLookup, Expr, Fmt, FmtPart, Key, Lookup,
+    Match, Member, Path, Pattern, Pick, SOURCE_COUNT_INLINE, Statement, Step,
 };
 use crate::functions::{Conversion, Dictionary, Function, Predicate, lower_case};
 use crate::parse::lost_semicolon;
@@ -134,13 +134,13 @@ impl Binder<'_> {
         Statement::Assign { target, value }
     }
 
-    fn target(&mut self, target: &ast::Target) -> Target {
+    fn target(&mut self, target: &ast::Target) -> BoundTarget {
         self.named_target(&target.name, target.type_word)
     }
 
-    fn named_target(&mut self, name: &str, type_word: TypeWord) -> Target {
+    fn named_target(&mut self, name: &str, type_word: TypeWord) -> BoundTarget {
         self.temporaries |= name.starts_with(TEMPORARY);
-        Target {
+        BoundTarget {
             name: self.names.intern(name),
             conversion: conversion(type_word),
         }

@@ -14,26 +14,26 @@ use lookaside_value::ParamBatch;
 #[derive(Debug, Default)]
 pub(crate) struct Distinct {
     /// Positions in the batch, by the hash of the set there.
-    places: HashTable<u32>,
+    positions: HashTable<u32>,
     hasher: RandomState,
 }
 
 impl Distinct {
     /// Removes all sets and keeps the allocated memory.
     pub(crate) fn clear(&mut self) {
-        self.places.clear();
+        self.positions.clear();
     }
 
     /// Removes the last set of the batch if an earlier one is equal; returns the position of the
     /// earlier one, or else of the last.
-    pub(crate) fn place_last(&mut self, batch: &mut ParamBatch) -> u32 {
+    pub(crate) fn deduplicate_last(&mut self, batch: &mut ParamBatch) -> u32 {
         let last = u32::try_from(batch.len() - 1).expect("batches have fewer than 2^32 records");
-        let set_at = |place: u32| batch.set(place as usize);
+        let set_at = |position: u32| batch.set(position as usize);
         let hash = self.hasher.hash_one(set_at(last));
-        let entry = self.places.entry(
+        let entry = self.positions.entry(
             hash,
-            |place| set_at(*place) == set_at(last),
-            |place| self.hasher.hash_one(set_at(*place)),
+            |position| set_at(*position) == set_at(last),
+            |position| self.hasher.hash_one(set_at(*position)),
         );
         match entry {
             Entry::Vacant(entry) => {
@@ -41,9 +41,9 @@ impl Distinct {
                 last
             }
             Entry::Occupied(entry) => {
-                let place = *entry.get();
+                let position = *entry.get();
                 batch.pop();
-                place
+                position
             }
         }
     }
@@ -55,9 +55,9 @@ mod tests {
 
     use super::*;
 
-    fn place(distinct: &mut Distinct, batch: &mut ParamBatch, set: &[Value]) -> u32 {
+    fn position(distinct: &mut Distinct, batch: &mut ParamBatch, set: &[Value]) -> u32 {
         batch.push(set.iter().cloned());
-        distinct.place_last(batch)
+        distinct.deduplicate_last(batch)
     }
 
     #[test]
@@ -71,11 +71,11 @@ mod tests {
             [Value::Null, 1_i64.into()],
             ["a".into(), 1.0.into()],
         ];
-        let places = sets.map(|set| place(&mut distinct, &mut batch, &set));
-        assert_eq!(places, [0, 1, 0, 2, 1]);
+        let positions = sets.map(|set| position(&mut distinct, &mut batch, &set));
+        assert_eq!(positions, [0, 1, 0, 2, 1]);
         assert_eq!(batch.len(), 3);
         batch.reset(1);
         distinct.clear();
-        assert_eq!(place(&mut distinct, &mut batch, &[Value::Null]), 0);
+        assert_eq!(position(&mut distinct, &mut batch, &[Value::Null]), 0);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct LookupScratch {
     answers: Answers,
     distinct: Distinct,
     /// For each record the position of its parameter set, or [`NOT_ASKED`].
-    places: Vec<u32>,
+    positions: Vec<u32>,
 }
 
 /// Marks a record that had no input to query with.
@@ -46,12 +46,12 @@ impl Lookup {
             params.len(),
             "a lookup answers each set"
         );
-        for (result, place) in results.iter_mut().zip(&scratch.places) {
-            if *place == NOT_ASKED {
+        for (result, position) in results.iter_mut().zip(&scratch.positions) {
+            if *position == NOT_ASKED {
                 report.lookup_absent_count += 1;
                 continue;
             }
-            match scratch.answers.row(*place as usize) {
+            match scratch.answers.row(*position as usize) {
                 Ok(Some(row)) => {
                     for (target, value) in self.targets.iter().zip(row) {
                         result.push(target.name, target.conversion.apply(value.clone()));
@@ -79,12 +79,12 @@ impl Lookup {
         let LookupScratch {
             params,
             distinct,
-            places,
+            positions,
             ..
         } = scratch;
         params.reset(self.params.len());
         distinct.clear();
-        places.clear();
+        positions.clear();
         for (source, result) in sources.iter_mut().zip(results) {
             let mut context = Context {
                 source,
@@ -101,10 +101,10 @@ impl Lookup {
                 value
             }));
             if has_input {
-                places.push(distinct.place_last(params));
+                positions.push(distinct.deduplicate_last(params));
             } else {
                 params.pop();
-                places.push(NOT_ASKED);
+                positions.push(NOT_ASKED);
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::functions::{Conversion, Dictionary, Function, Predicate};
 #[derive(Debug)]
 pub(crate) enum Statement {
     /// Appends at most one field.
-    Assign { target: Target, value: Expr },
+    Assign { target: BoundTarget, value: Expr },
     /// Moves fields from the source to the result.
     Move(Pick),
     /// Looks up one row per record.
@@ -19,7 +19,7 @@ pub(crate) enum Statement {
 
 /// The target of a value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
+pub(crate) struct BoundTarget {
     pub(crate) name: Name,
     pub(crate) conversion: Conversion,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Lookup {
     pub(crate) statement: StatementId,
     pub(crate) params: Vec<Expr>,
     /// Column *i* fills target *i*.
-    pub(crate) targets: Vec<Target>,
+    pub(crate) targets: Vec<BoundTarget>,
     /// Line and column of the statement in the model, for reports.
     pub(crate) position: (usize, usize),
 }

@@ -21,16 +21,16 @@ enum Form {
     Optional(usize, Build),
 }
 
-type Build = fn(&[Piece<'_>]) -> Result<PipeFunction, Wrong>;
+type Build = fn(&[Piece<'_>]) -> Result<PipeFunction, InvalidArgument>;
 
 /// The index of an invalid argument, and what it should be.
-struct Wrong {
+struct InvalidArgument {
     index: usize,
     expected: String,
 }
 
-fn wrong(index: usize, expected: impl Into<String>) -> Wrong {
-    Wrong {
+fn invalid_argument(index: usize, expected: impl Into<String>) -> InvalidArgument {
+    InvalidArgument {
         index,
         expected: expected.into(),
     }
@@ -162,10 +162,10 @@ impl<'a> Parser<'a> {
     }
 
     fn build(&self, name: &str, build: Build, arguments: &[Piece<'_>]) -> Parsed<PipeFunction> {
-        build(arguments).map_err(|wrong| {
-            let Piece { text, span, .. } = &arguments[wrong.index];
+        build(arguments).map_err(|invalid| {
+            let Piece { text, span, .. } = &arguments[invalid.index];
             let message = format!("`{text}` is not an argument for `{name}`");
-            Diagnostic::error(*span, message).help(format!("it takes {}", wrong.expected))
+            Diagnostic::error(*span, message).help(format!("it takes {}", invalid.expected))
         })
     }
 }
@@ -188,21 +188,21 @@ fn text(piece: &Piece<'_>) -> Text {
     Text::from(&*piece.text)
 }
 
-fn nth(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+fn nth(arguments: &[Piece<'_>]) -> Result<PipeFunction, InvalidArgument> {
     let index = arguments[0].text.parse();
-    let index = index.map_err(|_| wrong(0, "a position, counted from 0"))?;
+    let index = index.map_err(|_| invalid_argument(0, "a position, counted from 0"))?;
     Ok(PipeFunction::Nth(index))
 }
 
-fn get(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+fn get(arguments: &[Piece<'_>]) -> Result<PipeFunction, InvalidArgument> {
     match &*arguments[0].text {
-        "" => Err(wrong(0, "the path of a member, such as `a/b`")),
+        "" => Err(invalid_argument(0, "the path of a member, such as `a/b`")),
         path => Ok(PipeFunction::Get(path.into())),
     }
 }
 
 /// A quoted argument is always text.
-fn map_to(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+fn map_to(arguments: &[Piece<'_>]) -> Result<PipeFunction, InvalidArgument> {
     let value = match &*arguments[0].text {
         text if arguments[0].is_quoted => Some(Value::from(text)),
         "true" => Some(Value::Bool(true)),
@@ -210,13 +210,15 @@ fn map_to(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
         number => match parse_int(number) {
             Some(int) => Some(Value::Int(int)),
             // A whole number beyond 64 bits would lose digits as a float.
-            None if is_whole(number) => return Err(wrong(0, "a whole number of 64 bits")),
+            None if is_whole(number) => {
+                return Err(invalid_argument(0, "a whole number of 64 bits"));
+            }
             None => parse_float(number).map(Value::Float),
         },
     };
     value
         .map(PipeFunction::MapTo)
-        .ok_or_else(|| wrong(0, "`true`, `false`, a number or a quoted text"))
+        .ok_or_else(|| invalid_argument(0, "`true`, `false`, a number or a quoted text"))
 }
 
 fn is_whole(number: &str) -> bool {
@@ -224,16 +226,16 @@ fn is_whole(number: &str) -> bool {
     digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn base64_decode(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+fn base64_decode(arguments: &[Piece<'_>]) -> Result<PipeFunction, InvalidArgument> {
     let Some(name) = arguments.first() else {
         return Ok(PipeFunction::Base64Decode(Charset::Utf8));
     };
     charset(&name.text)
         .map(PipeFunction::Base64Decode)
-        .ok_or_else(|| wrong(0, format!("an encoding, such as {}", NAMES.join(", "))))
+        .ok_or_else(|| invalid_argument(0, format!("an encoding, such as {}", NAMES.join(", "))))
 }
 
-fn to_ts(arguments: &[Piece<'_>], unit: TimeUnit) -> Result<PipeFunction, Wrong> {
+fn to_ts(arguments: &[Piece<'_>], unit: TimeUnit) -> Result<PipeFunction, InvalidArgument> {
     let offset_minutes = arguments.first().map(|zone| offset(zone, 0)).transpose()?;
     Ok(PipeFunction::TimeToTs {
         unit,
@@ -241,7 +243,7 @@ fn to_ts(arguments: &[Piece<'_>], unit: TimeUnit) -> Result<PipeFunction, Wrong>
     })
 }
 
-fn from_ts(arguments: &[Piece<'_>], unit: TimeUnit) -> Result<PipeFunction, Wrong> {
+fn from_ts(arguments: &[Piece<'_>], unit: TimeUnit) -> Result<PipeFunction, InvalidArgument> {
     let offset_minutes = arguments.first().map(|zone| offset(zone, 0)).transpose()?;
     Ok(PipeFunction::TimeFromTs {
         unit,
@@ -249,12 +251,12 @@ fn from_ts(arguments: &[Piece<'_>], unit: TimeUnit) -> Result<PipeFunction, Wron
     })
 }
 
-fn to_ts_zone(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+fn to_ts_zone(arguments: &[Piece<'_>]) -> Result<PipeFunction, InvalidArgument> {
     let unit = match &*arguments[1].text {
         "s" | "ss" => TimeUnit::Second,
         "ms" => TimeUnit::Millisecond,
         "us" => TimeUnit::Microsecond,
-        _ => return Err(wrong(1, "`s`, `ms` or `us` as its unit")),
+        _ => return Err(invalid_argument(1, "`s`, `ms` or `us` as its unit")),
     };
     Ok(PipeFunction::TimeToTs {
         unit,
@@ -263,9 +265,9 @@ fn to_ts_zone(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
 }
 
 /// Hours east of UTC, `8`, `-5` or `5:30`, as minutes.
-fn offset(zone: &Piece<'_>, index: usize) -> Result<i16, Wrong> {
+fn offset(zone: &Piece<'_>, index: usize) -> Result<i16, InvalidArgument> {
     const HOURS_MAX: i16 = 18;
-    let expected = || wrong(index, "hours east of UTC, such as `8`, `-5` or `5:30`");
+    let expected = || invalid_argument(index, "hours east of UTC, such as `8`, `-5` or `5:30`");
     let (hours, minutes) = zone.text.split_once(':').unwrap_or((&zone.text, "0"));
     let is_west = hours.starts_with('-');
     let hours: i16 = hours.parse().map_err(|_| expected())?;
@@ -280,22 +282,27 @@ fn offset(zone: &Piece<'_>, index: usize) -> Result<i16, Wrong> {
     }
 }
 
-fn path(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+fn path(arguments: &[Piece<'_>]) -> Result<PipeFunction, InvalidArgument> {
     match &*arguments[0].text {
         "name" => Ok(PipeFunction::Path(PathPart::Name)),
         "path" => Ok(PipeFunction::Path(PathPart::Path)),
-        _ => Err(wrong(0, "`name` or `path`")),
+        _ => Err(invalid_argument(0, "`name` or `path`")),
     }
 }
 
-fn url(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+fn url(arguments: &[Piece<'_>]) -> Result<PipeFunction, InvalidArgument> {
     let part = match &*arguments[0].text {
         "domain" => UrlPart::Domain,
         "host" => UrlPart::Host,
         "uri" => UrlPart::Uri,
         "path" => UrlPart::Path,
         "params" => UrlPart::Params,
-        _ => return Err(wrong(0, "`domain`, `host`, `uri`, `path` or `params`")),
+        _ => {
+            return Err(invalid_argument(
+                0,
+                "`domain`, `host`, `uri`, `path` or `params`",
+            ));
+        }
     };
     Ok(PipeFunction::Url(part))
 }
