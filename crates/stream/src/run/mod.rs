@@ -20,9 +20,9 @@
 //! All waiting threads are woken when a run ends early: a reader by the stop flag in its `poll`, a
 //! thread that waits for a slot by the ring, and one that waits at the limit by the limit.
 
+mod block_producer;
+mod block_writer;
 mod encoding;
-mod entry;
-mod exit;
 mod job;
 mod limit;
 mod shared;
@@ -43,9 +43,9 @@ use lookaside_value::{Batch, NameTable};
 
 pub use transform::{Identity, Report, Transform};
 
+use self::block_producer::{BlockProducer, ProducerState};
+use self::block_writer::{BlockWriter, Sinks, Totals};
 use self::encoding::Encoding;
-use self::entry::{Entry, EntryState};
-use self::exit::{Exit, Sinks, Totals};
 use self::job::{RunJob, Spares};
 use self::limit::Limit;
 use self::shared::{RunOutcome, Shared};
@@ -229,11 +229,11 @@ impl Flow {
         }
         let progress = options.progress.clone();
         let shared = Shared {
-            entry: Mutex::new(Entry {
+            block_producer: Mutex::new(BlockProducer {
                 reader: Reader::new(source, &self.input, block_size, wake, &options.progress),
                 producer: pipeline.producer(),
                 number: 0,
-                state: EntryState::Open,
+                state: ProducerState::Open,
                 error: None,
             }),
             passed: AtomicU64::new(0),
@@ -243,7 +243,7 @@ impl Flow {
             over: OnceLock::new(),
             is_abandoned: AtomicBool::new(false),
             abort,
-            exit: Mutex::new(Exit {
+            block_writer: Mutex::new(BlockWriter {
                 hand: last.expect("the last stage has a thread, which was not given out before"),
                 sinks: Sinks {
                     output: sink,
@@ -338,8 +338,8 @@ impl Flow {
 }
 
 /// The ring of a run and its stages: the transform with one pipeline worker for each worker, and
-/// the exit with one. Blocks are taken one by one, so that they are spread over the workers and
-/// each slot is free as soon as it is written.
+/// the last stage with one. Blocks are taken one by one, so that they are spread over the workers
+/// and each slot is free as soon as it is written.
 fn start_pipeline(worker_count: usize) -> Result<Pipeline<RunJob>> {
     let one_by_one = StageOptions {
         batch_max: NonZero::<u32>::MIN,
@@ -362,7 +362,10 @@ fn start_pipeline(worker_count: usize) -> Result<Pipeline<RunJob>> {
 /// Refuses outputs that would overwrite an input or another output, as data would be lost silently.
 fn check_places(source: &Source, output: &Sink, rejects: Option<&Sink>) -> Result<()> {
     for sink in [Some(output), rejects].into_iter().flatten() {
-        if let Some(input) = sink.place().and_then(|place| source.input_at(place)) {
+        if let Some(input) = sink
+            .identity()
+            .and_then(|identity| source.input_at(identity))
+        {
             return Err(Error::output_is_input(sink.name(), &input));
         }
     }

@@ -6,16 +6,16 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use lookaside_pipeline::Pipeline;
 
 use super::Strictness;
-use super::entry::{Entry, EntryState};
-use super::exit::{Exit, Sinks, Totals};
+use super::block_producer::{BlockProducer, ProducerState};
+use super::block_writer::{BlockWriter, Sinks, Totals};
 use super::job::{RunJob, Spares};
 use super::limit::Limit;
 use crate::source::Block;
 use crate::{Error, InputFormat, OutputFormat, Progress, Result, StopFlag};
 
 pub(super) struct Shared {
-    pub(super) entry: Mutex<Entry>,
-    pub(super) exit: Mutex<Exit>,
+    pub(super) block_producer: Mutex<BlockProducer>,
+    pub(super) block_writer: Mutex<BlockWriter>,
     /// The number of blocks that passed the transform since the writing thread last checked; zero
     /// while no thread writes.
     pub(super) passed: AtomicU64,
@@ -48,8 +48,8 @@ impl Shared {
     /// Reads a block when it is this thread's turn; `false` if there are no more blocks, or the run
     /// is over.
     pub(super) fn read(&self, block: &mut Block) -> bool {
-        match self.entry.lock() {
-            Ok(mut entry) => entry.read(block, &self.spares),
+        match self.block_producer.lock() {
+            Ok(mut block_producer) => block_producer.read(block, &self.spares),
             // The thread that panicked in the reader ends the run.
             Err(_) => false,
         }
@@ -94,18 +94,19 @@ impl Shared {
     /// The outcome and the sinks, after all workers have ended.
     pub(super) fn into_outcome(self) -> RunOutcome {
         // A panic was already recorded as the error of the run.
-        let entry = self.entry.into_inner();
-        let entry = entry.unwrap_or_else(PoisonError::into_inner);
-        let exit = self.exit.into_inner();
-        let exit = exit.unwrap_or_else(PoisonError::into_inner);
+        let block_producer = self.block_producer.into_inner();
+        let block_producer = block_producer.unwrap_or_else(PoisonError::into_inner);
+        let block_writer = self.block_writer.into_inner();
+        let block_writer = block_writer.unwrap_or_else(PoisonError::into_inner);
         RunOutcome {
-            totals: exit.totals,
+            totals: block_writer.totals,
             limit_reached: self.limit.is_some_and(|limit| limit.is_reached()),
-            stopped: entry.state == EntryState::Stopped || self.is_abandoned.into_inner(),
-            read_error: entry.error,
+            stopped: block_producer.state == ProducerState::Stopped
+                || self.is_abandoned.into_inner(),
+            read_error: block_producer.error,
             sinks: match self.over.into_inner().flatten() {
                 Some(error) => Err(error),
-                None => Ok(exit.sinks),
+                None => Ok(block_writer.sinks),
             },
         }
     }

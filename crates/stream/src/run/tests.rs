@@ -6,12 +6,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::*;
-use crate::sink::Target;
+use crate::sink::SinkTarget;
 use crate::{Extent, FormatOptions, LiveRead};
 
 /// A file that fails at one of its steps: a write, or the step that makes it final.
 struct Failing {
-    inner: Box<dyn Target>,
+    inner: Box<dyn SinkTarget>,
     steps: Arc<AtomicUsize>,
     fails_at: usize,
 }
@@ -25,7 +25,7 @@ impl Failing {
     }
 }
 
-impl Target for Failing {
+impl SinkTarget for Failing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.step()?;
         self.inner.write(bytes)
@@ -56,11 +56,11 @@ impl LiveRead for Pieces {
     fn read_within(
         &mut self,
         room: &mut [u8],
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> io::Result<Option<usize>> {
-        let piece = match patience {
+        let piece = match timeout {
             None => self.0.recv().ok(),
-            Some(patience) => match self.0.recv_timeout(patience) {
+            Some(timeout) => match self.0.recv_timeout(timeout) {
                 Ok(piece) => Some(piece),
                 Err(mpsc::RecvTimeoutError::Timeout) => return Ok(None),
                 Err(mpsc::RecvTimeoutError::Disconnected) => None,
@@ -161,7 +161,7 @@ enum Verdict {
 /// A sink that blocks until it receives a verdict, or the sender is dropped.
 struct Blocked(mpsc::Receiver<Verdict>);
 
-impl Target for Blocked {
+impl SinkTarget for Blocked {
     fn write(&mut self, _: &[u8]) -> io::Result<()> {
         match self.0.recv() {
             Ok(Verdict::Fail) => Err(io::ErrorKind::StorageFull.into()),

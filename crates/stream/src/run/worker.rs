@@ -5,7 +5,7 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use lookaside_pipeline::Worker as Hand;
+use lookaside_pipeline::Worker as PipelineWorker;
 use lookaside_value::{Batch, NameTable};
 use memchr::memchr_iter;
 
@@ -20,7 +20,7 @@ use crate::{Chunk, Error};
 
 /// A thread's pipeline worker and its state; all of its memory is reused for each block.
 pub(super) struct Worker<T> {
-    pub(super) hand: Hand<RunJob>,
+    pub(super) hand: PipelineWorker<RunJob>,
     /// The block that it reads into next.
     pub(super) block: Block,
     pub(super) maker: Maker<T>,

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use lookaside_pipeline::Step;
 
 use super::Strictness;
+use super::block_writer::{BlockWriter, Sinks, Totals};
 use super::encoding::Encoding;
-use super::exit::{Exit, Sinks, Totals};
 use super::job::Output;
 use super::shared::Shared;
 use crate::{Error, OutputFormat, Result};
@@ -24,16 +24,19 @@ impl Shared {
             return;
         }
         // Waits at most until the previous thread has released the lock.
-        let mut exit = self.exit.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut block_writer = self
+            .block_writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let mut seen = 1;
         while seen > 0 {
-            exit.write_front(encoding, self);
+            block_writer.write_front(encoding, self);
             seen = self.passed.fetch_sub(seen, Ordering::AcqRel) - seen;
         }
     }
 }
 
-impl Exit {
+impl BlockWriter {
     /// Writes finished blocks from the front of the ring, until the next is not finished or the run
     /// is over.
     fn write_front(&mut self, encoding: &mut Encoding, shared: &Shared) {

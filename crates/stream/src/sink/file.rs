@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::Target;
+use super::SinkTarget;
 use crate::content::content;
 use crate::{Compression, Extent, Progress};
 
@@ -23,7 +23,7 @@ const PART_SUFFIX: &str = ".part";
 const FIRST_SIZE_MAX: u64 = 64 << 10;
 
 /// Opens the target for the path and the extent of the stream.
-pub(super) fn open(path: &Path, extent: Extent) -> io::Result<Box<dyn Target>> {
+pub(super) fn open(path: &Path, extent: Extent) -> io::Result<Box<dyn SinkTarget>> {
     // A symbolic link is kept, and its target is replaced.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let file_type = fs::metadata(path).map(|metadata| metadata.file_type()).ok();
@@ -41,7 +41,7 @@ pub(super) fn open(path: &Path, extent: Extent) -> io::Result<Box<dyn Target>> {
 /// A file that appears under its name only when it is complete.
 ///
 /// Until then it is a hidden file in the same folder, so that the rename is within one file system;
-/// if it is dropped without [`Target::finish`], it is removed.
+/// if it is dropped without [`SinkTarget::finish`], it is removed.
 struct WholeFile {
     file: NamedTempFile,
     path: PathBuf,
@@ -70,7 +70,7 @@ impl WholeFile {
     }
 }
 
-impl Target for WholeFile {
+impl SinkTarget for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.as_file_mut().write_all(bytes)
     }
@@ -129,7 +129,7 @@ impl GrowingFile {
     }
 }
 
-impl Target for GrowingFile {
+impl SinkTarget for GrowingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.owes_line_end {
             // Not earlier, so that a refused run does not change the file.
@@ -174,7 +174,7 @@ impl Target for GrowingFile {
 /// A pipe or device with a path, which is not renamed.
 struct Device(File);
 
-impl Target for Device {
+impl SinkTarget for Device {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes)
     }

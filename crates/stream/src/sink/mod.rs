@@ -29,14 +29,14 @@ use crate::{Compression, Error, Extent, Reconnects, Result, unsupported};
 pub struct Sink {
     name: String,
     compression: Compression,
-    target: Box<dyn Target>,
+    target: Box<dyn SinkTarget>,
     /// The number of bytes that the target has accepted.
     size: u64,
     /// Whether the reader is gone and this counts as a normal end.
     closed: bool,
     broken_pipe: BrokenPipe,
     /// The file that is written, if it is one.
-    place: Option<FileIdentity>,
+    identity: Option<FileIdentity>,
     reconnects: Arc<Mutex<Reconnects>>,
 }
 
@@ -50,7 +50,7 @@ enum BrokenPipe {
 }
 
 /// The target that a sink writes to.
-pub(crate) trait Target: Send {
+pub(crate) trait SinkTarget: Send {
     /// Writes all bytes, which are complete lines, or complete members for a compressed sink.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
@@ -151,14 +151,14 @@ impl Sink {
             .try_clone_to_owned()
             .map_err(|error| Error::open_output(name, error))?;
         let file = File::from(fd);
-        let place = file
+        let identity = file
             .metadata()
             .ok()
             .as_ref()
             .and_then(FileIdentity::of_metadata);
         let mut sink = Self::new(name, Box::new(Stdout(file)));
         sink.broken_pipe = BrokenPipe::End;
-        sink.place = place;
+        sink.identity = identity;
         Ok(sink)
     }
 
@@ -181,7 +181,7 @@ impl Sink {
         let target = target.map_err(|error| Error::open_output(&name, error))?;
         let mut sink = Self::new(name, target);
         sink.compression = Compression::of_path(path);
-        sink.place = FileIdentity::of_path(path);
+        sink.identity = FileIdentity::of_path(path);
         Ok(sink)
     }
 
@@ -231,7 +231,7 @@ impl Sink {
         Self::new(name, Box::new(Writer { writer, finish }))
     }
 
-    pub(crate) fn new(name: impl Into<String>, target: Box<dyn Target>) -> Self {
+    pub(crate) fn new(name: impl Into<String>, target: Box<dyn SinkTarget>) -> Self {
         Self {
             name: name.into(),
             compression: Compression::Plain,
@@ -239,14 +239,17 @@ impl Sink {
             size: 0,
             closed: false,
             broken_pipe: BrokenPipe::Fail,
-            place: None,
+            identity: None,
             reconnects: Arc::default(),
         }
     }
 
     /// The same sink with its target wrapped.
     #[cfg(test)]
-    pub(crate) fn wrapped(self, wrap: impl FnOnce(Box<dyn Target>) -> Box<dyn Target>) -> Self {
+    pub(crate) fn wrapped(
+        self,
+        wrap: impl FnOnce(Box<dyn SinkTarget>) -> Box<dyn SinkTarget>,
+    ) -> Self {
         Self {
             target: wrap(self.target),
             ..self
@@ -280,15 +283,15 @@ impl Sink {
     }
 
     /// The file that is written, if it is one.
-    pub(crate) fn place(&self) -> Option<&FileIdentity> {
-        self.place.as_ref()
+    pub(crate) fn identity(&self) -> Option<&FileIdentity> {
+        self.identity.as_ref()
     }
 
     /// Whether both sinks would overwrite each other in one file. Standard output twice does not:
     /// it is one descriptor with one position.
     pub(crate) fn clashes_with(&self, other: &Self) -> bool {
         let are_stdout = [self, other].map(|sink| sink.broken_pipe == BrokenPipe::End);
-        self.place.is_some() && self.place == other.place && are_stdout != [true; 2]
+        self.identity.is_some() && self.identity == other.identity && are_stdout != [true; 2]
     }
 
     /// Whether the output appears only with [`Self::finish`].
@@ -370,7 +373,7 @@ impl fmt::Debug for Sink {
 
 struct Stdout(File);
 
-impl Target for Stdout {
+impl SinkTarget for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes)
     }
@@ -385,7 +388,7 @@ struct Writer<W> {
     finish: Box<dyn FnOnce(W) -> io::Result<()> + Send>,
 }
 
-impl<W: Write + Send> Target for Writer<W> {
+impl<W: Write + Send> SinkTarget for Writer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.writer.write_all(bytes)
     }
@@ -397,7 +400,7 @@ impl<W: Write + Send> Target for Writer<W> {
 
 struct Null;
 
-impl Target for Null {
+impl SinkTarget for Null {
     fn write(&mut self, _: &[u8]) -> io::Result<()> {
         Ok(())
     }

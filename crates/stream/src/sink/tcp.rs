@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use memchr::memchr_iter;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::Target;
+use super::SinkTarget;
 use super::replay::Replay;
 use crate::Reconnects;
 use crate::wake::{Wait, Waited, Wake};
@@ -282,7 +282,7 @@ impl Connection {
     }
 }
 
-impl Target for Connection {
+impl SinkTarget for Connection {
     fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         if mem::take(&mut self.begins_with_header) {
             bytes = bytes.strip_prefix(&*self.header).unwrap_or(bytes);

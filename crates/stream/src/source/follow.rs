@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::checkpoint::Mark;
 use super::fingerprint::History;
 use super::rotation::{self, After, Identity, Known, REST, Search, Successors, identity};
-use super::{Got, Input};
+use super::{Input, ReadOutcome};
 use crate::Progress;
 use crate::wake::{Wait, Waited, Wake};
 
@@ -73,7 +73,7 @@ pub(super) struct Follow {
 
 /// The result of checking the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum PathCheck {
     Done,
     /// The search for successors, which may take a second, was postponed to the next check.
     Postponed,
@@ -226,7 +226,7 @@ impl Follow {
 
     /// Checks the path, and opens the file that it refers to and those that it referred to
     /// meanwhile. A file that cannot be opened is tried again at the next check.
-    fn look(&mut self, wait: Wait) -> io::Result<Look> {
+    fn check_path(&mut self, wait: Wait) -> io::Result<PathCheck> {
         for successor in &mut self.successors {
             successor.resize(successor.file.metadata()?.len());
         }
@@ -237,13 +237,13 @@ impl Follow {
             Ok(_) => {
                 let error = io::Error::other("not a regular file");
                 self.failure = Some(rotation::cannot_open(&self.path, &error));
-                return Ok(Look::Done);
+                return Ok(PathCheck::Done);
             }
             // Renamed, and its successor does not exist yet.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Look::Done),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(PathCheck::Done),
             Err(error) => {
                 self.failure = Some(rotation::cannot_open(&self.path, &error));
-                return Ok(Look::Done);
+                return Ok(PathCheck::Done);
             }
         };
         let found = identity(&metadata);
@@ -251,25 +251,25 @@ impl Follow {
         if found == newest.identity {
             newest.seen = now;
             newest.renamed = None;
-            return Ok(Look::Done);
+            return Ok(PathCheck::Done);
         }
         let written = metadata.modified()?;
         let is_unchanged = |known: &Known| known.is_unchanged(found, metadata.len(), written);
         if self.known.iter().any(is_unchanged) {
             // It was renamed back.
-            return Ok(Look::Done);
+            return Ok(PathCheck::Done);
         }
         let (identity, seen) = (newest.identity, newest.seen);
         let written = newest.file.metadata()?.modified()?;
         newest.renamed.get_or_insert_with(Instant::now);
         let room = SUCCESSOR_COUNT_MAX - self.successors.len();
         if room == 0 {
-            return Ok(Look::Done);
+            return Ok(PathCheck::Done);
         }
         // Records that were read before may still be buffered.
         self.is_search_due = matches!(wait, Wait::AtMost(_)) && !self.is_search_due;
         if self.is_search_due {
-            return Ok(Look::Postponed);
+            return Ok(PathCheck::Postponed);
         }
         let open = [&self.current].into_iter().chain(&self.successors);
         let open: Vec<_> = open.map(|followed| followed.identity).collect();
@@ -282,12 +282,12 @@ impl Follow {
         };
         let found = match rotation::successors(&self.path, &after, room, &self.wake) {
             Ok(Some(found)) => found,
-            Ok(None) => return Ok(Look::Stopped),
+            Ok(None) => return Ok(PathCheck::Stopped),
             Err(error) => {
                 let path = self.path.display();
                 let message = format!("the folder of `{path}` cannot be listed: {error}");
                 self.failure = Some(io::Error::new(error.kind(), message));
-                return Ok(Look::Done);
+                return Ok(PathCheck::Done);
             }
         };
         let Successors {
@@ -300,7 +300,7 @@ impl Follow {
             self.progress.add_truncation(0);
         }
         self.append(files, seen)?;
-        Ok(Look::Done)
+        Ok(PathCheck::Done)
     }
 
     fn append(&mut self, files: Vec<File>, seen: SystemTime) -> io::Result<()> {
@@ -384,23 +384,23 @@ impl Follow {
 }
 
 impl Input for Follow {
-    fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<Got> {
+    fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<ReadOutcome> {
         loop {
             if self.at_end || self.looked.elapsed() >= POLL_INTERVAL {
                 if self.is_cut()? {
-                    return Ok(Got::Next);
+                    return Ok(ReadOutcome::Next);
                 }
-                match self.look(wait)? {
-                    Look::Done => self.looked = Instant::now(),
-                    Look::Postponed => return Ok(Got::Idle),
-                    Look::Stopped => return Ok(Got::Stopped),
+                match self.check_path(wait)? {
+                    PathCheck::Done => self.looked = Instant::now(),
+                    PathCheck::Postponed => return Ok(ReadOutcome::Idle),
+                    PathCheck::Stopped => return Ok(ReadOutcome::Stopped),
                 }
             }
             match self.current.file.read(room) {
                 Ok(0) => {}
                 Ok(size) => {
                     self.advance(&room[..size]);
-                    return Ok(Got::Bytes(size));
+                    return Ok(ReadOutcome::Bytes(size));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
@@ -411,7 +411,7 @@ impl Input for Follow {
                 continue;
             }
             if self.turn()? {
-                return Ok(Got::Next);
+                return Ok(ReadOutcome::Next);
             }
             self.check_failure()?;
             let pause = match wait {
@@ -419,8 +419,8 @@ impl Input for Follow {
                 Wait::AtMost(time) => time.min(POLL_INTERVAL),
             };
             match (self.wake.wait(None, Wait::AtMost(pause))?, wait) {
-                (Waited::Stopped, _) => return Ok(Got::Stopped),
-                (_, Wait::AtMost(_)) => return Ok(Got::Idle),
+                (Waited::Stopped, _) => return Ok(ReadOutcome::Stopped),
+                (_, Wait::AtMost(_)) => return Ok(ReadOutcome::Idle),
                 (_, Wait::Forever) => {}
             }
         }
@@ -469,18 +469,18 @@ mod tests {
             let mut follow = follow.unwrap().unwrap();
             let now = Wait::AtMost(Duration::ZERO);
             let mut room = [0; 10];
-            assert_eq!(follow.read(&mut room, now).unwrap(), Got::Bytes(10));
+            assert_eq!(follow.read(&mut room, now).unwrap(), ReadOutcome::Bytes(10));
             fs::write(&path, after).unwrap();
             // As after a pause without a read.
             follow.at_end = true;
-            assert_eq!(follow.read(&mut room, now).unwrap(), Got::Next);
+            assert_eq!(follow.read(&mut room, now).unwrap(), ReadOutcome::Next);
             let figures = progress.figures();
             assert_eq!((figures.truncations, figures.bytes_unread), (1, 990));
             assert_eq!(follow.history.size(), 0);
             let size = after.len().min(10);
             let expected = match size {
-                0 => Got::Idle,
-                size => Got::Bytes(size),
+                0 => ReadOutcome::Idle,
+                size => ReadOutcome::Bytes(size),
             };
             assert_eq!(follow.read(&mut room, now).unwrap(), expected);
             assert_eq!(room[..size], after.as_bytes()[..size]);
@@ -532,11 +532,11 @@ mod tests {
             while idle_count < 2 {
                 let wait = Wait::AtMost(Duration::from_millis(10));
                 match self.follow.read(&mut room, wait).unwrap() {
-                    Got::Bytes(size) => {
+                    ReadOutcome::Bytes(size) => {
                         self.lines += str::from_utf8(&room[..size]).unwrap();
                         idle_count = 0;
                     }
-                    Got::Next => idle_count = 0,
+                    ReadOutcome::Next => idle_count = 0,
                     _ => idle_count += 1,
                 }
             }
@@ -574,12 +574,21 @@ mod tests {
         let mut rotated = Rotated::new("0\n");
         let mut room = [0; 10];
         let wait = Wait::AtMost(Duration::ZERO);
-        assert_eq!(rotated.follow.read(&mut room, wait).unwrap(), Got::Bytes(2));
+        assert_eq!(
+            rotated.follow.read(&mut room, wait).unwrap(),
+            ReadOutcome::Bytes(2)
+        );
         rotated.rotate("1\n");
         rotated.follow.at_end = true;
-        assert_eq!(rotated.follow.read(&mut room, wait).unwrap(), Got::Idle);
+        assert_eq!(
+            rotated.follow.read(&mut room, wait).unwrap(),
+            ReadOutcome::Idle
+        );
         assert!(rotated.follow.successors.is_empty());
-        assert_eq!(rotated.follow.read(&mut room, wait).unwrap(), Got::Idle);
+        assert_eq!(
+            rotated.follow.read(&mut room, wait).unwrap(),
+            ReadOutcome::Idle
+        );
         assert_eq!(rotated.follow.successors.len(), 1);
     }
 

@@ -68,15 +68,15 @@ enum Opened {
 ///
 /// A run processes complete events during a pause, without waiting for more.
 pub trait LiveRead: Send {
-    /// Reads some bytes; returns 0 at the end, and `None` if none were received within `patience`.
-    /// Without `patience`, it waits indefinitely.
+    /// Reads some bytes; returns 0 at the end, and `None` if none were received within `timeout`.
+    /// Without `timeout`, it waits indefinitely.
     ///
     /// # Errors
     /// When reading cannot continue.
     fn read_within(
         &mut self,
         room: &mut [u8],
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> io::Result<Option<usize>>;
 }
 
@@ -239,8 +239,8 @@ impl Source {
     }
 
     /// The name of the first input that is the file at this place.
-    pub(crate) fn input_at(&self, place: &FileIdentity) -> Option<String> {
-        let is_there = |input: &&Opened| input.place().as_ref() == Some(place);
+    pub(crate) fn input_at(&self, identity: &FileIdentity) -> Option<String> {
+        let is_there = |input: &&Opened| input.identity().as_ref() == Some(identity);
         self.inputs.iter().find(is_there).map(Opened::name)
     }
 
@@ -275,7 +275,7 @@ impl Opened {
     }
 
     /// The regular file that is read, if it is one.
-    fn place(&self) -> Option<FileIdentity> {
+    fn identity(&self) -> Option<FileIdentity> {
         match self {
             Self::File(path) => FileIdentity::of_path(path),
             Self::Follow(_, file, _) | Self::Stdin(file, _) => {
@@ -295,7 +295,7 @@ impl fmt::Debug for Opened {
 /// One input: one or several consecutive streams of bytes.
 trait Input: Send {
     /// Reads some bytes; waits for the first of them as long as `wait` allows.
-    fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<Got>;
+    fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<ReadOutcome>;
 
     /// The file and offset of the next byte, if a later run can find it; the input does not track
     /// the line.
@@ -303,7 +303,7 @@ trait Input: Send {
         None
     }
 
-    /// As [`Self::mark`], for the end of the previous stream, after [`Got::Next`].
+    /// As [`Self::mark`], for the end of the previous stream, after [`ReadOutcome::Next`].
     fn left(&self) -> Option<Mark> {
         None
     }
@@ -311,7 +311,7 @@ trait Input: Send {
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Got {
+enum ReadOutcome {
     /// This many bytes, at least one.
     Bytes(usize),
     /// No bytes within the given time.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::{Got, Input};
+use super::{Input, ReadOutcome};
 use crate::compression::Compression;
 use crate::content::{COMPRESSED_BLOCK_SIZE, compression_of_head};
 use crate::wake::{Wait, Waited, Wake};
@@ -74,7 +74,7 @@ impl Pipe {
 }
 
 impl Input for Pipe {
-    fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<Got> {
+    fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<ReadOutcome> {
         self.polled().until = match wait {
             Wait::Forever => None,
             // A time beyond the clock's range means no limit.
@@ -86,10 +86,10 @@ impl Input for Pipe {
             Self::Zstd(decoder) => decoder.read(room),
         };
         match read {
-            Ok(0) => Ok(Got::End),
-            Ok(size) => Ok(Got::Bytes(size)),
-            Err(_) if self.polled().is_stopped => Ok(Got::Stopped),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Got::Idle),
+            Ok(0) => Ok(ReadOutcome::End),
+            Ok(size) => Ok(ReadOutcome::Bytes(size)),
+            Err(_) if self.polled().is_stopped => Ok(ReadOutcome::Stopped),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(ReadOutcome::Idle),
             Err(error) => Err(error),
         }
     }

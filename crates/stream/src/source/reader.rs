@@ -9,7 +9,7 @@ use super::follow::Follow;
 use super::pipe::Pipe;
 use super::readable::Readable;
 use super::tcp::Listener;
-use super::{Got, Input, LINGER, LiveRead, Mark, Opened, Source, open_file};
+use super::{Input, LINGER, LiveRead, Mark, Opened, ReadOutcome, Source, open_file};
 use crate::compression::Compression;
 use crate::content::content;
 use crate::wake::{Wait, Wake};
@@ -151,15 +151,15 @@ fn start(
 struct Live(Box<dyn LiveRead>);
 
 impl Input for Live {
-    fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<Got> {
-        let patience = match wait {
+    fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<ReadOutcome> {
+        let timeout = match wait {
             Wait::Forever => None,
-            Wait::AtMost(patience) => Some(patience),
+            Wait::AtMost(timeout) => Some(timeout),
         };
-        Ok(match self.0.read_within(room, patience)? {
-            None => Got::Idle,
-            Some(0) => Got::End,
-            Some(size) => Got::Bytes(size),
+        Ok(match self.0.read_within(room, timeout)? {
+            None => ReadOutcome::Idle,
+            Some(0) => ReadOutcome::End,
+            Some(size) => ReadOutcome::Bytes(size),
         })
     }
 }
@@ -202,12 +202,12 @@ fn read_lane(
             }
         };
         match got {
-            Got::Bytes(size) => cut = lane.filled(size, block, cutter)?,
-            Got::Idle => match lane.end(block, cutter, Eof::Ahead)? {
+            ReadOutcome::Bytes(size) => cut = lane.filled(size, block, cutter)?,
+            ReadOutcome::Idle => match lane.end(block, cutter, Eof::Ahead)? {
                 true => return Ok((BlockRead::Filled, Rest::Ahead)),
                 false => cut = Cut::Partial,
             },
-            Got::Next => {
+            ReadOutcome::Next => {
                 let filled = lane.end(block, cutter, Eof::Reached)?;
                 block.end = input.left();
                 *lane = Lane::new(lane.source().clone());
@@ -216,14 +216,14 @@ fn read_lane(
                     false => cut = lane.begin(block, cutter)?,
                 }
             }
-            Got::End => {
+            ReadOutcome::End => {
                 return Ok(match lane.end(block, cutter, Eof::Reached)? {
                     true => (BlockRead::Filled, Rest::None),
                     false => (BlockRead::End, Rest::None),
                 });
             }
             // Complete records were already read, and belong to the current batch.
-            Got::Stopped => {
+            ReadOutcome::Stopped => {
                 return Ok(match lane.end(block, cutter, Eof::Ahead)? {
                     true => (BlockRead::Filled, Rest::Ahead),
                     false => (BlockRead::Stopped, Rest::Ahead),

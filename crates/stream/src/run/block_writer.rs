@@ -1,4 +1,4 @@
-//! The exit of the ring: finished blocks are written in the order of the input.
+//! The last stage of the ring: finished blocks are written in the order of the input.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::progress::Counts;
 use crate::{Checkpoint, End, Rejects, Result, Sink};
 
 /// The state of the writing thread: the single worker of the ring's last stage, and the sinks.
-pub(super) struct Exit {
+pub(super) struct BlockWriter {
     pub(super) hand: LastWorker<RunJob>,
     pub(super) sinks: Sinks,
     pub(super) totals: Totals,

@@ -1,4 +1,5 @@
-//! The entry of the ring: blocks are read one at a time, by any thread that has nothing else to do.
+//! The producer of the ring: blocks are read one at a time, by any thread that has nothing else to
+//! do.
 
 use std::mem;
 
@@ -10,12 +11,12 @@ use crate::source::{Block, BlockRead, Reader};
 
 /// The state of the reading thread. The lock around it is held while the source is read: no other
 /// thread needs the source meanwhile, and the lock order is the order of the input.
-pub(super) struct Entry {
+pub(super) struct BlockProducer {
     pub(super) reader: Reader,
     pub(super) producer: Producer<RunJob>,
     /// The number of the next block.
     pub(super) number: u64,
-    pub(super) state: EntryState,
+    pub(super) state: ProducerState,
     /// Why the source could not be read to its end. It is reported after everything before it was
     /// written.
     pub(super) error: Option<Error>,
@@ -23,17 +24,17 @@ pub(super) struct Entry {
 
 /// Whether the source has more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EntryState {
+pub(super) enum ProducerState {
     Open,
     End,
     Stopped,
 }
 
-impl Entry {
+impl BlockProducer {
     /// Reads a block, using the memory of `block`, and pushes it into the ring, waiting for a slot
     /// if needed; `false` if there are no more blocks, or the run is over.
     pub(super) fn read(&mut self, block: &mut Block, spares: &Spares) -> bool {
-        if self.state != EntryState::Open {
+        if self.state != ProducerState::Open {
             return false;
         }
         assert!(
@@ -42,11 +43,11 @@ impl Entry {
         );
         self.state = match self.reader.read(block) {
             Ok(BlockRead::Filled) => return self.push(mem::take(block), spares),
-            Ok(BlockRead::End) => EntryState::End,
-            Ok(BlockRead::Stopped) => EntryState::Stopped,
+            Ok(BlockRead::End) => ProducerState::End,
+            Ok(BlockRead::Stopped) => ProducerState::Stopped,
             Err(error) => {
                 self.error = Some(error);
-                EntryState::End
+                ProducerState::End
             }
         };
         false
