@@ -14,7 +14,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::Result;
-use super::target::{Caches, FACADE_SQL, Target, TargetArguments, int_params};
+use super::target::{BenchTarget, Caches, FACADE_SQL, TargetArguments, int_params};
 
 /// The number of keys drawn in advance for `warm`; then their order repeats.
 const KEY_COUNT: usize = 1 << 20;
@@ -33,7 +33,7 @@ pub(crate) struct CacheArguments {
     shape: Option<Shape>,
     /// Which caches; all in turn when it is left out.
     #[arg(long, value_enum)]
-    policy: Option<Kept>,
+    policy: Option<CachePolicy>,
     #[command(flatten)]
     target: TargetArguments,
     /// How many tasks ask at once; can be repeated.
@@ -61,7 +61,7 @@ enum Shape {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kept {
+enum CachePolicy {
     /// None.
     Bypass,
     /// The shared cache, and before it the one of a session, through the async functions.
@@ -73,13 +73,13 @@ enum Kept {
 }
 
 pub(super) fn run(arguments: &CacheArguments) -> Result<()> {
-    let target = Target::open(&arguments.target, arguments.rows)?;
+    let target = BenchTarget::open(&arguments.target, arguments.rows)?;
     for &shape in chosen(&arguments.shape) {
         for &kept in chosen(&arguments.policy) {
             // Without a cache there is no warm case, and a blocking session is not for tasks.
             let is_one = match shape {
-                Shape::Cold => kept != Kept::Session,
-                Shape::Warm => kept != Kept::Bypass,
+                Shape::Cold => kept != CachePolicy::Session,
+                Shape::Warm => kept != CachePolicy::Bypass,
             };
             if !is_one {
                 continue;
@@ -110,8 +110,8 @@ fn chosen<T: ValueEnum>(choice: &Option<T>) -> &[T] {
 
 struct Bench<'a> {
     arguments: &'a CacheArguments,
-    target: &'a Target,
-    kept: Kept,
+    target: &'a BenchTarget,
+    kept: CachePolicy,
     concurrency: usize,
 }
 
@@ -167,7 +167,7 @@ impl Bench<'_> {
             let knowledge = self.knowledge()?;
             let statement = knowledge.prepare(FACADE_SQL)?;
             knowledge.query_first(&statement, &[Value::Int(1)])?;
-            let done = runtime.block_on(self.deal(&knowledge, &statement, &keys))?;
+            let done = runtime.block_on(self.run_round(&knowledge, &statement, &keys))?;
             if round == 0 {
                 hash = done.hash;
                 continue;
@@ -192,16 +192,16 @@ impl Bench<'_> {
     }
 
     /// Distributes the keys to the tasks, which start together; each query is timed.
-    async fn deal(
+    async fn run_round(
         &self,
         knowledge: &Knowledge,
         statement: &Statement,
         keys: &Arc<[Value]>,
-    ) -> Result<Dealt> {
+    ) -> Result<ColdRound> {
         let barrier = Arc::new(Barrier::new(self.concurrency + 1));
         let mut running = JoinSet::new();
         for first in 0..self.concurrency {
-            let mut asker = Asker::new(knowledge, statement, self.kept, keys.len());
+            let mut client = CacheClient::new(knowledge, statement, self.kept, keys.len());
             let (keys, barrier, step) = (Arc::clone(keys), Arc::clone(&barrier), self.concurrency);
             running.spawn(async move {
                 let share = keys.iter().skip(first).step_by(step);
@@ -209,7 +209,7 @@ impl Bench<'_> {
                 barrier.wait().await;
                 for (index, key) in share.enumerate() {
                     let started = Instant::now();
-                    let answer = asker.ask(key).await?;
+                    let answer = client.ask(key).await?;
                     answers.push((first + index * step, answer, started.elapsed()));
                 }
                 Result::Ok(answers)
@@ -227,7 +227,7 @@ impl Bench<'_> {
         for (_, answer, _) in &answers {
             hash.add(answer.to_text().as_bytes());
         }
-        Ok(Dealt {
+        Ok(ColdRound {
             hash,
             wall,
             cpu,
@@ -244,9 +244,9 @@ impl Bench<'_> {
         let knowledge = self.knowledge()?;
         let statement = knowledge.prepare(FACADE_SQL)?;
         let runtime = self.runtime()?;
-        let mut askers: Vec<Asker> = (0..self.concurrency)
+        let mut clients: Vec<CacheClient> = (0..self.concurrency)
             .map(|_| {
-                Asker::new(
+                CacheClient::new(
                     &knowledge,
                     &statement,
                     self.kept,
@@ -255,12 +255,12 @@ impl Bench<'_> {
             })
             .collect();
         let mut hash = AnswerHash::new();
-        for (index, asker) in askers.iter_mut().enumerate() {
+        for (index, client) in clients.iter_mut().enumerate() {
             // Queries every key once; the first query fills the cache for the others.
             let answers = runtime.block_on(async {
                 let mut answers = Vec::new();
                 for id in 1..=self.arguments.rows.cast_signed() {
-                    answers.push(asker.ask(&Value::Int(id)).await?);
+                    answers.push(client.ask(&Value::Int(id)).await?);
                 }
                 Result::Ok(answers)
             })?;
@@ -273,7 +273,7 @@ impl Bench<'_> {
         let mut next = 0;
         let (ops, cpu, wall) = measure(self.arguments.rounds, || -> Result<u64> {
             next += 1;
-            askers = runtime.block_on(ask_all(std::mem::take(&mut askers), &keys, next))?;
+            clients = runtime.block_on(query_all(std::mem::take(&mut clients), &keys, next))?;
             Ok((SHARE * self.concurrency) as u64)
         })?;
         let snapshot = knowledge.snapshot();
@@ -291,7 +291,7 @@ impl Bench<'_> {
 }
 
 /// The result of a round of `cold`.
-struct Dealt {
+struct ColdRound {
     hash: AnswerHash,
     wall: Duration,
     cpu: Duration,
@@ -299,37 +299,46 @@ struct Dealt {
 }
 
 /// Each task queries its own share, concurrently.
-async fn ask_all(askers: Vec<Asker>, keys: &Arc<[Value]>, turn: usize) -> Result<Vec<Asker>> {
+async fn query_all(
+    clients: Vec<CacheClient>,
+    keys: &Arc<[Value]>,
+    turn: usize,
+) -> Result<Vec<CacheClient>> {
     let mut running = JoinSet::new();
-    let count = askers.len();
-    for (index, mut asker) in askers.into_iter().enumerate() {
+    let count = clients.len();
+    for (index, mut client) in clients.into_iter().enumerate() {
         let (keys, first) = (Arc::clone(keys), (turn * count + index) * SHARE);
         running.spawn(async move {
             for offset in 0..SHARE {
                 let key = &keys[(first + offset) % KEY_COUNT];
-                std::hint::black_box(asker.ask(key).await?);
+                std::hint::black_box(client.ask(key).await?);
             }
-            Result::Ok(asker)
+            Result::Ok(client)
         });
     }
-    let mut askers = Vec::with_capacity(count);
-    while let Some(asker) = running.join_next().await {
-        askers.push(asker??);
+    let mut clients = Vec::with_capacity(count);
+    while let Some(client) = running.join_next().await {
+        clients.push(client??);
     }
-    Ok(askers)
+    Ok(clients)
 }
 
 /// How one task queries.
-enum Asker {
-    Shared(Knowledge, Statement, Kept, CallCache),
+enum CacheClient {
+    Shared(Knowledge, Statement, CachePolicy, CallCache),
     Own(Box<lookaside_knowledge::Session>, Statement),
 }
 
-impl Asker {
-    fn new(knowledge: &Knowledge, statement: &Statement, kept: Kept, capacity: usize) -> Self {
+impl CacheClient {
+    fn new(
+        knowledge: &Knowledge,
+        statement: &Statement,
+        kept: CachePolicy,
+        capacity: usize,
+    ) -> Self {
         match kept {
-            Kept::Session => Self::Own(Box::new(knowledge.session()), statement.clone()),
-            Kept::Bypass | Kept::Global | Kept::Local => Self::Shared(
+            CachePolicy::Session => Self::Own(Box::new(knowledge.session()), statement.clone()),
+            CachePolicy::Bypass | CachePolicy::Global | CachePolicy::Local => Self::Shared(
                 knowledge.clone(),
                 statement.clone(),
                 kept,
@@ -343,9 +352,9 @@ impl Asker {
         let found = match self {
             Self::Shared(knowledge, statement, kept, cache) => {
                 let policy = match kept {
-                    Kept::Bypass => Policy::Bypass,
-                    Kept::Local => Policy::CallScope(cache),
-                    Kept::Global | Kept::Session => Policy::Global,
+                    CachePolicy::Bypass => Policy::Bypass,
+                    CachePolicy::Local => Policy::CallScope(cache),
+                    CachePolicy::Global | CachePolicy::Session => Policy::Global,
                 };
                 let row = knowledge.query_first_async_with(&*statement, key, policy);
                 row.await?.map(|row| row[0].clone())

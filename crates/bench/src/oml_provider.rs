@@ -11,7 +11,7 @@ use lookaside_oml::{Evaluator, Model, Options, Program, RunReport};
 use lookaside_value::{Batch, Name, NameTable, Value};
 
 use super::Result;
-use super::target::{Caches, TABLE, Target, TargetArguments};
+use super::target::{BenchTarget, Caches, TABLE, TargetArguments};
 
 const KEY_COUNT: usize = 1 << 20;
 /// The minimum number of records of one thread between two clock readings.
@@ -62,7 +62,7 @@ impl Case {
 }
 
 pub(super) fn run(arguments: &OmlProviderArguments) -> Result<()> {
-    let target = Target::open(&arguments.target, arguments.keys.rows)?;
+    let target = BenchTarget::open(&arguments.target, arguments.keys.rows)?;
     let keys = arguments.keys.draw(KEY_COUNT);
     let thread_count = match arguments.threads {
         Some(count) => count.into(),

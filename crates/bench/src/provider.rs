@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::Result;
 use super::target::{
-    Caches, FACADE_SQL, TABLE, Target, TargetArguments, current_thread, int_params,
+    BenchTarget, Caches, FACADE_SQL, TABLE, TargetArguments, current_thread, int_params,
 };
 
 /// The number of keys drawn in advance, so that drawing them is not measured; then their order
@@ -80,7 +80,7 @@ enum Case {
 
 pub(super) fn run(arguments: &ProviderArguments) -> Result<()> {
     let bench = Bench {
-        target: Target::open(&arguments.target, arguments.keys.rows)?,
+        target: BenchTarget::open(&arguments.target, arguments.keys.rows)?,
         keys: int_params(&arguments.keys.draw(KEY_COUNT)),
         arguments,
     };
@@ -124,7 +124,7 @@ pub(super) fn run(arguments: &ProviderArguments) -> Result<()> {
 /// The state that all cases share.
 struct Bench<'a> {
     arguments: &'a ProviderArguments,
-    target: Target,
+    target: BenchTarget,
     keys: Vec<Value>,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct TargetArguments {
 }
 
 /// A server with the table.
-pub(super) struct Target {
+pub(super) struct BenchTarget {
     pub(super) config: Config,
     /// The URL, including the password.
     url: String,
@@ -48,7 +48,7 @@ pub(super) struct Target {
     embedded: Option<Postgres>,
 }
 
-impl Target {
+impl BenchTarget {
     /// Connects to the server, and fills the table with the rows 1 to `row_count`, unless it has
     /// that many.
     pub(super) fn open(arguments: &TargetArguments, row_count: u64) -> Result<Self> {
@@ -133,7 +133,7 @@ impl Target {
     }
 }
 
-impl Drop for Target {
+impl Drop for BenchTarget {
     /// If the server is gone by now, or refuses, the table is kept, and the next run uses it.
     fn drop(&mut self) {
         if self.keeps || self.embedded.is_some() {

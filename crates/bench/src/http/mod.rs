@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::{HumanCount, ProgressBar};
-use lookaside_load::http::{Fault, Figures, LoadPlan, Options, Target, Template, Watched};
+use lookaside_load::http::{Fault, Figures, HttpTarget, LoadPlan, Options, Template, Watched};
 use lookaside_load::processes::Usage;
 
 use self::report::Report;
@@ -188,7 +188,7 @@ fn judge(plan: &LoadPlan, figures: &Figures) -> CommandResult {
 
 impl HttpArguments {
     fn plan(&self) -> Result<LoadPlan, Failure> {
-        let target = Target::parse(&self.target)?;
+        let target = HttpTarget::parse(&self.target)?;
         let templates = self.templates(&target)?;
         let options = Options {
             connection_count: self.connections as usize,
@@ -207,7 +207,7 @@ impl HttpArguments {
         Ok(LoadPlan::new(target, templates, options)?)
     }
 
-    fn templates(&self, target: &Target) -> Result<Vec<Template>, Failure> {
+    fn templates(&self, target: &HttpTarget) -> Result<Vec<Template>, Failure> {
         let made_up = |method: &str, path: &str, body: Option<&str>| {
             Template::new(method, path, target.host(), &self.header, body)
                 .map_err(|error| Failure::usage(format!("{method} {path}: {error}")))

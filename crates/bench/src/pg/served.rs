@@ -12,7 +12,7 @@ use lookaside_load::measure::AnswerHash;
 use lookaside_value::{RowSet, Value};
 
 use super::Result;
-use super::target::Target;
+use super::target::PostgresTarget;
 use crate::progress::DownloadBar;
 
 /// The schema for everything that a benchmark creates; it is dropped afterwards.
@@ -65,7 +65,7 @@ pub(super) struct ServedArguments {
 
 /// A running server, and how to reach it.
 pub(super) struct ServedDatabase {
-    pub(super) target: Target,
+    pub(super) target: PostgresTarget,
     /// Whether it is an embedded one.
     is_ours: bool,
     /// Stopped when the benchmark ends.
@@ -77,7 +77,7 @@ impl ServedDatabase {
     pub(super) fn start(arguments: &ServedArguments) -> Result<Self> {
         if let Some(url) = &arguments.target {
             return Ok(Self {
-                target: Target::parse(url, &Environment::of_process())?,
+                target: PostgresTarget::parse(url, &Environment::of_process())?,
                 is_ours: false,
                 _server: None,
             });
@@ -141,12 +141,12 @@ impl ServedDatabase {
 }
 
 /// The target of an embedded server.
-pub(super) fn ours(server: &Postgres) -> Result<Target> {
-    Target::parse(&server.url(), &Environment::empty())
+pub(super) fn ours(server: &Postgres) -> Result<PostgresTarget> {
+    PostgresTarget::parse(&server.url(), &Environment::empty())
 }
 
 /// Connects with our own driver, which all benchmarks use.
-pub(super) fn open(target: &Target) -> Result<Connection> {
+pub(super) fn open(target: &PostgresTarget) -> Result<Connection> {
     target.connect(Options::default())
 }
 

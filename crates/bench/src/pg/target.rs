@@ -14,9 +14,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server and a database of it. `Display` shows the address, never a password.
 #[derive(Clone)]
-pub(super) struct Target(PostgresConfig);
+pub(super) struct PostgresTarget(PostgresConfig);
 
-impl Target {
+impl PostgresTarget {
     /// Parses a URL. Missing parts come from the environment, as with psql.
     pub(super) fn parse(url: &str, environment: &Environment) -> Result<Self> {
         let Config::Postgres(mut config) = Config::parse(url, environment)? else {
@@ -33,7 +33,7 @@ impl Target {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for PostgresTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, host) in self.0.hosts.iter().enumerate() {
             if index > 0 {
@@ -62,10 +62,10 @@ mod tests {
                 "/run/.s.PGSQL.5432",
             ),
         ] {
-            let target = Target::parse(url, &Environment::empty()).unwrap();
+            let target = PostgresTarget::parse(url, &Environment::empty()).unwrap();
             assert_eq!(target.to_string(), shown);
         }
-        let refused = Target::parse("mysql://u:secret@h/d", &Environment::empty());
+        let refused = PostgresTarget::parse("mysql://u:secret@h/d", &Environment::empty());
         let refused = refused.map(drop).unwrap_err().to_string();
         assert!(refused.contains("postgres://"), "{refused}");
         assert!(!refused.contains("secret"), "{refused}");

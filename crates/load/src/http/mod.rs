@@ -11,7 +11,7 @@
 //! use std::sync::atomic::AtomicBool;
 //! use std::time::Duration;
 //!
-//! use lookaside_load::http::{Options, LoadPlan, Target, Template, Watched, run};
+//! use lookaside_load::http::{HttpTarget, LoadPlan, Options, Template, Watched, run};
 //!
 //! // A server that answers each request of its only connection alike.
 //! let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -25,7 +25,7 @@
 //!     }
 //! });
 //!
-//! let target = Target::parse(&address)?;
+//! let target = HttpTarget::parse(&address)?;
 //! let template = Template::new("GET", "/rows/{RAND:1:9}", target.host(), &[], None)?;
 //! let options = Options {
 //!     connection_count: 1,
@@ -62,7 +62,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub use self::figures::{Answers, Fault, Faults, Figures};
 use self::plan::Clock;
 pub use self::plan::{LoadPlan, Options};
-pub use self::target::Target;
+pub use self::target::HttpTarget;
 pub use self::template::Template;
 use self::watch::watch;
 pub use self::watch::{Used, Watched};

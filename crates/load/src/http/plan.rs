@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::target::Target;
+use super::target::HttpTarget;
 use super::template::Template;
 use crate::{Error, Result};
 
@@ -68,7 +68,7 @@ impl Default for Options {
 /// The target, the requests and the options of a run.
 #[derive(Debug)]
 pub struct LoadPlan {
-    pub(super) target: Target,
+    pub(super) target: HttpTarget,
     pub(super) templates: Vec<Template>,
     pub(super) options: Options,
 }
@@ -79,7 +79,7 @@ impl LoadPlan {
     /// # Errors
     ///
     /// If there is no template, or an option is 0 that must be at least 1.
-    pub fn new(target: Target, templates: Vec<Template>, mut options: Options) -> Result<Self> {
+    pub fn new(target: HttpTarget, templates: Vec<Template>, mut options: Options) -> Result<Self> {
         if templates.is_empty() {
             return Err(Error::usage("there is no request to send"));
         }
@@ -109,7 +109,7 @@ impl LoadPlan {
     }
 
     /// The target of the requests.
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &HttpTarget {
         &self.target
     }
 
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_plan_that_cannot_be_run_is_refused() {
         let plan = |options: Options, template_count: usize| {
-            let target = Target::parse("127.0.0.1:1").unwrap();
+            let target = HttpTarget::parse("127.0.0.1:1").unwrap();
             let templates = (0..template_count)
                 .map(|_| Template::new("GET", "/", "a", &[], None).unwrap())
                 .collect();
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_thread_has_a_connection() {
-        let target = Target::parse("127.0.0.1:1").unwrap();
+        let target = HttpTarget::parse("127.0.0.1:1").unwrap();
         let template = Template::new("GET", "/", "a", &[], None).unwrap();
         let options = Options {
             connection_count: 2,

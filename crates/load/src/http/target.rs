@@ -16,7 +16,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server's address, resolved.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct HttpTarget {
     address: Address,
     /// As the user gave it.
     name: String,
@@ -32,13 +32,13 @@ enum Address {
     Unix(String, SocketAddrUnix),
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for HttpTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
 }
 
-impl Target {
+impl HttpTarget {
     /// Reads `http://HOST[:PORT][/PATH]`, `HOST:PORT[/PATH]` or `unix:PATH`. A host name is
     /// resolved now, to its first address.
     ///
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn addresses_come_in_three_forms() {
         let check = |text: &str, host: &str, path: Option<&str>| {
-            let target = Target::parse(text).unwrap();
+            let target = HttpTarget::parse(text).unwrap();
             assert_eq!(target.host, host, "{text}");
             assert_eq!(target.path.as_deref(), path, "{text}");
         };
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn what_is_no_address_is_refused() {
         for text in ["https://127.0.0.1", "127.0.0.1:x", "", "http://:80:80/"] {
-            assert!(Target::parse(text).is_err(), "{text}");
+            assert!(HttpTarget::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -228,7 +228,7 @@ fn pieces(mut text: &[u8]) -> std::result::Result<Vec<Piece>, String> {
         if !bytes.is_empty() {
             pieces.push(Piece::Bytes(std::mem::take(&mut bytes)));
         }
-        pieces.push(place(&String::from_utf8_lossy(&text[1..end]))?);
+        pieces.push(parse_placeholder(&String::from_utf8_lossy(&text[1..end]))?);
         text = &text[end + 1..];
     }
     if !bytes.is_empty() {
@@ -238,7 +238,7 @@ fn pieces(mut text: &[u8]) -> std::result::Result<Vec<Piece>, String> {
 }
 
 /// Parses the text between the braces.
-fn place(text: &str) -> std::result::Result<Piece, String> {
+fn parse_placeholder(text: &str) -> std::result::Result<Piece, String> {
     let mut words = text.split(':');
     let words = (words.next(), words.next(), words.next(), words.next());
     let number = |word: &str| word.parse::<u64>().ok().filter(|&number| number < u64::MAX);
