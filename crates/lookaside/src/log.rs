@@ -58,7 +58,7 @@ const OUR_CRATES: &str = "lookaside";
 
 /// The target of entries that are logged at the default level although nothing is wrong: they
 /// confirm what an operator requested.
-pub(crate) const TOLD: &str = "lookaside::told";
+pub(crate) const CONFIRMATION: &str = "lookaside::confirmation";
 
 /// Initializes logging for the rest of the process. Entries contain names, places and counts;
 /// values of events, parameters and the environment are not logged at any level.
@@ -72,14 +72,14 @@ pub(crate) fn start(options: LogOptions) {
     };
     // The internals of dependencies are of no use to a user, and their entries may hold values. The
     // confirmation of a reload is logged even if no level is given.
-    let told = match options.log_level {
+    let confirmation = match options.log_level {
         LogLevel::Warn => LevelFilter::INFO,
         _ => level,
     };
     let targets = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
         .with_target(OUR_CRATES, level)
-        .with_target(TOLD, told);
+        .with_target(CONFIRMATION, confirmation);
     let registry = tracing_subscriber::registry().with(targets);
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)

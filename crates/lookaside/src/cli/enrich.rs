@@ -139,7 +139,7 @@ fn enrich(
     drop(bar);
     let summary = run.as_ref().ok().or_else(|| run.as_ref().err()?.summary());
     if let Some(summary) = summary.filter(|_| !plan.is_quiet) {
-        tell(summary, model, knowledge, &tally, plan);
+        write_summary(summary, model, knowledge, &tally, plan);
     }
     let stale_count = knowledge.snapshot().counts.stale_answers;
     match &run {
@@ -153,7 +153,13 @@ fn enrich(
     }
 }
 
-fn tell(summary: &Summary, model: &Model, knowledge: &Knowledge, tally: &Tally, plan: &EnrichPlan) {
+fn write_summary(
+    summary: &Summary,
+    model: &Model,
+    knowledge: &Knowledge,
+    tally: &Tally,
+    plan: &EnrichPlan,
+) {
     let snapshot = knowledge.snapshot();
     let figures = RunFigures {
         summary,
@@ -170,11 +176,13 @@ fn tell(summary: &Summary, model: &Model, knowledge: &Knowledge, tally: &Tally, 
 /// The error of a strict run that completed with stale answers.
 fn stale(count: u64) -> Failure {
     let answers = match count {
-        1 => "1 answer of a provider is an old one".to_owned(),
-        count => format!("{} answers of providers are old ones", grouped(count)),
+        1 => "1 stale answer was used".to_owned(),
+        count => format!("{} stale answers were used", grouped(count)),
     };
-    Failure::new(format!("{answers}, which --strict treats as errors"))
-        .with_help("leave --strict out, or stale_if_error_ms, which lets them stand in")
+    Failure::new(format!(
+        "{answers} while a provider did not answer, which --strict treats as errors"
+    ))
+    .with_help("leave --strict out, or stale_if_error_ms, which enables stale answers")
 }
 
 /// The action of SIGHUP: loads the new tables beside the old ones and swaps them, or logs a warning

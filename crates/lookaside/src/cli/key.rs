@@ -52,12 +52,12 @@ pub(crate) fn run(arguments: &KeyArguments) -> CommandResult {
         new_key().map_err(|error| Failure::new("no random numbers").because(&error))?;
     // The lines for the file go to standard output, the secret to standard error.
     let mut stderr = std::io::stderr().lock();
-    let told = writeln!(
+    let written = writeln!(
         stderr,
         "{key}\n  is the key, shown this once; send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`.\n  \
          Put these lines into knowdb.toml:"
     );
-    told.map_err(|error| Failure::new("cannot show the key").because(&error))?;
+    written.map_err(|error| Failure::new("cannot show the key").because(&error))?;
     drop(stderr);
     finish_stdout(|out| {
         writeln!(

@@ -62,7 +62,7 @@ pub(crate) struct ServeArguments {
 
     /// Where to listen, in place of what [server] says: ADDRESS:PORT, a port of 127.0.0.1, or
     /// unix:PATH; may be repeated
-    #[arg(long, value_name = "PLACE", value_parser = place)]
+    #[arg(long, value_name = "PLACE", value_parser = listen_address)]
     listen: Vec<ListenAddress>,
 
     /// I/O threads [default: one a core]
@@ -88,13 +88,13 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The actions of SIGHUP and of the end of a drain, which are set during the start.
 type Action = Box<dyn Fn() + Send + Sync>;
 
-fn place(text: &str) -> Result<ListenAddress, &'static str> {
+fn listen_address(text: &str) -> Result<ListenAddress, &'static str> {
     ListenAddress::parse(text)
 }
 
 pub(crate) fn run(arguments: &ServeArguments) -> CommandResult {
     let files = Files::read(&arguments.dir)?;
-    let places = Places::of(arguments, &files)?;
+    let addresses = ListenAddresses::of(arguments, &files)?;
     if arguments.access_log.is_none() {
         files.server.guard_access_log()?;
     }
@@ -138,7 +138,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> CommandResult {
     let _ = loaded.set(knowledge.clone());
     let name = arguments.dir.display().to_string();
     let options = StartOptions {
-        listen: places.listen,
+        listen: addresses.listen,
         thread_count,
         access_log: arguments.access_log.clone(),
         prometheus,
@@ -153,7 +153,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> CommandResult {
         // A failed write to standard error is ignored.
         let _ = io::stderr()
             .lock()
-            .write_all(greeting(&name, &service, places.note).as_bytes());
+            .write_all(greeting(&name, &service, addresses.note).as_bytes());
     }
     wait(&stop)?;
     if !arguments.quiet
@@ -196,14 +196,14 @@ fn start(
     })
 }
 
-/// The places to listen on.
-struct Places {
+/// The addresses to listen on.
+struct ListenAddresses {
     listen: Vec<(ListenAddress, Needed)>,
-    /// A note about a place that was left out.
+    /// A note about an address that was left out.
     note: Option<&'static str>,
 }
 
-impl Places {
+impl ListenAddresses {
     fn of(arguments: &ServeArguments, files: &Files) -> Result<Self, Failure> {
         let said = match arguments.listen.is_empty() {
             false => Some(arguments.listen.clone()),
@@ -214,7 +214,7 @@ impl Places {
         };
         files.server.guard(&said)?;
         files.server.guard_sockets(&said)?;
-        let listen = said.into_iter().map(|place| (place, Needed::Must));
+        let listen = said.into_iter().map(|address| (address, Needed::Must));
         Ok(Self {
             listen: listen.collect(),
             note: None,
@@ -256,9 +256,9 @@ fn greeting(name: &str, service: &Service, note: Option<&str>) -> String {
     let lookups = plural(catalog.lookups.len(), "lookup");
     let models = plural(catalog.models.names().len(), "model");
     let mut text = format!("serves {name}: {lookups}, {models}\n");
-    let places: Vec<String> = service.places().collect();
-    for place in &places {
-        text.push_str(&format!("  {place}\n"));
+    let addresses: Vec<String> = service.listen_addresses().collect();
+    for address in &addresses {
+        text.push_str(&format!("  {address}\n"));
     }
     text.push_str(note.unwrap_or_default());
     if catalog.lookups.is_empty() {
@@ -269,11 +269,14 @@ fn greeting(name: &str, service: &Service, note: Option<&str>) -> String {
         true => "-H \"Authorization: Bearer $LOOKASIDE_KEY\" ",
         false => "",
     };
-    let curl = match places.iter().find(|place| !place.starts_with("unix:")) {
+    let curl = match addresses
+        .iter()
+        .find(|address| !address.starts_with("unix:"))
+    {
         Some(url) => format!("curl {key}'{}", callable(url)),
         None => format!(
             "curl {key}--unix-socket {} 'http://localhost",
-            places[0].trim_start_matches("unix:")
+            addresses[0].trim_start_matches("unix:")
         ),
     };
     text.push_str(&format!("try:  {curl}{}'\n", tried(&catalog)));

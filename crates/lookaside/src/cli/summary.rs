@@ -130,7 +130,7 @@ fn write_lookups(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result
     if counts.stale_answers > 0 {
         writeln!(
             out,
-            "  old answers in place of those that a provider did not give: {}, the oldest of {}",
+            "  stale answers while a provider did not answer: {}, the oldest of {}",
             grouped(counts.stale_answers),
             seconds(figures.stale_age_max)
         )?;

@@ -182,14 +182,14 @@ impl std::fmt::Display for ListenAddress {
 }
 
 impl ServerConfig {
-    /// Returns an error if other machines can reach one of `places` and no keys are configured.
-    pub(crate) fn guard(&self, places: &[ListenAddress]) -> Result<(), Failure> {
-        let open = places.iter().find(|place| place.is_open());
+    /// Returns an error if other machines can reach one of `addresses` and no keys are configured.
+    pub(crate) fn guard(&self, addresses: &[ListenAddress]) -> Result<(), Failure> {
+        let open = addresses.iter().find(|address| address.is_open());
         let Some(open) = open.filter(|_| self.keys.is_empty()) else {
             return Ok(());
         };
         let message = format!("{open} can be reached from other machines, and there are no keys");
-        // A place given by a flag has no position in the file.
+        // An address given by a flag has no position in the file.
         let is_of_file = self.listen.as_ref().is_some_and(|all| all.contains(open));
         let message = match is_of_file {
             true => format!("{}: server.listen: {message}", self.listen_place),
@@ -202,16 +202,19 @@ impl ServerConfig {
     }
 
     /// Returns an error for a Unix socket whose folder does not exist.
-    pub(crate) fn guard_sockets(&self, places: &[ListenAddress]) -> Result<(), Failure> {
-        for place in places {
-            let ListenAddress::Unix(path) = place else {
+    pub(crate) fn guard_sockets(&self, addresses: &[ListenAddress]) -> Result<(), Failure> {
+        for address in addresses {
+            let ListenAddress::Unix(path) = address else {
                 continue;
             };
             let Some(folder) = missing_folder(path) else {
                 continue;
             };
-            let message = format!("cannot listen on {place}: the folder {folder} does not exist");
-            let is_of_file = self.listen.as_ref().is_some_and(|all| all.contains(place));
+            let message = format!("cannot listen on {address}: the folder {folder} does not exist");
+            let is_of_file = self
+                .listen
+                .as_ref()
+                .is_some_and(|all| all.contains(address));
             let message = match is_of_file {
                 true => format!("{}: server.listen: {message}", self.listen_place),
                 false => message,

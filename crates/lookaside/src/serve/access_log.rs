@@ -45,7 +45,7 @@ pub(crate) struct LogWriter {
 }
 
 /// One request.
-pub(crate) struct Entry<'a> {
+pub(crate) struct AccessLogEntry<'a> {
     pub(crate) peer: &'a dyn std::fmt::Display,
     pub(crate) key: Option<&'a str>,
     pub(crate) method: &'a str,
@@ -153,7 +153,7 @@ fn write(mut target: Target, receiver: &Receiver<String>, reopen: &AtomicBool) {
 
 impl LogWriter {
     /// Adds a line.
-    pub(crate) fn log(&mut self, entry: &Entry<'_>) {
+    pub(crate) fn log(&mut self, entry: &AccessLogEntry<'_>) {
         let now = jiff::Timestamp::now();
         if now.as_second() != self.second {
             self.second = now.as_second();
@@ -218,7 +218,7 @@ mod tests {
         let path = folder.path().join("access.log");
         let log = AccessLog::start(path.to_str().unwrap()).unwrap();
         let mut writer = log.writer();
-        let entry = Entry {
+        let entry = AccessLogEntry {
             peer: &"127.0.0.1",
             key: Some("ci\""),
             method: "GET",

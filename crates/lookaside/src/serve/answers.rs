@@ -1,6 +1,6 @@
 //! The cache of encoded bodies of one I/O thread: a hit is a hash, a comparison and a copy.
 //!
-//! A body's key is the lookup, the form and the query as the client wrote it, so a hit does not
+//! A body's key is the lookup, the format and the query as the client wrote it, so a hit does not
 //! even parse the parameters. A body is valid for one generation of the tables and, if it depends
 //! on the time, for the lifetime that its lookup sets. No lock is taken and nothing is shared; on a
 //! miss, the rows are usually in a cache that is shared.
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use lookaside_http::negotiate::Encoding;
 
-use super::encode::Form;
+use super::encode::BodyFormat;
 use super::tag::Tag;
 
 /// Larger bodies are not cached: copying one takes as long as encoding it.
@@ -32,13 +32,13 @@ pub(crate) struct AnswerCache {
     /// Bytes of all slots together.
     size: u64,
     size_max: u64,
-    dice: u32,
+    rng_state: u32,
 }
 
 struct Slot {
     hash: u64,
     lookup: u32,
-    form: Form,
+    format: BodyFormat,
     coding: Encoding,
     query: Box<str>,
     answer: Answer,
@@ -53,12 +53,12 @@ pub(crate) struct Answer {
     /// The generation of the tables that it is from.
     pub(crate) generation: u64,
     /// `None` if it depends on the tables only.
-    pub(crate) moment: Option<Moment>,
+    pub(crate) expiry: Option<Expiry>,
 }
 
 /// The age and lifetime of an answer that depends on the time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct Expiry {
     /// How old the answer was.
     pub(crate) age: Duration,
     /// When it had this age.
@@ -68,7 +68,7 @@ pub(crate) struct Moment {
     pub(crate) tag: Option<Tag>,
 }
 
-impl Moment {
+impl Expiry {
     /// How old the answer is, and for how long it remains valid.
     pub(crate) fn freshness(&self, now: Instant) -> (Duration, Duration) {
         let age = self.age + now.saturating_duration_since(self.at);
@@ -80,7 +80,7 @@ impl Moment {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'a> {
     pub(crate) lookup: u32,
-    pub(crate) form: Form,
+    pub(crate) format: BodyFormat,
     /// The coding of the body; each coding is a separate entry.
     pub(crate) coding: Encoding,
     pub(crate) query: &'a str,
@@ -101,14 +101,14 @@ impl AnswerCache {
             slot_count: count as usize,
             size: 0,
             size_max,
-            dice: 0x9e37_79b9,
+            rng_state: 0x9e37_79b9,
         }
     }
 
     fn hash(&self, key: Key<'_>) -> u64 {
         let mut state = self.hasher.build_hasher();
         state.write_u32(key.lookup);
-        key.form.hash(&mut state);
+        key.format.hash(&mut state);
         state.write(key.query.as_bytes());
         // The identity coding, which is looked up first, does not change the hash. Codings of one
         // answer are in different sets, so they do not evict each other.
@@ -171,7 +171,7 @@ impl AnswerCache {
         let slot = Slot {
             hash,
             lookup: key.lookup,
-            form: key.form,
+            format: key.format,
             coding: key.coding,
             query: key.query.into(),
             answer: Answer {
@@ -192,7 +192,7 @@ impl AnswerCache {
 
     fn drop_some(&mut self, kept: usize) {
         let count = self.slots.len();
-        let start = self.dice as usize;
+        let start = self.rng_state as usize;
         for step in 0..count {
             let index = start.wrapping_add(step) & (count - 1);
             if self.size <= self.size_max - self.size_max / 8 {
@@ -214,10 +214,10 @@ impl AnswerCache {
 
     /// Admits one in four, by Marsaglia's xorshift.
     fn admits(&mut self) -> bool {
-        self.dice ^= self.dice << 13;
-        self.dice ^= self.dice >> 17;
-        self.dice ^= self.dice << 5;
-        self.dice.is_multiple_of(4)
+        self.rng_state ^= self.rng_state << 13;
+        self.rng_state ^= self.rng_state >> 17;
+        self.rng_state ^= self.rng_state << 5;
+        self.rng_state.is_multiple_of(4)
     }
 }
 
@@ -225,7 +225,7 @@ impl Slot {
     fn is(&self, hash: u64, key: Key<'_>) -> bool {
         self.hash == hash
             && self.lookup == key.lookup
-            && self.form == key.form
+            && self.format == key.format
             && self.coding == key.coding
             && *self.query == *key.query
     }
@@ -239,9 +239,9 @@ impl Answer {
     fn is_right(&self, generation: u64, now: Instant) -> bool {
         self.generation == generation
             && self
-                .moment
+                .expiry
                 .as_ref()
-                .is_none_or(|moment| now < moment.expires)
+                .is_none_or(|expiry| now < expiry.expires)
     }
 }
 
@@ -254,7 +254,7 @@ mod tests {
             body: body.as_bytes().to_vec(),
             is_found: true,
             generation,
-            moment: expires.map(|expires| Moment {
+            expiry: expires.map(|expires| Expiry {
                 age: Duration::ZERO,
                 at: expires,
                 expires,
@@ -266,7 +266,7 @@ mod tests {
     fn key(query: &str) -> Key<'_> {
         Key {
             lookup: 0,
-            form: Form::Json,
+            format: BodyFormat::Json,
             coding: Encoding::Identity,
             query,
         }
@@ -294,7 +294,7 @@ mod tests {
                 ..key("id=1")
             },
             Key {
-                form: Form::Csv,
+                format: BodyFormat::Csv,
                 ..key("id=1")
             },
             Key {

@@ -17,7 +17,7 @@ use super::problem::chain;
 use crate::config::EnrichSettings;
 use crate::config::{LookupConfig, ServerConfig};
 use crate::failure::Failure;
-use crate::log::TOLD;
+use crate::log::CONFIRMATION;
 use crate::models::lookups::Note;
 
 /// One version of everything that is served except the rows.
@@ -62,11 +62,11 @@ impl Catalog {
         parts: Parts,
         knowledge: &Knowledge,
         before: Option<&Self>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self, Failure> {
         let statements = parts.lookups.iter().map(|config| config.sql.as_str());
         let statements = statements.chain(parts.models.statements());
-        let mut silent = knowledge.describe_all(statements, patience);
+        let mut silent = knowledge.describe_all(statements, timeout);
         let silent_models = silent.split_off(parts.lookups.len());
         let models = Models::bind(&parts.models, silent_models, knowledge)?;
         let mut lookups: Vec<Lookup> = Vec::new();
@@ -110,7 +110,7 @@ impl Catalog {
 
     /// Logs which lookups and models wait for which provider, and which no longer wait, as far as
     /// that has changed since the catalog `before`.
-    pub(crate) fn tell_waiting(&self, before: Option<&Self>) {
+    pub(crate) fn log_waiting(&self, before: Option<&Self>) {
         let known = before.map(Self::waiting).unwrap_or_default();
         for (provider, (waiting, error)) in self.waiting() {
             if known.get(provider).is_none_or(|(old, _)| *old != waiting) {
@@ -134,7 +134,7 @@ impl Catalog {
             if waiting != Waiting::default() {
                 let (lookups, models) = (listed(&waiting.lookups), listed(&waiting.models));
                 info!(
-                    target: TOLD,
+                    target: CONFIRMATION,
                     provider,
                     lookups,
                     models,
@@ -146,7 +146,7 @@ impl Catalog {
 
     /// Logs warnings about lookups, and lookups that scan large tables for each query, unless they
     /// were logged for the catalog `before`.
-    pub(crate) fn tell_notes(&self, before: Option<&Self>) {
+    pub(crate) fn log_notes(&self, before: Option<&Self>) {
         let known = before.map(Self::notes).unwrap_or_default();
         for note in self.notes() {
             let is_known =
@@ -236,13 +236,13 @@ impl Catalog {
     }
 
     /// Whether a lookup that waits for its server, in a model or not, could be prepared, or
-    /// refused, within `patience`.
-    pub(crate) fn can_prepare_more(&self, knowledge: &Knowledge, patience: Duration) -> bool {
+    /// refused, within `timeout`.
+    pub(crate) fn can_prepare_more(&self, knowledge: &Knowledge, timeout: Duration) -> bool {
         let waiting = self.lookups.iter().filter(|it| it.prepared.is_none());
         let statements = waiting.map(|lookup| lookup.config.sql.as_str());
         let of_models = self.models.waiting().iter().flat_map(|it| &it.silent);
         let statements = statements.chain(of_models.map(|silent| silent.sql.as_str()));
-        let silent = knowledge.describe_all(statements, patience);
+        let silent = knowledge.describe_all(statements, timeout);
         silent.iter().any(Option::is_none)
     }
 

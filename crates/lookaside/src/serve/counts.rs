@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct LookupCounts {
     stripes: [Stripe; STRIPE_COUNT],
     /// When it was last logged that a provider does not respond.
-    told: Mutex<Option<Instant>>,
+    logged_at: Mutex<Option<Instant>>,
     /// The reason of the last logged failure.
     failure: Mutex<Option<String>>,
 }
@@ -36,7 +36,7 @@ impl ModelCounts {
 
 /// The minimum interval between log entries that the provider of one lookup does not respond;
 /// otherwise each request would log one.
-const TOLD_AGAIN: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Enough that the I/O threads of a machine rarely share a stripe.
 const STRIPE_COUNT: usize = 8;
@@ -76,13 +76,16 @@ impl LookupCounts {
     }
 
     /// Whether it is due to log again that a provider does not respond.
-    pub(super) fn is_news(&self) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_news = told.is_none_or(|told| told.elapsed() >= TOLD_AGAIN);
-        if is_news {
-            *told = Some(Instant::now());
+    pub(super) fn is_log_due(&self) -> bool {
+        let mut logged_at = self
+            .logged_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_log_due = logged_at.is_none_or(|logged_at| logged_at.elapsed() >= LOG_INTERVAL);
+        if is_log_due {
+            *logged_at = Some(Instant::now());
         }
-        is_news
+        is_log_due
     }
 
     /// Records why a lookup failed.

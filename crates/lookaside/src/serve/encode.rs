@@ -9,14 +9,14 @@ use lookaside_value::write_json_text;
 
 /// The format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Form {
+pub(crate) enum BodyFormat {
     Json,
     JsonLines,
     Csv,
     MessagePack,
 }
 
-impl Form {
+impl BodyFormat {
     /// In the order of preference when a client accepts several equally.
     pub(crate) const ALL: [Self; 4] = [Self::Json, Self::JsonLines, Self::Csv, Self::MessagePack];
 
@@ -38,7 +38,7 @@ impl Form {
         }
     }
 
-    /// A letter that distinguishes the forms of one answer in validators.
+    /// A letter that distinguishes the formats of one answer in validators.
     pub(crate) fn letter(self) -> char {
         match self {
             Self::Json => 'j',
@@ -100,19 +100,19 @@ impl Encoder {
     }
 
     /// Writes one row.
-    pub(crate) fn row(&mut self, form: Form, row: &[Value], out: &mut Vec<u8>) {
+    pub(crate) fn row(&mut self, format: BodyFormat, row: &[Value], out: &mut Vec<u8>) {
         self.text.clear();
-        match form {
-            Form::Json => self.json_row(row),
-            Form::JsonLines => {
+        match format {
+            BodyFormat::Json => self.json_row(row),
+            BodyFormat::JsonLines => {
                 self.json_row(row);
                 self.text.push('\n');
             }
-            Form::Csv => {
+            BodyFormat::Csv => {
                 self.text.push_str(&self.csv_header);
                 self.csv_row(row);
             }
-            Form::MessagePack => return self.packed_row(row, out),
+            BodyFormat::MessagePack => return self.packed_row(row, out),
         }
         out.extend_from_slice(self.text.as_bytes());
     }
@@ -120,13 +120,13 @@ impl Encoder {
     /// Writes all rows of an answer.
     pub(crate) fn rows<'r>(
         &mut self,
-        form: Form,
+        format: BodyFormat,
         rows: impl ExactSizeIterator<Item = &'r [Value]>,
         out: &mut Vec<u8>,
     ) {
         self.text.clear();
-        match form {
-            Form::Json => {
+        match format {
+            BodyFormat::Json => {
                 self.text.push('[');
                 for (index, row) in rows.enumerate() {
                     self.text.push_str(if index == 0 { "" } else { "," });
@@ -134,17 +134,17 @@ impl Encoder {
                 }
                 self.text.push(']');
             }
-            Form::JsonLines => {
+            BodyFormat::JsonLines => {
                 for row in rows {
                     self.json_row(row);
                     self.text.push('\n');
                 }
             }
-            Form::Csv => {
+            BodyFormat::Csv => {
                 self.text.push_str(&self.csv_header);
                 rows.for_each(|row| self.csv_row(row));
             }
-            Form::MessagePack => {
+            BodyFormat::MessagePack => {
                 msgpack::write_array_size(rows.len(), out);
                 rows.for_each(|row| self.packed_row(row, out));
             }
@@ -153,42 +153,42 @@ impl Encoder {
     }
 
     /// Writes what precedes the answers of a batch of `count`.
-    pub(crate) fn batch_begin(form: Form, count: usize, out: &mut Vec<u8>) {
-        match form {
-            Form::Json => out.push(b'['),
-            Form::JsonLines => {}
-            Form::MessagePack => msgpack::write_array_size(count, out),
-            Form::Csv => unreachable!("a batch is not CSV"),
+    pub(crate) fn batch_begin(format: BodyFormat, count: usize, out: &mut Vec<u8>) {
+        match format {
+            BodyFormat::Json => out.push(b'['),
+            BodyFormat::JsonLines => {}
+            BodyFormat::MessagePack => msgpack::write_array_size(count, out),
+            BodyFormat::Csv => unreachable!("a batch is not CSV"),
         }
     }
 
     /// Writes the separator before the answer at `index` of a batch.
-    pub(crate) fn batch_next(form: Form, index: usize, out: &mut Vec<u8>) {
-        if form == Form::Json && index > 0 {
+    pub(crate) fn batch_next(format: BodyFormat, index: usize, out: &mut Vec<u8>) {
+        if format == BodyFormat::Json && index > 0 {
             out.push(b',');
         }
     }
 
     /// Writes the terminator of each answer of a batch.
-    fn batch_after(form: Form, out: &mut Vec<u8>) {
-        if form == Form::JsonLines {
+    fn batch_after(format: BodyFormat, out: &mut Vec<u8>) {
+        if format == BodyFormat::JsonLines {
             out.push(b'\n');
         }
     }
 
     /// Writes what follows the answers of a batch.
-    pub(crate) fn batch_end(form: Form, out: &mut Vec<u8>) {
-        if form == Form::Json {
+    pub(crate) fn batch_end(format: BodyFormat, out: &mut Vec<u8>) {
+        if format == BodyFormat::Json {
             out.push(b']');
         }
     }
 
     /// Writes one answer of a batch, for a lookup that returns the first row.
-    pub(crate) fn batch_item(&mut self, form: Form, item: Item<'_>, out: &mut Vec<u8>) {
-        match (form, item) {
-            (Form::MessagePack, Item::Row(row)) => self.packed_row(row, out),
-            (Form::MessagePack, Item::Absent) => msgpack::write(&Value::Null, out),
-            (Form::MessagePack, Item::Failed(status, sentence, detail)) => {
+    pub(crate) fn batch_item(&mut self, format: BodyFormat, item: Item<'_>, out: &mut Vec<u8>) {
+        match (format, item) {
+            (BodyFormat::MessagePack, Item::Row(row)) => self.packed_row(row, out),
+            (BodyFormat::MessagePack, Item::Absent) => msgpack::write(&Value::Null, out),
+            (BodyFormat::MessagePack, Item::Failed(status, sentence, detail)) => {
                 msgpack::write_map_size(1, out);
                 msgpack::write_str(ERROR_MEMBER, out);
                 msgpack::write_map_size(2 + usize::from(detail.is_some()), out);
@@ -223,23 +223,23 @@ impl Encoder {
                 out.extend_from_slice(self.text.as_bytes());
             }
         }
-        Self::batch_after(form, out);
+        Self::batch_after(format, out);
     }
 
     /// Writes one answer of a batch, for a lookup that returns all rows.
     pub(crate) fn batch_rows<'r>(
         &mut self,
-        form: Form,
+        format: BodyFormat,
         rows: impl ExactSizeIterator<Item = &'r [Value]>,
         out: &mut Vec<u8>,
     ) {
-        let inner = match form {
-            Form::MessagePack => Form::MessagePack,
+        let inner = match format {
+            BodyFormat::MessagePack => BodyFormat::MessagePack,
             // An answer is one line, so its rows are a JSON array.
-            _ => Form::Json,
+            _ => BodyFormat::Json,
         };
         self.rows(inner, rows, out);
-        Self::batch_after(form, out);
+        Self::batch_after(format, out);
     }
 
     fn json_row(&mut self, row: &[Value]) {
@@ -326,21 +326,25 @@ mod tests {
         let all = || rows.iter().map(Vec::as_slice);
         let a = r#"{"asn":15169,"or\"g":"A, \"B\"\n"}"#;
         let b = r#"{"asn":null,"or\"g":"é"}"#;
-        for (form, one, many) in [
-            (Form::Json, a.to_owned(), format!("[{a},{b}]")),
-            (Form::JsonLines, format!("{a}\n"), format!("{a}\n{b}\n")),
+        for (format, one, many) in [
+            (BodyFormat::Json, a.to_owned(), format!("[{a},{b}]")),
             (
-                Form::Csv,
+                BodyFormat::JsonLines,
+                format!("{a}\n"),
+                format!("{a}\n{b}\n"),
+            ),
+            (
+                BodyFormat::Csv,
                 "asn,\"or\"\"g\"\r\n15169,\"A, \"\"B\"\"\n\"\r\n".to_owned(),
                 "asn,\"or\"\"g\"\r\n15169,\"A, \"\"B\"\"\n\"\r\n,é\r\n".to_owned(),
             ),
         ] {
-            let written = text(|encoder, out| encoder.row(form, &rows[0], out));
-            assert_eq!(written, format!("> {one}"), "{form:?}");
-            let written = text(|encoder, out| encoder.rows(form, all(), out));
-            assert_eq!(written, format!("> {many}"), "{form:?}");
+            let written = text(|encoder, out| encoder.row(format, &rows[0], out));
+            assert_eq!(written, format!("> {one}"), "{format:?}");
+            let written = text(|encoder, out| encoder.rows(format, all(), out));
+            assert_eq!(written, format!("> {many}"), "{format:?}");
         }
-        let none = text(|encoder, out| encoder.rows(Form::Json, [].into_iter(), out));
+        let none = text(|encoder, out| encoder.rows(BodyFormat::Json, [].into_iter(), out));
         assert_eq!(none, "> []");
     }
 
@@ -350,10 +354,10 @@ mod tests {
         encoder.set_columns(&columns(&["a", "b"]));
         let mut out = Vec::new();
         let row = [Value::Int(7), Value::Null];
-        encoder.row(Form::MessagePack, &row, &mut out);
+        encoder.row(BodyFormat::MessagePack, &row, &mut out);
         assert_eq!(out, b"\x82\xa1a\x07\xa1b\xc0");
         out.clear();
-        encoder.rows(Form::MessagePack, [&row[..]].into_iter(), &mut out);
+        encoder.rows(BodyFormat::MessagePack, [&row[..]].into_iter(), &mut out);
         assert_eq!(out, b"\x91\x82\xa1a\x07\xa1b\xc0");
     }
 
@@ -366,28 +370,31 @@ mod tests {
             Item::Failed(503, "it is \"away\"", None),
             Item::Failed(503, "slow", Some("5 \"s\"")),
         ];
-        let batch = |form| {
+        let batch = |format| {
             text(|encoder, out| {
-                Encoder::batch_begin(form, items.len(), out);
+                Encoder::batch_begin(format, items.len(), out);
                 for (index, item) in items.into_iter().enumerate() {
-                    Encoder::batch_next(form, index, out);
-                    encoder.batch_item(form, item, out);
+                    Encoder::batch_next(format, index, out);
+                    encoder.batch_item(format, item, out);
                 }
-                Encoder::batch_end(form, out);
+                Encoder::batch_end(format, out);
             })
         };
         let row = r#"{"asn":null,"or\"g":"é"}"#;
         let failed = r#"{"$error":{"status":503,"title":"it is \"away\""}}"#;
         let slow = r#"{"$error":{"status":503,"title":"slow","detail":"5 \"s\""}}"#;
-        assert_eq!(batch(Form::Json), format!("> [{row},null,{failed},{slow}]"));
         assert_eq!(
-            batch(Form::JsonLines),
+            batch(BodyFormat::Json),
+            format!("> [{row},null,{failed},{slow}]")
+        );
+        assert_eq!(
+            batch(BodyFormat::JsonLines),
             format!("> {row}\nnull\n{failed}\n{slow}\n")
         );
         let lines = text(|encoder, out| {
             let all = || rows.iter().map(Vec::as_slice);
-            encoder.batch_rows(Form::JsonLines, all().skip(1).take(1), out);
-            encoder.batch_rows(Form::JsonLines, [].into_iter(), out);
+            encoder.batch_rows(BodyFormat::JsonLines, all().skip(1).take(1), out);
+            encoder.batch_rows(BodyFormat::JsonLines, [].into_iter(), out);
         });
         assert_eq!(lines, format!("> [{row}]\n[]\n"));
     }
@@ -399,7 +406,7 @@ mod tests {
             encoder.set_columns(&columns(names));
             let row = vec![Value::Int(1); names.len()];
             let mut out = Vec::new();
-            encoder.row(Form::Json, &row, &mut out);
+            encoder.row(BodyFormat::Json, &row, &mut out);
             let expected = match names {
                 [name] => format!("{{\"{name}\":1}}"),
                 _ => "{}".to_owned(),
@@ -413,7 +420,7 @@ mod tests {
         let mut encoder = Encoder::default();
         encoder.set_columns(&columns(&["a"]));
         let mut out = Vec::new();
-        encoder.row(Form::Csv, &[Value::Null], &mut out);
+        encoder.row(BodyFormat::Csv, &[Value::Null], &mut out);
         assert_eq!(out, b"a\r\n\"\"\r\n");
     }
 }

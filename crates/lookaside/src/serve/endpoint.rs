@@ -137,23 +137,13 @@ impl Endpoint {
         })
     }
 
-    /// The methods that it supports.
+    /// The methods that it supports; OPTIONS is answered for every endpoint.
     pub(super) fn methods(self) -> &'static [Method] {
         match self {
             Self::Lookup => &[Method::Get, Method::Head, Method::Post],
             Self::Enrich | Self::Query | Self::Explain | Self::Reload => &[Method::Post],
             Self::Unknown => &[],
             _ => &[Method::Get, Method::Head],
-        }
-    }
-
-    /// Its methods, as the value of the header `Allow`.
-    pub(super) fn allow(self) -> &'static str {
-        match self {
-            Self::Lookup => "GET, HEAD, POST, OPTIONS",
-            Self::Enrich | Self::Query | Self::Explain | Self::Reload => "POST, OPTIONS",
-            Self::Unknown => "OPTIONS",
-            _ => "GET, HEAD, OPTIONS",
         }
     }
 
@@ -176,9 +166,32 @@ impl Endpoint {
     }
 }
 
+/// The methods of an endpoint, as the value of the header `Allow`.
+pub(super) fn allow(methods: &[Method]) -> String {
+    let mut allow = String::new();
+    for method in methods {
+        allow.push_str(method.name());
+        allow.push_str(", ");
+    }
+    allow.push_str(Method::Options.name());
+    allow
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_methods_of_an_endpoint_and_options_are_allowed() {
+        for (endpoint, expected) in [
+            (Endpoint::Lookup, "GET, HEAD, POST, OPTIONS"),
+            (Endpoint::Reload, "POST, OPTIONS"),
+            (Endpoint::Health, "GET, HEAD, OPTIONS"),
+            (Endpoint::Unknown, "OPTIONS"),
+        ] {
+            assert_eq!(allow(endpoint.methods()), expected);
+        }
+    }
 
     #[test]
     fn models_are_named_with_slashes_and_without() {

@@ -40,7 +40,7 @@ pub(crate) enum Validity {
     /// The answer changes only by a reload of the tables.
     Tables,
     /// The answer may change at any time: it depends on a provider's rows, or on the time of day.
-    Moment,
+    Time,
 }
 
 impl Lookup {
@@ -50,7 +50,7 @@ impl Lookup {
 
     /// Logs, in full, why a query failed.
     pub(crate) fn tell_failure(&self, error: &Error) {
-        if !error.is_retryable() || self.counts.is_news() {
+        if !error.is_retryable() || self.counts.is_log_due() {
             let cause = std::error::Error::source(error).map(ToString::to_string);
             warn!(lookup = self.name(), %error, cause, "a lookup failed");
         }
@@ -135,7 +135,7 @@ pub(super) fn prepare(
         params,
         validity: match is_here {
             true => Validity::Tables,
-            false => Validity::Moment,
+            false => Validity::Time,
         },
         statement,
         explanation,

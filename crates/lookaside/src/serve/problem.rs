@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use lookaside_http::Method;
 use lookaside_knowledge::{Error, ErrorKind};
 use lookaside_value::{LookupError, LookupErrorKind, write_json_text};
 
@@ -27,7 +28,8 @@ pub(crate) struct Problem {
     title: &'static str,
     /// What happened in this case, and a hint, fit for every client: no SQL, no URL, no path.
     detail: Option<Box<str>>,
-    /// The full cause, which replaces the detail for clients that may see it, see [`Self::told`].
+    /// The full cause, which replaces the detail for clients that may see it, see
+    /// [`Self::visible_detail`].
     cause: Option<Box<str>>,
     /// Which parameters are wrong.
     faults: Box<[ParamFault]>,
@@ -36,7 +38,7 @@ pub(crate) struct Problem {
     /// Seconds after which a retry may succeed.
     pub(crate) retry_after: Option<u64>,
     /// Methods that are allowed.
-    pub(crate) allow: Option<&'static str>,
+    pub(crate) allow: Option<&'static [Method]>,
 }
 
 impl Problem {
@@ -70,7 +72,7 @@ impl Problem {
         self
     }
 
-    pub(crate) fn allow(mut self, methods: &'static str) -> Self {
+    pub(crate) fn allow(mut self, methods: &'static [Method]) -> Self {
         self.allow = Some(methods);
         self
     }
@@ -188,15 +190,15 @@ impl Problem {
 
     /// The text that a client gets beside the title, if any. Only this function decides whether
     /// that includes the cause, by `error_detail` of `[server]`.
-    pub(crate) fn told(&self, error_detail: bool) -> Option<&str> {
+    pub(crate) fn visible_detail(&self, error_detail: bool) -> Option<&str> {
         let cause = self.cause.as_deref().filter(|_| error_detail);
         cause.or(self.detail.as_deref())
     }
 
     /// The same in one line, with the title if there is nothing else.
     pub(crate) fn line(&self, error_detail: bool) -> Cow<'_, str> {
-        match (self.told(error_detail), &self.cause) {
-            (Some(told), _) => told.into(),
+        match (self.visible_detail(error_detail), &self.cause) {
+            (Some(text), _) => text.into(),
             (None, Some(_)) => format!("{}; {MORE}", self.title).into(),
             (None, None) => self.title.into(),
         }
@@ -207,10 +209,10 @@ impl Problem {
         let mut text = String::from("{\"type\":\"about:blank\",\"title\":");
         write_json_text(self.title, &mut text);
         write!(text, ",\"status\":{}", self.status).expect("a string takes any text");
-        let detail = match (self.told(error_detail), &self.cause) {
-            (Some(told), Some(_)) if !error_detail => Some(format!("{told}; {MORE}").into()),
+        let detail = match (self.visible_detail(error_detail), &self.cause) {
+            (Some(text), Some(_)) if !error_detail => Some(format!("{text}; {MORE}").into()),
             (None, Some(_)) => Some(MORE.into()),
-            (told, _) => told.map(Cow::Borrowed),
+            (text, _) => text.map(Cow::Borrowed),
         };
         if let Some(detail) = detail {
             text.push_str(",\"detail\":");
@@ -276,23 +278,26 @@ mod tests {
 
     #[test]
     fn a_cause_is_for_clients_that_may_read_it() {
-        let told = |problem: &Problem, error_detail| {
+        let visible_detail = |problem: &Problem, error_detail| {
             let mut out = Vec::new();
             problem.write(error_detail, &mut out);
             let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
             json["detail"].as_str().unwrap_or_default().to_owned()
         };
         let problem = Problem::new(503, "away").cause("postgres://u@h/d: select 1");
-        assert_eq!(told(&problem, true), "postgres://u@h/d: select 1");
-        assert_eq!(told(&problem, false), MORE);
+        assert_eq!(visible_detail(&problem, true), "postgres://u@h/d: select 1");
+        assert_eq!(visible_detail(&problem, false), MORE);
         let problem = problem.detail("provider p does not answer");
-        assert_eq!(told(&problem, true), "postgres://u@h/d: select 1");
+        assert_eq!(visible_detail(&problem, true), "postgres://u@h/d: select 1");
         assert_eq!(
-            told(&problem, false),
+            visible_detail(&problem, false),
             format!("provider p does not answer; {MORE}")
         );
         let problem = Problem::new(400, "wrong").detail("write it so");
-        assert_eq!(told(&problem, true), told(&problem, false));
+        assert_eq!(
+            visible_detail(&problem, true),
+            visible_detail(&problem, false)
+        );
     }
 
     #[test]

@@ -35,43 +35,46 @@ impl From<Failure> for NotReloaded {
     }
 }
 
-type Tell = Box<dyn FnOnce(Result<Reloaded, NotReloaded>) + Send>;
+type ReloadCallback = Box<dyn FnOnce(Result<Reloaded, NotReloaded>) + Send>;
 
 /// A command to the thread.
-pub(super) enum Order {
-    Reload(Tell),
+pub(super) enum ReloaderCommand {
+    Reload(ReloadCallback),
     Stop,
 }
 
 /// The sending side of the thread's channel.
 #[derive(Clone)]
-pub(crate) struct Reloader(Sender<Order>);
+pub(crate) struct Reloader(Sender<ReloaderCommand>);
 
 impl Reloader {
     /// Creates a channel to a thread that is started later.
-    pub(crate) fn new() -> (Self, Orders) {
+    pub(crate) fn new() -> (Self, ReloaderCommands) {
         let (sender, receiver) = unbounded();
-        (Self(sender), Orders(receiver))
+        (Self(sender), ReloaderCommands(receiver))
     }
 
-    /// Reloads everything, and passes the result to `tell`.
-    pub(crate) fn reload(&self, tell: impl FnOnce(Result<Reloaded, NotReloaded>) + Send + 'static) {
-        // If the thread has ended, the order is dropped together with its callback.
-        let _ = self.0.send(Order::Reload(Box::new(tell)));
+    /// Reloads everything, and passes the result to `callback`.
+    pub(crate) fn reload(
+        &self,
+        callback: impl FnOnce(Result<Reloaded, NotReloaded>) + Send + 'static,
+    ) {
+        // If the thread has ended, the command is dropped together with its callback.
+        let _ = self.0.send(ReloaderCommand::Reload(Box::new(callback)));
     }
 
     /// Tells the thread to end.
     pub(super) fn stop(&self) {
-        let _ = self.0.send(Order::Stop);
+        let _ = self.0.send(ReloaderCommand::Stop);
     }
 }
 
 /// The receiving side of the thread's channel.
-pub(crate) struct Orders(Receiver<Order>);
+pub(crate) struct ReloaderCommands(Receiver<ReloaderCommand>);
 
-impl Orders {
-    /// The next order, if it comes within that time.
-    pub(super) fn within(&self, timeout: Duration) -> Result<Order, RecvTimeoutError> {
+impl ReloaderCommands {
+    /// The next command, if it comes within that time.
+    pub(super) fn within(&self, timeout: Duration) -> Result<ReloaderCommand, RecvTimeoutError> {
         self.0.recv_timeout(timeout)
     }
 }

@@ -17,23 +17,25 @@ use super::catalog::{Catalog, hold};
 use super::files::Files;
 use super::lookup::refused;
 use super::problem::chain;
-use super::reloader::{NotReloaded, ONLY_TABLES, Order, Orders, Reloaded, Reloader};
+use super::reloader::{
+    NotReloaded, ONLY_TABLES, Reloaded, Reloader, ReloaderCommand, ReloaderCommands,
+};
 use super::service::Shared;
 use crate::config::{LookupConfig, ServerConfig};
 use crate::failure::Failure;
-use crate::log::TOLD;
+use crate::log::CONFIRMATION;
 
 /// The interval of retries for providers that have never responded, and of checks whether the
 /// engine has reloaded the tables by itself.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The timeout of such a retry.
-const LOOK_PATIENCE: Duration = Duration::from_secs(1);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The time that providers have to respond at startup (the server already listens then) and at a
 /// reload. It is longer than a connection takes on a busy machine, so that only lookups of
 /// unavailable providers have to wait.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long shutdown waits for the thread: a load or a query that hangs no longer has a visible
 /// effect then.
@@ -67,7 +69,7 @@ impl ReloaderThread {
     /// When the thread cannot be started.
     pub(crate) fn start(
         shared: &Arc<Shared>,
-        orders: Orders,
+        commands: ReloaderCommands,
         file: PathBuf,
         server: ServerConfig,
         stop: StopFlag,
@@ -77,12 +79,12 @@ impl ReloaderThread {
             shared: Arc::downgrade(shared),
             file,
             server,
-            told: None,
+            logged_reason: None,
         };
         let thread = thread::Builder::new().name("reloader".into());
         let thread = thread.spawn(move || {
             let _failing = Failing(stop);
-            work.run(&orders);
+            work.run(&commands);
         })?;
         Ok(Self {
             reloader: shared.reloader.clone(),
@@ -132,21 +134,21 @@ struct Work {
     /// The generation of the tables that the catalog was built for.
     generation: u64,
     /// The last logged reason why the lookups were not replaced.
-    told: Option<String>,
+    logged_reason: Option<String>,
 }
 
 impl Work {
-    fn run(mut self, orders: &Orders) {
+    fn run(mut self, commands: &ReloaderCommands) {
         let mut upkeep = Instant::now();
         loop {
-            let order = orders.within(TICK);
+            let command = commands.within(TICK);
             let Some(shared) = self.shared.upgrade() else {
                 return;
             };
-            match order {
-                Ok(Order::Reload(tell)) => tell(self.reload(&shared)),
-                Err(RecvTimeoutError::Timeout) => self.look(&shared),
-                Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            match command {
+                Ok(ReloaderCommand::Reload(callback)) => callback(self.reload(&shared)),
+                Err(RecvTimeoutError::Timeout) => self.check(&shared),
+                Ok(ReloaderCommand::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }
             if upkeep.elapsed() >= UPKEEP {
                 shared.prometheus.run_upkeep();
@@ -165,7 +167,7 @@ impl Work {
                     warn!("{warning}");
                 }
                 let elapsed = begun.elapsed();
-                info!(target: TOLD, generation, ?elapsed, "reloaded");
+                info!(target: CONFIRMATION, generation, ?elapsed, "reloaded");
                 Ok(Reloaded {
                     generation,
                     elapsed,
@@ -191,7 +193,7 @@ impl Work {
         // Errors in the file are found before anything changes.
         let files = Files::read(&self.file)?;
         // The listeners do not change; if they require keys, the new file must have keys, too.
-        files.server.guard(&shared.places)?;
+        files.server.guard(&shared.listen_addresses)?;
         let mut warnings = self.restart_warning(&files.server);
         // A lookup may be removed together with its tables.
         let gone = catalog.release_all_but(&files.lookups, &shared.knowledge);
@@ -203,7 +205,7 @@ impl Work {
             }
         };
         self.generation = generation;
-        match Self::make(shared, files, catalog, PATIENCE) {
+        match Self::make(shared, files, catalog, DESCRIBE_TIMEOUT) {
             Ok(next) => {
                 shared.publish(next);
                 catalog.release_rest(&gone, &shared.knowledge);
@@ -250,30 +252,34 @@ impl Work {
         shared: &Shared,
         files: Files,
         catalog: &Catalog,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Arc<Catalog>, Failure> {
         let parts = files.into_parts()?;
-        let next = Catalog::new(parts, &shared.knowledge, Some(catalog), patience)?;
-        next.tell_waiting(Some(catalog));
-        next.tell_notes(Some(catalog));
+        let next = Catalog::new(parts, &shared.knowledge, Some(catalog), timeout)?;
+        next.log_waiting(Some(catalog));
+        next.log_notes(Some(catalog));
         Ok(Arc::new(next))
     }
 
-    /// Checks for work that was not ordered: retries and tables that were reloaded.
-    fn look(&mut self, shared: &Shared) {
+    /// Checks for work without a command: retries and tables that were reloaded.
+    fn check(&mut self, shared: &Shared) {
         let generation = shared.knowledge.generation();
         let catalog = shared.catalog.load_full();
         let is_new = generation != self.generation;
-        if !is_new && !catalog.can_prepare_more(&shared.knowledge, LOOK_PATIENCE) {
+        if !is_new && !catalog.can_prepare_more(&shared.knowledge, CHECK_TIMEOUT) {
             return;
         }
         // Unless the tables are new, `can_prepare_more` has just waited for the providers.
-        let patience = if is_new { PATIENCE } else { LOOK_PATIENCE };
+        let timeout = if is_new {
+            DESCRIBE_TIMEOUT
+        } else {
+            CHECK_TIMEOUT
+        };
         self.generation = generation;
         let made = Files::read(&self.file).and_then(|files| {
-            files.server.guard(&shared.places)?;
+            files.server.guard(&shared.listen_addresses)?;
             let warnings = self.restart_warning(&files.server);
-            Ok((Self::make(shared, files, &catalog, patience)?, warnings))
+            Ok((Self::make(shared, files, &catalog, timeout)?, warnings))
         });
         match made {
             Ok((next, mut warnings)) => {
@@ -287,9 +293,9 @@ impl Work {
             Err(failure) => {
                 let reason = failure.line();
                 // The attempt may repeat each second, so each reason is logged once.
-                if self.told.as_ref() != Some(&reason) {
+                if self.logged_reason.as_ref() != Some(&reason) {
                     warn!(reason, "the lookups stay as they were");
-                    self.told = Some(reason);
+                    self.logged_reason = Some(reason);
                 }
             }
         }
@@ -320,8 +326,8 @@ fn table_warnings(shared: &Shared) -> Vec<String> {
     let tables = report.tables.iter();
     tables
         .flat_map(|table| {
-            let told = table.warnings.iter();
-            told.map(|warning| format!("table {}: {warning}", table.name))
+            let warnings = table.warnings.iter();
+            warnings.map(|warning| format!("table {}: {warning}", table.name))
         })
         .collect()
 }

@@ -18,8 +18,8 @@ use super::counters::Counters;
 use super::counts::ModelCounts;
 use super::files::Files;
 use super::reloader::Reloader;
-use super::reloader_thread::{PATIENCE, ReloaderThread};
-use super::service::{Shared, Teller, Thread, console_policy, held_size_max};
+use super::reloader_thread::{DESCRIBE_TIMEOUT, ReloaderThread};
+use super::service::{DocumentThread, Shared, Thread, console_policy, held_size_max};
 use crate::config::{ListenAddress, ServerConfig};
 use crate::failure::Failure;
 
@@ -88,7 +88,7 @@ impl Service {
         let parts = files.into_parts()?;
         // Errors in models, and in lookups of own tables, are found before it listens.
         let catalog = Catalog::new(parts.clone(), &knowledge, None, Duration::ZERO)?;
-        catalog.tell_notes(None);
+        catalog.log_notes(None);
         let has_waiting = catalog.has_waiting();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -102,7 +102,7 @@ impl Service {
                 Failure::new(format!("cannot write the access log {name}")).because(&error)
             })
         });
-        let (reloader, orders) = Reloader::new();
+        let (reloader, commands) = Reloader::new();
         let mut boot = [0; 4];
         getrandom::fill(&mut boot).map_err(|error| cannot(&error))?;
         let shared = Arc::new(Shared {
@@ -121,7 +121,7 @@ impl Service {
             held_size: AtomicU64::new(0),
             held_size_max: held_size_max(config.body_size_max),
             own_queries: Semaphore::new(OWN_QUERY_COUNT_MAX),
-            teller: Teller::start().map_err(|error| cannot(&error))?,
+            document_thread: DocumentThread::start().map_err(|error| cannot(&error))?,
             model_counts: ModelCounts::default(),
             streams: AtomicU64::new(0),
             stream_count_max: config
@@ -135,10 +135,10 @@ impl Service {
             boot: u32::from_ne_bytes(boot),
             body_size_max: config.body_size_max,
             answers_size_max: config.answers_size_max,
-            places: options
+            listen_addresses: options
                 .listen
                 .iter()
-                .map(|(place, _)| place.clone())
+                .map(|(address, _)| address.clone())
                 .collect(),
             knowledge,
         });
@@ -154,7 +154,7 @@ impl Service {
         if has_waiting {
             prepare_waiting(&shared, parts)?;
         }
-        let reloader = ReloaderThread::start(&shared, orders, file, config, stop);
+        let reloader = ReloaderThread::start(&shared, commands, file, config, stop);
         Ok(Self {
             reloader: reloader.map_err(|error| cannot(&error))?,
             shared,
@@ -166,7 +166,7 @@ impl Service {
     }
 
     /// The addresses that it listens on, as URLs or `unix:PATH`.
-    pub(crate) fn places(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn listen_addresses(&self) -> impl Iterator<Item = String> {
         let scheme = if self.is_tls { "https" } else { "http" };
         self.server
             .addresses()
@@ -254,9 +254,9 @@ fn log_panic(caught: &CaughtPanic<'_>) {
 /// When a statement is refused.
 fn prepare_waiting(shared: &Shared, parts: Parts) -> Result<(), Failure> {
     let first = shared.catalog.load_full();
-    let next = Catalog::new(parts, &shared.knowledge, Some(&first), PATIENCE)?;
-    next.tell_waiting(None);
-    next.tell_notes(Some(&first));
+    let next = Catalog::new(parts, &shared.knowledge, Some(&first), DESCRIBE_TIMEOUT)?;
+    next.log_waiting(None);
+    next.log_notes(Some(&first));
     shared.publish(Arc::new(next));
     first.release(&shared.knowledge);
     Ok(())
@@ -276,9 +276,9 @@ fn listen(
     options: StartOptions,
 ) -> Result<(Server, Option<Tls>), Failure> {
     let tls = config.load_tls()?;
-    let mut places = options.listen;
+    let mut addresses = options.listen;
     loop {
-        let listens = places.iter().map(|(place, _)| match (place, &tls) {
+        let listens = addresses.iter().map(|(address, _)| match (address, &tls) {
             (ListenAddress::Tcp(address), Some(tls)) => Listen::tcp(*address).tls(tls.clone()),
             (ListenAddress::Tcp(address), None) => Listen::tcp(*address),
             // No TLS on Unix sockets: a user who could read their traffic could read the private
@@ -304,13 +304,13 @@ fn listen(
         };
         // The message names the place.
         let text = error.to_string();
-        let at_fault = places.iter().position(|(place, needed)| {
-            *needed == Needed::May && text.contains(&place.to_string())
+        let at_fault = addresses.iter().position(|(address, needed)| {
+            *needed == Needed::May && text.contains(&address.to_string())
         });
         match at_fault {
             Some(index) => {
-                tracing::warn!(place = %places[index].0, %error, "not listening there");
-                places.remove(index);
+                tracing::warn!(place = %addresses[index].0, %error, "not listening there");
+                addresses.remove(index);
             }
             None => {
                 let help =

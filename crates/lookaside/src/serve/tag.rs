@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use sha2::{Digest as _, Sha256};
 
-use super::encode::Form;
+use super::encode::BodyFormat;
 
 /// Quotes, a boot, two numbers of up to twenty digits, a letter, and separators.
 const SIZE_MAX: usize = 56;
@@ -19,18 +19,18 @@ pub(crate) struct Tag {
 impl Tag {
     /// The validator of all answers of a catalog from one generation of the tables, within this
     /// process.
-    pub(crate) fn of_tables(boot: u32, generation: u64, catalog: u64, form: Form) -> Self {
-        let letter = form.letter();
+    pub(crate) fn of_tables(boot: u32, generation: u64, catalog: u64, format: BodyFormat) -> Self {
+        let letter = format.letter();
         Self::written(format_args!(
             "\"{boot:08x}-{generation}.{catalog}{letter}\""
         ))
     }
 
     /// The validator of a body, the same on every server.
-    pub(crate) fn of_body(body: &[u8], form: Form) -> Self {
+    pub(crate) fn of_body(body: &[u8], format: BodyFormat) -> Self {
         let hash = Sha256::digest(body);
         let head: [u8; 8] = *hash.first_chunk().expect("a hash has 32 bytes");
-        let letter = form.letter();
+        let letter = format.letter();
         Self::written(format_args!(
             "\"{:016x}{letter}\"",
             u64::from_be_bytes(head)
@@ -82,14 +82,14 @@ mod tests {
 
     #[test]
     fn tags_differ_by_what_they_are_of() {
-        let longest = Tag::of_tables(u32::MAX, u64::MAX, u64::MAX, Form::Json);
+        let longest = Tag::of_tables(u32::MAX, u64::MAX, u64::MAX, BodyFormat::Json);
         assert_eq!(longest.as_str().len(), 2 + 8 + 1 + 20 + 1 + 20 + 1);
-        let tag = |generation, form| Tag::of_tables(1, generation, 2, form).as_str().to_owned();
-        assert_eq!(tag(3, Form::Csv), "\"00000001-3.2c\"");
-        assert_ne!(tag(3, Form::Csv), tag(4, Form::Csv));
-        let body = |text: &str, form| Tag::of_body(text.as_bytes(), form).as_str().to_owned();
-        assert_eq!(body("a", Form::Json), body("a", Form::Json));
-        assert_ne!(body("a", Form::Json), body("b", Form::Json));
-        assert_ne!(body("a", Form::Json), body("a", Form::Csv));
+        let tag = |generation, format| Tag::of_tables(1, generation, 2, format).as_str().to_owned();
+        assert_eq!(tag(3, BodyFormat::Csv), "\"00000001-3.2c\"");
+        assert_ne!(tag(3, BodyFormat::Csv), tag(4, BodyFormat::Csv));
+        let body = |text: &str, format| Tag::of_body(text.as_bytes(), format).as_str().to_owned();
+        assert_eq!(body("a", BodyFormat::Json), body("a", BodyFormat::Json));
+        assert_ne!(body("a", BodyFormat::Json), body("b", BodyFormat::Json));
+        assert_ne!(body("a", BodyFormat::Json), body("a", BodyFormat::Csv));
     }
 }

@@ -289,11 +289,11 @@ fn enrich_with_a_stale_answer(postgres: &Postgres, flags: &[&str]) -> Said {
 }
 
 #[test]
-fn old_answers_are_told_and_are_nothing_for_a_strict_run() {
+fn stale_answers_are_reported_and_fail_a_strict_run() {
     let Some(postgres) = database("postgres") else {
         return;
     };
-    let told = "  old answers in place of those that a provider did not give: 1, the oldest of ";
+    let told = "  stale answers while a provider did not answer: 1, the oldest of ";
     enrich_with_a_stale_answer(&postgres, &[])
         .ended(0)
         .err_has(&[told]);
@@ -301,7 +301,7 @@ fn old_answers_are_told_and_are_nothing_for_a_strict_run() {
         .ended(1)
         .err_has(&[
             told,
-            "error: 1 answer of a provider is an old one, which --strict treats as errors",
+            "error: 1 stale answer was used while a provider did not answer, which --strict treats as errors",
             "stale_if_error_ms",
         ]);
 }

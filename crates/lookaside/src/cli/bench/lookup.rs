@@ -153,34 +153,34 @@ fn measure_case(
 ) -> Result<Measured> {
     let statement = knowledge.prepare(case.sql())?;
     let params = params(arguments, case);
-    let mut lookers: Vec<Looker> = (0..arguments.threads)
-        .map(|thread| Looker {
+    let mut workers: Vec<LookupWorker> = (0..arguments.threads)
+        .map(|thread| LookupWorker {
             session: knowledge.session(),
             next: KEY_COUNT / usize::from(arguments.threads) * usize::from(thread),
         })
         .collect();
     let mut hash = AnswerHash::new();
-    for looker in &mut lookers {
-        hash = answer_hash(&mut looker.session, &statement, &params, case)?;
+    for worker in &mut workers {
+        hash = answer_hash(&mut worker.session, &statement, &params, case)?;
     }
 
     let before = knowledge.snapshot().counts;
     let (ops, cpu, wall) = measure(arguments.rounds, || -> Result<u64> {
-        if let [looker] = &mut lookers[..] {
-            looker.look(&statement, &params, case, BLOCK)?;
+        if let [worker] = &mut workers[..] {
+            worker.run_lookups(&statement, &params, case, BLOCK)?;
             return Ok(BLOCK as u64);
         }
-        let share = BLOCK_OF_MANY / lookers.len();
+        let share = BLOCK_OF_MANY / workers.len();
         thread::scope(|scope| {
-            let threads: Vec<_> = (lookers.iter_mut())
-                .map(|looker| scope.spawn(|| looker.look(&statement, &params, case, share)))
+            let threads: Vec<_> = (workers.iter_mut())
+                .map(|worker| scope.spawn(|| worker.run_lookups(&statement, &params, case, share)))
                 .collect();
             (threads.into_iter())
                 .try_for_each(|thread| thread.join().expect("a lookup does not panic"))
         })?;
-        Ok((share * lookers.len()) as u64)
+        Ok((share * workers.len()) as u64)
     })?;
-    drop(lookers);
+    drop(workers);
     let counts = knowledge.snapshot().counts;
     let plan = knowledge.explain(case.sql())?.kind;
     Ok(Measured {
@@ -213,13 +213,13 @@ fn measure_case(
 }
 
 /// One thread's session and its position among the keys.
-struct Looker {
+struct LookupWorker {
     session: Session,
     next: usize,
 }
 
-impl Looker {
-    fn look(
+impl LookupWorker {
+    fn run_lookups(
         &mut self,
         statement: &Statement,
         params: &[Value],

@@ -11,7 +11,7 @@ use lookaside_value::{Decimal, RowSet, RowSetBuilder, Value};
 use super::client_failure;
 use super::line_reader::{Line, LineReader, no_input};
 use super::statement::StatementReader;
-use super::target::Target;
+use super::target::PostgresTarget;
 use crate::cli::output::{printable, write_stdout};
 use crate::cli::rows::{RowForm, write_rows};
 use crate::failure::{CommandResult, Exit, Failure};
@@ -41,7 +41,7 @@ enum Next {
 /// Runs statements until there are no more.
 pub(super) fn run(
     connection: Connection,
-    target: &Target,
+    target: &PostgresTarget,
     script: Script<'_>,
     form: RowForm,
 ) -> CommandResult {
@@ -80,7 +80,7 @@ struct Prompt {
 
 impl Prompt {
     /// Prompts for lines until the end.
-    fn ask(&mut self, target: &Target, about: &str) -> Result<(), Failure> {
+    fn ask(&mut self, target: &PostgresTarget, about: &str) -> Result<(), Failure> {
         let version = self.connection.server_version();
         say(&format!("PostgreSQL {version} at {target}\n{about}"));
         let mut reader = LineReader::new()?;
@@ -213,7 +213,7 @@ impl Prompt {
             ));
         }
         for notice in notices.iter() {
-            say(&remark(notice));
+            say(&notice_line(notice));
         }
         self.show(answers?)
     }
@@ -252,7 +252,7 @@ impl Prompt {
 }
 
 /// A notice of the server, formatted as in psql.
-fn remark(notice: &ErrorResponse<'_>) -> String {
+fn notice_line(notice: &ErrorResponse<'_>) -> String {
     let mut text = format!(
         "{}: {}",
         notice.severity().unwrap_or_default(),

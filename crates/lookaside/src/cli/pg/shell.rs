@@ -13,7 +13,7 @@ use super::child::Foreground;
 use super::failure;
 use super::instance::{at, running};
 use super::prompt::{self, Script};
-use super::target::Target;
+use super::target::PostgresTarget;
 use crate::cli::rows::RowForm;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::progress::download::DownloadBar;
@@ -109,7 +109,7 @@ enum ServerVersion {
 
 /// The server that is queried; an embedded server is kept running meanwhile.
 struct Server {
-    target: Target,
+    target: PostgresTarget,
     version: ServerVersion,
     owned: Option<Postgres>,
 }
@@ -117,7 +117,7 @@ struct Server {
 impl Server {
     /// A server that is not embedded. It may require a password that only psql prompts for; then
     /// its version stays unknown.
-    fn elsewhere(target: Target) -> Self {
+    fn external(target: PostgresTarget) -> Self {
         let version = target.connect(options()).ok().and_then(|connection| {
             let version = connection.server_version();
             let major = version.split(|byte: char| !byte.is_ascii_digit()).next()?;
@@ -132,13 +132,13 @@ impl Server {
 }
 
 pub(super) fn run(arguments: &ShellArguments) -> CommandResult {
-    let place = ShellTarget::of(arguments, std::env::var("DATABASE_URL").ok());
-    let server = find(&place)?;
+    let shell_target = ShellTarget::of(arguments, std::env::var("DATABASE_URL").ok());
+    let server = find(&shell_target)?;
     let wants_ours = arguments.builtin || arguments.format.is_some();
     let psql = if wants_ours { None } else { psql(&server) };
     let outcome = match psql {
         Some(program) => run_psql(arguments, &server.target, program),
-        None => run_prompt(arguments, &place, &server),
+        None => run_prompt(arguments, &shell_target, &server),
     };
     if let Some(owned) = server.owned {
         owned.close().map_err(|error| failure(&error))?;
@@ -146,17 +146,17 @@ pub(super) fn run(arguments: &ShellArguments) -> CommandResult {
     outcome
 }
 
-fn find(place: &ShellTarget) -> Result<Server, Failure> {
+fn find(shell_target: &ShellTarget) -> Result<Server, Failure> {
     let builder = Postgres::builder().progress(Arc::new(DownloadBar::new()));
-    let builder = match place {
-        ShellTarget::Url(url) => return Ok(Server::elsewhere(Target::of_url(url)?)),
+    let builder = match shell_target {
+        ShellTarget::Url(url) => return Ok(Server::external(PostgresTarget::of_url(url)?)),
         ShellTarget::DatabaseUrl(url) => {
-            let target = Target::of_url(url).map_err(|failure| {
+            let target = PostgresTarget::of_url(url).map_err(|failure| {
                 failure.with_help("DATABASE_URL is asked; --temporary opens a database instead")
             })?;
             // The server is not named on the command line.
             prompt::say(&format!("DATABASE_URL leads to {target}"));
-            return Ok(Server::elsewhere(target));
+            return Ok(Server::external(target));
         }
         ShellTarget::Temporary => builder,
         ShellTarget::Folder(folder) => {
@@ -165,7 +165,7 @@ fn find(place: &ShellTarget) -> Result<Server, Failure> {
             if !matches!(status, Status::Stopped { .. }) {
                 let running = running(folder, &instance)?;
                 return Ok(Server {
-                    target: Target::of_ours(&running.url)?,
+                    target: PostgresTarget::of_ours(&running.url)?,
                     version: ServerVersion::Of(running.version),
                     owned: None,
                 });
@@ -175,7 +175,7 @@ fn find(place: &ShellTarget) -> Result<Server, Failure> {
     };
     let owned = builder.start().map_err(|error| failure(&error))?;
     Ok(Server {
-        target: Target::of_ours(&owned.url())?,
+        target: PostgresTarget::of_ours(&owned.url())?,
         version: ServerVersion::Of(owned.version()),
         owned: Some(owned),
     })
@@ -201,7 +201,11 @@ fn psql(server: &Server) -> Option<PathBuf> {
     }
 }
 
-fn run_psql(arguments: &ShellArguments, target: &Target, program: PathBuf) -> CommandResult {
+fn run_psql(
+    arguments: &ShellArguments,
+    target: &PostgresTarget,
+    program: PathBuf,
+) -> CommandResult {
     let mut command = Command::new(program);
     target.give_to_psql(&mut command);
     for sql in &arguments.command {
@@ -218,9 +222,13 @@ fn run_psql(arguments: &ShellArguments, target: &Target, program: PathBuf) -> Co
     })
 }
 
-fn run_prompt(arguments: &ShellArguments, place: &ShellTarget, server: &Server) -> CommandResult {
+fn run_prompt(
+    arguments: &ShellArguments,
+    shell_target: &ShellTarget,
+    server: &Server,
+) -> CommandResult {
     let target = &server.target;
-    let about = about_prompt(arguments, place, server.version);
+    let about = about_prompt(arguments, shell_target, server.version);
     let connection = target.connect(options());
     let connection = connection.map_err(|error| target.no_connection(&error))?;
     let form = arguments.format.unwrap_or(RowForm::Table);
@@ -245,7 +253,11 @@ fn options() -> Options {
 }
 
 /// The greeting before the first statement.
-fn about_prompt(arguments: &ShellArguments, place: &ShellTarget, version: ServerVersion) -> String {
+fn about_prompt(
+    arguments: &ShellArguments,
+    shell_target: &ShellTarget,
+    version: ServerVersion,
+) -> String {
     let why = match (arguments.builtin, arguments.format, version) {
         (true, ..) => "--builtin".to_owned(),
         (false, Some(_), _) => "--format".to_owned(),
@@ -259,7 +271,7 @@ fn about_prompt(arguments: &ShellArguments, place: &ShellTarget, version: Server
     };
     let mut about =
         format!("this is the small built-in prompt ({why}); \\? or help shows the help");
-    if *place == ShellTarget::Temporary {
+    if *shell_target == ShellTarget::Temporary {
         about.push_str("\nthe database is temporary: it is gone when the prompt ends");
     }
     about
@@ -348,8 +360,8 @@ mod tests {
             ),
         ] {
             let arguments = Line::parse_from(line).arguments;
-            let place = ShellTarget::of(&arguments, database_url.map(str::to_owned));
-            assert_eq!(place, expected, "{line:?}");
+            let shell_target = ShellTarget::of(&arguments, database_url.map(str::to_owned));
+            assert_eq!(shell_target, expected, "{line:?}");
         }
         assert!(Line::try_parse_from(["shell", "d", "--temporary"]).is_err());
     }

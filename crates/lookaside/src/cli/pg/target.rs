@@ -35,13 +35,13 @@ const USER: &str = "postgres";
 
 /// A server and one of its databases. `Display` shows the address of the server, never a password.
 #[derive(Clone)]
-pub(crate) struct Target {
+pub(crate) struct PostgresTarget {
     config: PostgresConfig,
     /// The URL as it was given; `None` for an embedded server.
     url: Option<String>,
 }
 
-impl Target {
+impl PostgresTarget {
     /// An embedded server, whose URL is complete.
     pub(crate) fn of_ours(url: &str) -> Result<Self, Failure> {
         let config = read(url, &Environment::empty())?;
@@ -146,7 +146,7 @@ impl Target {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for PostgresTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, host) in self.config.hosts.iter().enumerate() {
             if index > 0 {
@@ -161,7 +161,7 @@ impl fmt::Display for Target {
     }
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for PostgresTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Target({self})")
     }
@@ -265,7 +265,7 @@ mod tests {
             "postgres://u:secret@h/d?nope=1",
         ] {
             let mut refused = Vec::new();
-            let failure = Target::of_url(url).map(drop).expect_err(url);
+            let failure = PostgresTarget::of_url(url).map(drop).expect_err(url);
             failure.write(&mut refused).unwrap();
             let refused = String::from_utf8(refused).unwrap();
             assert!(!refused.contains("secret"), "{refused}");
@@ -282,7 +282,7 @@ mod tests {
                 "/run/.s.PGSQL.5432",
             ),
         ] {
-            let target = Target::of_url(url).unwrap();
+            let target = PostgresTarget::of_url(url).unwrap();
             assert_eq!(target.to_string(), shown);
             assert_eq!(format!("{target:?}"), format!("Target({shown})"));
         }

@@ -44,11 +44,11 @@ fn fill(command_line: &str, url: &str) -> Result<(), Box<dyn Error + Send + Sync
     let mut command = Command::new("sh");
     command.args(["-c", command_line]).stdin(Stdio::null());
     command.stdout(io::stderr().as_fd().try_clone_to_owned()?);
-    let told = |failure: Failure| failure.line();
-    lead(&mut command, url).map_err(told)?;
+    let line = |failure: Failure| failure.line();
+    lead(&mut command, url).map_err(line)?;
     // A signal that ends this process also ends the command, and discards the template.
-    let mut foreground = Foreground::take().map_err(told)?;
-    let status = foreground.run(&mut command).map_err(told)?;
+    let mut foreground = Foreground::take().map_err(line)?;
+    let status = foreground.run(&mut command).map_err(line)?;
     match status.success() {
         true => Ok(()),
         false => Err(format!("`{command_line}` ended with {status}").into()),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::instance::{at, running, tcp_url};
 use super::shell_word::shell_word;
-use super::target::Target;
+use super::target::PostgresTarget;
 use crate::cli::output::finish_stdout;
 use crate::failure::{CommandResult, Failure};
 
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &UrlArguments) -> CommandResult {
             listening = running
                 .tcp_url
                 .as_deref()
-                .map(Target::of_ours)
+                .map(PostgresTarget::of_ours)
                 .transpose()?;
             match wants_tcp {
                 true => tcp_url(folder, &running, reason)?.to_owned(),
@@ -90,8 +90,8 @@ pub(super) fn run(arguments: &UrlArguments) -> CommandResult {
         }
     };
     let target = match arguments.dir {
-        Some(_) => Target::of_ours(&url)?,
-        None => Target::of_ours(&url).map_err(|_| foreign())?,
+        Some(_) => PostgresTarget::of_ours(&url)?,
+        None => PostgresTarget::of_ours(&url).map_err(|_| foreign())?,
     };
     let is_plain = match target.host().address {
         HostAddress::Unix(_) if wants_tcp => return Err(socket_only(reason)),
@@ -139,7 +139,7 @@ fn socket_only(reason: &str) -> Failure {
 impl UrlFormat {
     /// The output for an embedded server, whose URL is `url`; `jdbc` is the one of the same server
     /// over TCP, if it listens there.
-    fn write(self, url: &str, target: &Target, jdbc: Option<&str>) -> String {
+    fn write(self, url: &str, target: &PostgresTarget, jdbc: Option<&str>) -> String {
         match self {
             Self::Libpq => url.to_owned(),
             // Checked before: it is present.
@@ -153,7 +153,7 @@ impl UrlFormat {
 
 /// The URL for Java's driver, which has no support for Unix sockets and takes the user as a
 /// parameter.
-pub(super) fn jdbc(target: &Target) -> Option<String> {
+pub(super) fn jdbc(target: &PostgresTarget) -> Option<String> {
     let (host, config) = (target.host(), target.config());
     let HostAddress::Tcp { name, .. } = &host.address else {
         return None;
@@ -171,7 +171,7 @@ pub(super) fn jdbc(target: &Target) -> Option<String> {
 }
 
 /// For SQLAlchemy over asyncpg: the scheme names the driver, and `sslmode` is called `ssl`.
-fn sqlalchemy_asyncpg(target: &Target) -> String {
+fn sqlalchemy_asyncpg(target: &PostgresTarget) -> String {
     let (host, config) = (target.host(), target.config());
     let mut url = format!("postgresql+asyncpg://{}", escape(&config.user));
     if let Some(password) = &config.password {
@@ -194,7 +194,7 @@ fn sqlalchemy_asyncpg(target: &Target) -> String {
 }
 
 /// The variables that `lookaside pg run` sets.
-fn env_lines(url: &str, target: &Target, jdbc: Option<&str>) -> String {
+fn env_lines(url: &str, target: &PostgresTarget, jdbc: Option<&str>) -> String {
     let (host, config) = (target.host(), target.config());
     let password = config.password.as_ref().map(|password| password.expose());
     let port = host.port.to_string();
@@ -217,7 +217,7 @@ fn env_lines(url: &str, target: &Target, jdbc: Option<&str>) -> String {
     lines
 }
 
-fn json_object(url: &str, target: &Target, jdbc: Option<&str>) -> Value {
+fn json_object(url: &str, target: &PostgresTarget, jdbc: Option<&str>) -> Value {
     let (host, config) = (target.host(), target.config());
     json!({
         "url": url,
@@ -233,7 +233,7 @@ fn json_object(url: &str, target: &Target, jdbc: Option<&str>) -> Value {
 }
 
 /// The address, or the folder of the socket, as libpq takes it for a host.
-fn host_of(target: &Target) -> String {
+fn host_of(target: &PostgresTarget) -> String {
     match &target.host().address {
         HostAddress::Tcp { name, .. } => name.clone(),
         HostAddress::Unix(folder) => folder.display().to_string(),
@@ -288,7 +288,7 @@ mod tests {
                  PGSSLMODE=disable",
             ),
         ] {
-            let target = Target::of_ours(url).unwrap();
+            let target = PostgresTarget::of_ours(url).unwrap();
             let jdbc = jdbc(&target);
             assert_eq!(
                 format.write(url, &target, jdbc.as_deref()),
@@ -296,8 +296,8 @@ mod tests {
                 "{format:?}"
             );
         }
-        assert_eq!(jdbc(&Target::of_ours(SOCKET).unwrap()), None);
-        let json = json_object(TCP, &Target::of_ours(TCP).unwrap(), None);
+        assert_eq!(jdbc(&PostgresTarget::of_ours(SOCKET).unwrap()), None);
+        let json = json_object(TCP, &PostgresTarget::of_ours(TCP).unwrap(), None);
         assert_eq!(json["user"], "o'neil");
         assert_eq!(json["database"], "a/b é");
         assert_eq!(json["port"], 40000);

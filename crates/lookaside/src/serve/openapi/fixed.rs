@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::encode::Form;
+use super::super::encode::BodyFormat;
 use super::super::endpoint::Endpoint;
 use super::{answer, content_encoding, count_header};
 
@@ -18,28 +18,32 @@ pub(super) fn fixed(endpoint: Endpoint) -> Option<(&'static str, Json)> {
         | Endpoint::Unknown => return None,
         Endpoint::Query => ("post", query()),
         Endpoint::Explain => ("post", explain()),
-        Endpoint::Project => told(
+        Endpoint::Project => parameterless(
             "project",
             "Tables, lookups with their plans, and models",
             json,
             &project_schema(),
         ),
         Endpoint::Reload => ("post", reload()),
-        Endpoint::Status => told(
+        Endpoint::Status => parameterless(
             "status",
             "The numbers behind the console",
             json,
             &status_schema(),
         ),
-        Endpoint::Lookups => told("lookups", "The lookups and models", json, &lookups_schema()),
-        Endpoint::OpenApi => told("openapi", "This document", json, &json!({"type": "object"})),
-        Endpoint::Metrics => told(
+        Endpoint::Lookups => {
+            parameterless("lookups", "The lookups and models", json, &lookups_schema())
+        }
+        Endpoint::OpenApi => {
+            parameterless("openapi", "This document", json, &json!({"type": "object"}))
+        }
+        Endpoint::Metrics => parameterless(
             "metrics",
             "Numbers for Prometheus",
             "text/plain",
             &json!({}),
         ),
-        Endpoint::Health => told(
+        Endpoint::Health => parameterless(
             "healthz",
             "Whether the process lives",
             json,
@@ -48,7 +52,7 @@ pub(super) fn fixed(endpoint: Endpoint) -> Option<(&'static str, Json)> {
         Endpoint::Ready => {
             let state = status_word(&["ready", "waiting", "draining"]);
             let summary = "Whether it answers, and how its providers are";
-            let (method, mut operation) = told("readyz", summary, json, &state);
+            let (method, mut operation) = parameterless("readyz", summary, json, &state);
             let why =
                 "The server ends, or all lookups and models wait for providers that never answered";
             operation["responses"]["503"] = answer(why, &[json], &state);
@@ -58,7 +62,12 @@ pub(super) fn fixed(endpoint: Endpoint) -> Option<(&'static str, Json)> {
 }
 
 /// The operation of an endpoint without parameters.
-fn told(id: &str, summary: &str, content_type: &str, schema: &Json) -> (&'static str, Json) {
+fn parameterless(
+    id: &str,
+    summary: &str,
+    content_type: &str,
+    schema: &Json,
+) -> (&'static str, Json) {
     let operation = json!({
         "operationId": id,
         "summary": summary,
@@ -278,7 +287,11 @@ fn explain() -> Json {
 /// The operation that returns the first rows of a table.
 pub(super) fn table() -> Json {
     let rows = json!({"type": "array", "items": {"type": "object"}});
-    let mut answered = answer("Its rows", &Form::ALL.map(Form::media_type), &rows);
+    let mut answered = answer(
+        "Its rows",
+        &BodyFormat::ALL.map(BodyFormat::media_type),
+        &rows,
+    );
     answered["headers"] = json!({
         "X-Rows-Cut": count_header("How many rows there are at most, where there are more"),
     });
@@ -292,7 +305,11 @@ pub(super) fn table() -> Json {
 
 fn query() -> Json {
     let rows = json!({"type": "array", "items": {"type": "object"}});
-    let mut answered = answer("Its rows", &Form::ALL.map(Form::media_type), &rows);
+    let mut answered = answer(
+        "Its rows",
+        &BodyFormat::ALL.map(BodyFormat::media_type),
+        &rows,
+    );
     answered["headers"] = json!({
         "X-Rows-Cut": count_header("How many rows there are at most, where there are more"),
     });

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::encode::{ERROR_MEMBER, Form};
+use super::super::encode::{BodyFormat, ERROR_MEMBER};
 use super::super::lookup::{Lookup, Prepared};
 use super::super::overview::columns;
 use super::super::params::Param;
@@ -25,7 +25,7 @@ pub(super) fn one(lookup: &Lookup, prepared: &Prepared) -> Json {
         true => json!({"type": "array", "items": row}),
         false => row,
     };
-    let types = Form::ALL.map(Form::media_type);
+    let types = BodyFormat::ALL.map(BodyFormat::media_type);
     let mut found = answer(
         if lookup.config.many {
             "All rows"

@@ -10,12 +10,12 @@ use lookaside_knowledge::{Extent, Session, StaleAnswers, Value};
 
 use super::super::catalog::Catalog;
 use super::super::counters::{Counters, Layer};
-use super::super::encode::{Encoder, Form, Item};
+use super::super::encode::{BodyFormat, Encoder, Item};
 use super::super::lookup::Lookup;
 use super::super::params::read_batch;
 use super::super::problem::Problem;
 use super::decoding::{Coding, content_coding, decode};
-use super::head::form;
+use super::head::negotiate_format;
 use super::lookup::{no_lookup, too_many_rows};
 use super::share::{ANSWER_GROWTH_MAX, Share};
 use super::wait::Ready;
@@ -55,7 +55,7 @@ impl Thread {
         let reading = content_coding(request).and_then(|coding| {
             Ok(Reading {
                 coding,
-                forms: Forms::of(request, coding.is_none().then_some(body))?,
+                formats: BatchFormats::of(request, coding.is_none().then_some(body))?,
                 body_size_max,
             })
         });
@@ -100,8 +100,8 @@ impl Thread {
         );
         let body = body.to_vec();
         let ticket = reply.defer();
-        let mut later = self.responder.later(context, ticket);
-        later.share().set(body.len());
+        let mut deferred = self.responder.deferred_answer(context, ticket);
+        deferred.share().set(body.len());
         self.hand_over(ticket, move |session| {
             let counting = Counting {
                 index: thread,
@@ -113,10 +113,10 @@ impl Thread {
                 index,
                 &body,
                 reading,
-                later.share(),
+                deferred.share(),
             );
             drop(body);
-            later.answer(ready);
+            deferred.answer(ready);
         });
     }
 }
@@ -125,33 +125,41 @@ impl Thread {
 #[derive(Clone, Copy)]
 struct Reading {
     coding: Option<Coding>,
-    forms: Forms,
+    formats: BatchFormats,
     /// The limit of the body in bytes, both encoded and decoded.
     body_size_max: usize,
 }
 
-/// The forms of the request and the answer.
+/// The formats of the request and the answer.
 #[derive(Clone, Copy)]
-struct Forms {
-    to_lines: Form,
-    to_array: Form,
+struct BatchFormats {
+    to_lines: BodyFormat,
+    to_array: BodyFormat,
 }
 
-impl Forms {
-    const TO_LINES: [Form; 3] = [Form::JsonLines, Form::Json, Form::MessagePack];
-    const TO_ARRAY: [Form; 3] = [Form::Json, Form::JsonLines, Form::MessagePack];
+impl BatchFormats {
+    const TO_LINES: [BodyFormat; 3] = [
+        BodyFormat::JsonLines,
+        BodyFormat::Json,
+        BodyFormat::MessagePack,
+    ];
+    const TO_ARRAY: [BodyFormat; 3] = [
+        BodyFormat::Json,
+        BodyFormat::JsonLines,
+        BodyFormat::MessagePack,
+    ];
 
-    /// Negotiates the form; the body is considered only if it is available already.
+    /// Negotiates the formats; the body is considered only if it is available already.
     fn of(request: &Request<'_>, body: Option<&[u8]>) -> Result<Self, Problem> {
         let is_lines = body.map(is_lines);
-        let form = |offers, is_needed| match is_needed {
-            true => form(request, offers),
+        let format = |offers, is_needed| match is_needed {
+            true => negotiate_format(request, offers),
             // Never used.
             false => Ok(offers[0]),
         };
         Ok(Self {
-            to_lines: form(&Self::TO_LINES, is_lines != Some(false))?,
-            to_array: form(&Self::TO_ARRAY, is_lines != Some(true))?,
+            to_lines: format(&Self::TO_LINES, is_lines != Some(false))?,
+            to_array: format(&Self::TO_ARRAY, is_lines != Some(true))?,
         })
     }
 }
@@ -179,7 +187,7 @@ fn answer(
 ) -> Result<Ready, Problem> {
     let Reading {
         coding,
-        forms,
+        formats,
         body_size_max,
     } = reading;
     let body = match coding {
@@ -189,9 +197,9 @@ fn answer(
     share.grow(body.len())?;
     let cancel = session.cancel_handle();
     let is_lines = is_lines(body);
-    let form = match is_lines {
-        true => forms.to_lines,
-        false => forms.to_array,
+    let format = match is_lines {
+        true => formats.to_lines,
+        false => formats.to_array,
     };
     let lookup = &catalog.lookups[index];
     let prepared = lookup.prepared.as_ref();
@@ -206,7 +214,7 @@ fn answer(
         share,
         is_native: prepared.is_native(),
         counting,
-        form,
+        format,
         encoder: Encoder::default(),
         body: Vec::new(),
         size_max: body_size_max.saturating_mul(ANSWER_GROWTH_MAX),
@@ -218,7 +226,7 @@ fn answer(
     };
     // Answers are usually longer than their sets.
     writer.reserve(2 * body.len())?;
-    Encoder::batch_begin(form, sets.len(), &mut writer.body);
+    Encoder::batch_begin(format, sets.len(), &mut writer.body);
     let (statement, ttl) = (&prepared.statement, lookup.config.ttl);
     let asked = session.answer_each(statement, &sets, lookup.extent(), ttl, |rows| {
         writer.write(rows)
@@ -237,7 +245,7 @@ struct Writer<'c> {
     share: &'c mut Share,
     is_native: bool,
     counting: Counting<'c>,
-    form: Form,
+    format: BodyFormat,
     encoder: Encoder,
     body: Vec<u8>,
     size_max: usize,
@@ -259,9 +267,9 @@ impl Writer<'_> {
             self.problem = Some(problem);
             return ControlFlow::Break(());
         }
-        let form = self.form;
+        let format = self.format;
         let set = self.index;
-        Encoder::batch_next(form, set, &mut self.body);
+        Encoder::batch_next(format, set, &mut self.body);
         self.index += 1;
         match rows {
             Ok(rows) => {
@@ -274,10 +282,10 @@ impl Writer<'_> {
                         self.problem = Some(problem.of_set(set));
                         return ControlFlow::Break(());
                     }
-                    self.encoder.batch_rows(form, rows.iter(), &mut self.body);
+                    self.encoder.batch_rows(format, rows.iter(), &mut self.body);
                 } else {
                     let item = rows.iter().next().map_or(Item::Absent, Item::Row);
-                    self.encoder.batch_item(form, item, &mut self.body);
+                    self.encoder.batch_item(format, item, &mut self.body);
                 }
             }
             Err(error) => {
@@ -290,9 +298,9 @@ impl Writer<'_> {
                 let item = Item::Failed(
                     problem.status,
                     problem.title(),
-                    problem.told(self.error_detail),
+                    problem.visible_detail(self.error_detail),
                 );
-                self.encoder.batch_item(form, item, &mut self.body);
+                self.encoder.batch_item(format, item, &mut self.body);
             }
         }
         if self.body.len() > self.size_max {
@@ -331,7 +339,7 @@ impl Writer<'_> {
             counts.add_failed(thread, count);
             return Err(problem);
         }
-        Encoder::batch_end(self.form, &mut self.body);
+        Encoder::batch_end(self.format, &mut self.body);
         let answered = count - self.failed;
         counts.add_many(thread, self.found, answered - self.found);
         counts.add_failed(thread, self.failed);
@@ -342,7 +350,7 @@ impl Writer<'_> {
             self.counting.counters.layer(Layer::Stale, stand_ins.count);
         }
         Ok(Ready {
-            content_type: self.form.content_type(),
+            content_type: self.format.content_type(),
             body: self.body,
             layer: match stand_ins {
                 Some(_) => Some(Layer::Stale),

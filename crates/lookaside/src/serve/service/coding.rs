@@ -107,11 +107,11 @@ impl Responder {
             if let Some(request) = request {
                 self.keep_log_fields(&mut context, request);
             }
-            let mut later = self.later(context, reply.defer());
-            later.share().set(body.len());
+            let mut deferred = self.deferred_answer(context, reply.defer());
+            deferred.share().set(body.len());
             let (head, body) = (head.kept(), body.to_vec());
             let runtime = &self.shared.runtime;
-            runtime.spawn_blocking(move || later.compress(head, coding, &body));
+            runtime.spawn_blocking(move || deferred.compress(head, coding, &body));
             return;
         }
         self.compressor.with(coding, body, |body| {

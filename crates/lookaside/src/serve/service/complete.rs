@@ -64,7 +64,7 @@ impl Thread {
         if question.catalog.number != responder.catalog.number {
             let mut body = Vec::new();
             let paper = (&mut Default::default(), &mut body);
-            let encoded = encode(lookup, question.form, rows.columns(), rows.iter(), paper);
+            let encoded = encode(lookup, question.format, rows.columns(), rows.iter(), paper);
             let encoded = encoded.and_then(|is_found| match is_found {
                 true => Ok(()),
                 false => Err(no_row()),
@@ -73,7 +73,7 @@ impl Thread {
                 Ok(()) => {
                     let head = Head {
                         layer: Some(Layer::of(&provenance)),
-                        ..Head::new(200, question.form.content_type())
+                        ..Head::new(200, question.format.content_type())
                     };
                     responder.send(context, None, reply, &head, &body);
                 }
@@ -81,12 +81,12 @@ impl Thread {
             };
         }
         let paper = (&mut self.encoders[question.index], &mut self.body);
-        let encoded = encode(lookup, question.form, rows.columns(), rows.iter(), paper);
+        let encoded = encode(lookup, question.format, rows.columns(), rows.iter(), paper);
         let lookup_request = LookupRequest {
             key: Key {
                 // A configuration has fewer lookups than that.
                 lookup: question.index as u32,
-                form: question.form,
+                format: question.format,
                 coding: Encoding::Identity,
                 query: &question.query,
             },

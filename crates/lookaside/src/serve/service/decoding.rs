@@ -223,8 +223,8 @@ impl Read for Awaited {
         let Some(until) = self.until else {
             return self.body.read(room);
         };
-        let patience = until.saturating_duration_since(Instant::now());
-        let size = self.body.read_within(room, patience)?;
+        let timeout = until.saturating_duration_since(Instant::now());
+        let size = self.body.read_within(room, timeout)?;
         size.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 }
@@ -247,19 +247,19 @@ impl LiveRead for LiveBody {
     fn read_within(
         &mut self,
         room: &mut [u8],
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> io::Result<Option<usize>> {
         let decoder = match self {
             Self::Plain(body) => {
-                return match patience {
-                    Some(patience) => body.read_within(room, patience),
+                return match timeout {
+                    Some(timeout) => body.read_within(room, timeout),
                     None => body.read(room).map(Some),
                 };
             }
             Self::Coded(inflow) => &mut inflow.0,
         };
         // A deadline that overflows the clock is no deadline.
-        decoder.body().until = patience.and_then(|patience| Instant::now().checked_add(patience));
+        decoder.body().until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         match decoder.read(room) {
             Ok(size) => Ok(Some(size)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),

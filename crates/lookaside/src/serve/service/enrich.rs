@@ -18,7 +18,7 @@ use lookaside_stream::{
 };
 
 use super::super::access_log::AccessLog;
-use super::super::encode::{Encoder, Form, Item};
+use super::super::encode::{BodyFormat, Encoder, Item};
 use super::super::endpoint::model_name;
 use super::super::models::BoundModel;
 use super::super::problem::{PROBLEM_TYPE, Problem, chain};
@@ -372,9 +372,9 @@ impl Stream {
                 let problem = self.problem(&error, &lookups);
                 let mut last = Vec::new();
                 if self.wanted.output.name() == "json" {
-                    let told = problem.told(self.error_detail);
-                    let item = Item::Failed(problem.status, problem.title(), told);
-                    Encoder::default().batch_item(Form::JsonLines, item, &mut last);
+                    let detail = problem.visible_detail(self.error_detail);
+                    let item = Item::Failed(problem.status, problem.title(), detail);
+                    Encoder::default().batch_item(BodyFormat::JsonLines, item, &mut last);
                 }
                 (500, sending.break_off(&last))
             }
@@ -413,8 +413,14 @@ impl Stream {
             .filter(|_| error.kind() == ErrorKind::Input)
             .filter(|(line, _)| rejects.is_none_or(|reject| *line < reject.line));
         if let Some((line, failure)) = failure {
-            let text =
-                |error_detail| at_line(line, failure.told(error_detail).unwrap_or(failure.title()));
+            let text = |error_detail| {
+                at_line(
+                    line,
+                    failure
+                        .visible_detail(error_detail)
+                        .unwrap_or(failure.title()),
+                )
+            };
             return Problem::new(422, "a lookup failed")
                 .detail(text(false))
                 .cause(text(true));

@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use lookaside_http::negotiate::Encoding;
-use lookaside_http::{Reply, Request};
+use lookaside_http::{Method, Reply, Request};
 
 use super::super::counters::Layer;
-use super::super::encode::Form;
+use super::super::encode::BodyFormat;
+use super::super::endpoint::allow;
 use super::super::problem::{PROBLEM_TYPE, Problem};
 use super::super::tag::Tag;
 use super::RequestContext;
@@ -26,7 +27,7 @@ pub(super) struct Head<'h> {
     /// The coding of the body, if it was negotiated.
     pub(super) coding: Option<Encoding>,
     pub(super) retry_after: Option<u64>,
-    pub(super) allow: Option<&'static str>,
+    pub(super) allow: Option<&'static [Method]>,
     /// One more header with a number.
     pub(super) extra: Option<(&'static str, u64)>,
 }
@@ -145,8 +146,8 @@ impl Head<'_> {
         if let Some(seconds) = self.retry_after {
             reply = reply.header_number("Retry-After", seconds);
         }
-        if let Some(allow) = self.allow {
-            reply = reply.header("Allow", allow);
+        if let Some(methods) = self.allow {
+            reply = reply.header("Allow", allow(methods));
         }
         if self.status == 415 {
             reply = reply.header("Accept-Encoding", CODINGS);
@@ -191,8 +192,11 @@ pub(super) fn vary(by_form: bool, by_coding: bool, by_origin: bool) -> Option<&'
     })
 }
 
-/// The form that a client prefers; the first one if it has no preference.
-pub(super) fn form(request: &Request<'_>, offers: &[Form]) -> Result<Form, Problem> {
+/// The format that a client prefers; the first one if it has no preference.
+pub(super) fn negotiate_format(
+    request: &Request<'_>,
+    offers: &[BodyFormat],
+) -> Result<BodyFormat, Problem> {
     let Some(first) = request.header("Accept") else {
         return Ok(offers[0]);
     };
@@ -202,16 +206,16 @@ pub(super) fn form(request: &Request<'_>, offers: &[Form]) -> Result<Form, Probl
     }
     let exact = offers
         .iter()
-        .find(|form| form.media_type().as_bytes() == first);
-    if let Some(form) = exact {
-        return Ok(*form);
+        .find(|format| format.media_type().as_bytes() == first);
+    if let Some(format) = exact {
+        return Ok(*format);
     }
     let accept: Vec<&[u8]> = request
         .headers()
         .filter(|(name, _)| name.eq_ignore_ascii_case("accept"))
         .map(|(_, value)| value)
         .collect();
-    let types: Vec<&str> = offers.iter().map(|form| form.media_type()).collect();
+    let types: Vec<&str> = offers.iter().map(|format| format.media_type()).collect();
     let found = lookaside_http::negotiate::media_type(accept, &types);
     found.map(|index| offers[index]).ok_or_else(|| {
         Problem::new(406, "none of the types that are accepted can be written")
@@ -221,7 +225,7 @@ pub(super) fn form(request: &Request<'_>, offers: &[Form]) -> Result<Form, Probl
 
 /// How a client sent the validator of its stored answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum ValidatorStrength {
     /// A strong validator: it has the identical bytes.
     Strong,
     /// A weak validator: it has the answer in some coding.
@@ -230,14 +234,14 @@ pub(super) enum Held {
 
 /// Whether an `If-None-Match` contains a validator, by the weak comparison that RFC 9110
 /// prescribes.
-pub(super) fn held(value: &[u8], tag: &str) -> Option<Held> {
+pub(super) fn matching_validator(value: &[u8], tag: &str) -> Option<ValidatorStrength> {
     value.split(|byte| *byte == b',').find_map(|part| {
         let part = part.trim_ascii();
-        let (part, held) = match part.strip_prefix(WEAK.as_bytes()) {
-            Some(part) => (part, Held::Weak),
-            None => (part, Held::Strong),
+        let (part, strength) = match part.strip_prefix(WEAK.as_bytes()) {
+            Some(part) => (part, ValidatorStrength::Weak),
+            None => (part, ValidatorStrength::Strong),
         };
-        (part == tag.as_bytes()).then_some(held)
+        (part == tag.as_bytes()).then_some(strength)
     })
 }
 
@@ -253,16 +257,20 @@ mod tests {
     #[test]
     fn validators_are_found_in_lists() {
         for (value, expected) in [
-            ("\"a\"", Some(Held::Strong)),
-            ("W/\"a\"", Some(Held::Weak)),
-            ("\"b\", \"a\"", Some(Held::Strong)),
-            ("\"b\",W/\"a\"", Some(Held::Weak)),
+            ("\"a\"", Some(ValidatorStrength::Strong)),
+            ("W/\"a\"", Some(ValidatorStrength::Weak)),
+            ("\"b\", \"a\"", Some(ValidatorStrength::Strong)),
+            ("\"b\",W/\"a\"", Some(ValidatorStrength::Weak)),
             ("*", None),
             ("\"b\"", None),
             ("a", None),
             ("", None),
         ] {
-            assert_eq!(held(value.as_bytes(), "\"a\""), expected, "{value}");
+            assert_eq!(
+                matching_validator(value.as_bytes(), "\"a\""),
+                expected,
+                "{value}"
+            );
         }
     }
 }

@@ -98,9 +98,9 @@ impl Thread {
         responder.shared.waiting.fetch_add(1, Ordering::Relaxed);
         responder.keep_log_fields(&mut context, request);
         let shared = responder.shared.clone();
-        let later = self.responder.later(context, reply.defer());
-        self.responder.shared.teller.run(move || {
-            later.answer(Ok(Ready {
+        let deferred = self.responder.deferred_answer(context, reply.defer());
+        self.responder.shared.document_thread.run(move || {
+            deferred.answer(Ok(Ready {
                 content_type,
                 body: write(&shared).into_bytes(),
                 layer: None,
@@ -123,9 +123,9 @@ impl Thread {
             return responder.refuse(context, Some(request), reply, &problem);
         }
         responder.keep_log_fields(&mut context, request);
-        let later = self.responder.later(context, reply.defer());
+        let deferred = self.responder.deferred_answer(context, reply.defer());
         self.responder.shared.reloader.reload(move |result| {
-            later.answer(match result {
+            deferred.answer(match result {
                 Ok(Reloaded {
                     generation,
                     elapsed,

@@ -9,16 +9,16 @@ use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Reply, Request};
 use lookaside_knowledge::{Extent, Provenance, Text, Value};
 
-use super::super::answers::{Answer, AnswerCache, Key, Moment};
+use super::super::answers::{Answer, AnswerCache, Expiry, Key};
 use super::super::catalog::Catalog;
 use super::super::counters::Layer;
-use super::super::encode::{Encoder, Form};
+use super::super::encode::{BodyFormat, Encoder};
 use super::super::lookup::{Lookup, Validity};
 use super::super::params::read_query;
 use super::super::problem::{PROBLEM_TYPE, Problem};
 use super::super::tag::Tag;
 use super::coding::{CODED_SIZE_MIN, coding};
-use super::head::{Head, Held, form, held, is_any};
+use super::head::{Head, ValidatorStrength, is_any, matching_validator, negotiate_format};
 use super::wait::Question;
 use super::{RequestContext, Responder, Thread};
 use crate::suggestion::did_you_mean;
@@ -37,8 +37,8 @@ impl Thread {
             return responder.refuse(context, Some(request), reply, &problem);
         };
         let lookup = &responder.catalog.lookups[index];
-        let form = match form(request, &Form::ALL) {
-            Ok(form) => form,
+        let format = match negotiate_format(request, &BodyFormat::ALL) {
+            Ok(format) => format,
             Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
         let now = reply.now();
@@ -46,7 +46,7 @@ impl Thread {
         let key = Key {
             // A configuration has fewer lookups than that.
             lookup: index as u32,
-            form,
+            format,
             coding: Encoding::Identity,
             query: request.query().unwrap_or_default(),
         };
@@ -84,10 +84,16 @@ impl Thread {
         if prepared.validity == Validity::Tables
             && let Some(known) = if_none_match
         {
-            let tag = responder.tables_tag(generation, form);
-            if let Some(held) = held(known, tag.as_str()) {
+            let tag = responder.tables_tag(generation, format);
+            if let Some(strength) = matching_validator(known, tag.as_str()) {
                 // An answer with this validator is valid as long as the tables: no query is needed.
-                return responder.not_modified(context, (&tag, held), None, Some(request), reply);
+                return responder.not_modified(
+                    context,
+                    (&tag, strength),
+                    None,
+                    Some(request),
+                    reply,
+                );
             }
         }
         let (extent, ttl) = (lookup.extent(), lookup.config.ttl);
@@ -98,7 +104,7 @@ impl Thread {
             Ok(Some(served)) => {
                 let paper = (&mut self.encoders[index], &mut self.body);
                 let (rows, provenance) = (served.rows, served.provenance);
-                let encoded = encode(lookup, form, rows.columns(), rows.iter(), paper);
+                let encoded = encode(lookup, format, rows.columns(), rows.iter(), paper);
                 let result = LookupResult {
                     provenance,
                     at: now,
@@ -122,7 +128,7 @@ impl Thread {
                 let question = Question {
                     catalog: responder.catalog.clone(),
                     index,
-                    form,
+                    format,
                     query: key.query.into(),
                     generation,
                     if_none_match: if_none_match.map(Into::into),
@@ -237,7 +243,7 @@ impl Responder {
             .prepared
             .as_ref()
             .is_some_and(|prepared| prepared.validity == Validity::Tables);
-        let moment = (!is_of_tables).then(|| {
+        let expiry = (!is_of_tables).then(|| {
             let ttl = lookup.config.ttl.unwrap_or(self.catalog.cache_ttl);
             // A stale answer is older than the lifetime; it is kept as long as the engine's cache
             // keeps it.
@@ -245,8 +251,8 @@ impl Responder {
                 true => provenance.fresh_for.min(ttl),
                 false => ttl.saturating_sub(provenance.age),
             };
-            let tag = || Tag::of_body(result.body, lookup_request.key.form);
-            Moment {
+            let tag = || Tag::of_body(result.body, lookup_request.key.format);
+            Expiry {
                 age: provenance.age,
                 at: result.at,
                 expires: result.at + lifetime,
@@ -257,7 +263,7 @@ impl Responder {
             body: std::mem::take(result.body),
             is_found,
             generation: lookup_request.generation,
-            moment,
+            expiry,
         };
         self.answer(
             context,
@@ -286,27 +292,27 @@ impl Responder {
         reply: Reply<'_>,
     ) {
         self.counters().layer(layer, 1);
-        let form = lookup_request.key.form;
-        let (tag, freshness) = match &answer.moment {
+        let format = lookup_request.key.format;
+        let (tag, freshness) = match &answer.expiry {
             None => (
                 answer
                     .is_found
-                    .then(|| self.tables_tag(lookup_request.generation, form)),
+                    .then(|| self.tables_tag(lookup_request.generation, format)),
                 None,
             ),
-            Some(moment) => (moment.tag, Some(moment.freshness(lookup_request.now))),
+            Some(expiry) => (expiry.tag, Some(expiry.freshness(lookup_request.now))),
         };
         if let (Some(tag), Some(known)) = (&tag, lookup_request.if_none_match)
-            && let Some(held) = match is_any(known) {
-                true => Some(self.held_now(&context, lookup_request, answer, request)),
-                false => held(known, tag.as_str()),
+            && let Some(strength) = match is_any(known) {
+                true => Some(self.validator_strength(&context, lookup_request, answer, request)),
+                false => matching_validator(known, tag.as_str()),
             }
         {
             let from = Some((layer, freshness));
-            return self.not_modified(context, (tag, held), from, request, reply);
+            return self.not_modified(context, (tag, strength), from, request, reply);
         }
         let head = match answer.is_found {
-            true => Head::new(200, form.content_type()),
+            true => Head::new(200, format.content_type()),
             false => Head::new(404, PROBLEM_TYPE),
         };
         let head = Head {
@@ -329,29 +335,29 @@ impl Responder {
         }
     }
 
-    /// The form in which the validator of an answer would be sent now.
-    fn held_now(
+    /// How strong the validator of an answer would be if it were sent now.
+    fn validator_strength(
         &self,
         context: &RequestContext,
         lookup_request: &LookupRequest<'_>,
         answer: &Answer,
         request: Option<&Request<'_>>,
-    ) -> Held {
+    ) -> ValidatorStrength {
         let coding = match lookup_request.key.coding {
             Encoding::Identity if answer.body.len() < CODED_SIZE_MIN => Encoding::Identity,
             Encoding::Identity => self.coding(context, request),
             coding => coding,
         };
         match coding.name() {
-            Some(_) => Held::Weak,
-            None => Held::Strong,
+            Some(_) => ValidatorStrength::Weak,
+            None => ValidatorStrength::Strong,
         }
     }
 
     fn not_modified(
         &self,
         context: RequestContext,
-        (tag, held): (&Tag, Held),
+        (tag, strength): (&Tag, ValidatorStrength),
         from: Option<(Layer, Option<(Duration, Duration)>)>,
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
@@ -362,9 +368,9 @@ impl Responder {
             freshness: from.and_then(|(_, freshness)| freshness),
             is_negotiated: true,
             // A client with a compressed answer gets the validator of that one.
-            coding: Some(match held {
-                Held::Strong => Encoding::Identity,
-                Held::Weak => Encoding::Gzip,
+            coding: Some(match strength {
+                ValidatorStrength::Strong => Encoding::Identity,
+                ValidatorStrength::Weak => Encoding::Gzip,
             }),
             ..Head::new(304, "")
         };
@@ -373,14 +379,14 @@ impl Responder {
 
     /// The validator of this catalog's answers from one generation of the tables. The last one is
     /// cached, since the next one is nearly always the same.
-    fn tables_tag(&self, generation: u64, form: Form) -> Tag {
-        let of = (generation, self.catalog.number, form);
+    fn tables_tag(&self, generation: u64, format: BodyFormat) -> Tag {
+        let of = (generation, self.catalog.number, format);
         if let Some((known, tag)) = self.tag.get()
             && known == of
         {
             return tag;
         }
-        let tag = Tag::of_tables(self.shared.boot, generation, self.catalog.number, form);
+        let tag = Tag::of_tables(self.shared.boot, generation, self.catalog.number, format);
         self.tag.set(Some((of, tag)));
         tag
     }
@@ -389,7 +395,7 @@ impl Responder {
 /// Encodes rows into an empty body and returns whether there are any; a list may be empty.
 pub(super) fn encode<'r>(
     lookup: &Lookup,
-    form: Form,
+    format: BodyFormat,
     columns: &[Text],
     mut rows: impl ExactSizeIterator<Item = &'r [Value]>,
     (encoder, body): (&mut Encoder, &mut Vec<u8>),
@@ -401,12 +407,12 @@ pub(super) fn encode<'r>(
         if rows.len() > rows_max {
             return Err(too_many_rows(rows.len(), rows_max));
         }
-        encoder.rows(form, rows, body);
+        encoder.rows(format, rows, body);
         return Ok(true);
     }
     let row = rows.next();
     if let Some(row) = row {
-        encoder.row(form, row, body);
+        encoder.row(format, row, body);
     }
     Ok(row.is_some())
 }

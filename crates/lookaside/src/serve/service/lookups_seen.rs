@@ -51,7 +51,7 @@ impl LookupsSeen {
 
     /// Logs the first failure. Failures of an unavailable provider are logged at a limited rate.
     fn tell(&self, failure: &LookupFailure) {
-        if failure.error.kind() != LookupErrorKind::Unavailable || self.counts.is_news() {
+        if failure.error.kind() != LookupErrorKind::Unavailable || self.counts.is_log_due() {
             let (model, place) = (&self.model.name, self.place(failure));
             let error = chain(&failure.error);
             warn!(model, place, event = failure.line, error, "a lookup failed");

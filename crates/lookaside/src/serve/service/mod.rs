@@ -5,6 +5,7 @@ mod coding;
 mod complete;
 mod console;
 mod decoding;
+mod document_thread;
 mod enrich;
 mod event_body;
 mod head;
@@ -16,7 +17,6 @@ mod project;
 mod provider_queries;
 mod query;
 mod share;
-mod teller;
 mod wait;
 mod waiters;
 
@@ -37,22 +37,22 @@ use tokio::sync::Semaphore;
 
 use self::coding::{BodyCompressor, coding};
 pub(super) use self::console::policy as console_policy;
+pub(super) use self::document_thread::DocumentThread;
 use self::head::Head;
 use self::info::{JSON, PROMETHEUS};
 use self::provider_queries::ProviderQueries;
 use self::share::SMALL_ANSWER_SIZE_MAX;
 pub(in crate::serve) use self::share::held_size_max;
-pub(super) use self::teller::Teller;
 use self::wait::Completion;
 use self::waiters::Waiters;
 use super::access::{Caller, Want};
-use super::access_log::{AccessLog, Entry, LogWriter};
+use super::access_log::{AccessLog, AccessLogEntry, LogWriter};
 use super::answers::AnswerCache;
 use super::catalog::Catalog;
 use super::counters::{Counters, Layer, Path};
 use super::counts::ModelCounts;
-use super::encode::{Encoder, Form};
-use super::endpoint::Endpoint;
+use super::encode::{BodyFormat, Encoder};
+use super::endpoint::{Endpoint, allow};
 use super::lookup::Lookup;
 use super::problem::Problem;
 use super::reloader::Reloader;
@@ -89,7 +89,7 @@ pub(crate) struct Shared {
     pub(crate) held_size_max: u64,
     /// Limits the queries of own tables that run on other threads for single lookups.
     pub(crate) own_queries: Semaphore,
-    pub(crate) teller: Teller,
+    pub(crate) document_thread: DocumentThread,
     /// The number of running event streams of all threads.
     pub(crate) streams: AtomicU64,
     pub(crate) stream_count_max: u64,
@@ -106,7 +106,7 @@ pub(crate) struct Shared {
     pub(crate) body_size_max: usize,
     pub(crate) answers_size_max: u64,
     /// The configured listeners.
-    pub(crate) places: Vec<ListenAddress>,
+    pub(crate) listen_addresses: Vec<ListenAddress>,
 }
 
 impl Shared {
@@ -149,8 +149,8 @@ pub(crate) struct Thread {
     provider_queries: Option<ProviderQueries>,
 }
 
-/// What a validator depends on: the tables, the catalog, the form.
-type TagOf = (u64, u64, Form);
+/// What a validator depends on: the tables, the catalog, the format.
+type TagOf = (u64, u64, BodyFormat);
 
 /// The part of a thread that responds: it sends, counts and logs.
 struct Responder {
@@ -262,8 +262,8 @@ impl Thread {
                 Endpoint::Unknown => Problem::new(404, "no such endpoint")
                     .detail("GET /v1/lookups lists what can be asked, /openapi.json how"),
                 _ => Problem::new(405, "method not allowed")
-                    .allow(endpoint.allow())
-                    .detail(format!("allowed methods: {}", endpoint.allow())),
+                    .allow(endpoint.methods())
+                    .detail(format!("allowed methods: {}", allow(endpoint.methods()))),
             };
             return responder.refuse(context, Some(request), reply, &problem);
         }
@@ -320,11 +320,12 @@ impl Responder {
         reply: Reply<'_>,
         endpoint: Endpoint,
     ) {
-        let mut reply = reply.status(204).header("Allow", endpoint.allow());
+        let allow = allow(endpoint.methods());
+        let mut reply = reply.status(204).header("Allow", &allow);
         if let Some(origin) = &context.origin {
             reply = reply
                 .header("Access-Control-Allow-Origin", origin)
-                .header("Access-Control-Allow-Methods", endpoint.allow())
+                .header("Access-Control-Allow-Methods", &allow)
                 .header(
                     "Access-Control-Allow-Headers",
                     "Authorization, X-API-Key, Content-Encoding, Content-Type, If-None-Match",
@@ -502,7 +503,7 @@ fn log_line(
     status: u16,
     size: usize,
 ) {
-    log.log(&Entry {
+    log.log(&AccessLogEntry {
         peer: &log_fields.peer,
         key: context.key.as_deref(),
         method: &log_fields.method,

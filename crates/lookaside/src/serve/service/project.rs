@@ -6,12 +6,12 @@ use lookaside_knowledge::{Explanation, LoadReport, Policy, Session, TableInfo};
 use serde_json::{Value as Json, json};
 
 use super::super::catalog::Catalog;
-use super::super::encode::Form;
+use super::super::encode::BodyFormat;
 use super::super::endpoint::model_name;
 use super::super::lookup::Lookup;
 use super::super::problem::{Problem, chain};
 use super::decoding::{content_coding, decode};
-use super::head::form;
+use super::head::negotiate_format;
 use super::info::JSON;
 use super::query::{failed, read, switched_off, write};
 use super::share::Share;
@@ -104,13 +104,13 @@ impl Thread {
         reply: Reply<'_>,
     ) {
         let responder = &self.responder;
-        let form = match form(request, &Form::ALL) {
-            Ok(form) => form,
+        let format = match negotiate_format(request, &BodyFormat::ALL) {
+            Ok(format) => format,
             Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
         let name = model_name(name).unwrap_or_default().into_owned();
         let knowledge = responder.shared.knowledge.clone();
-        self.answer_elsewhere(context, request, reply, move |session, share| {
+        self.answer_deferred(context, request, reply, move |session, share| {
             let tables = knowledge.tables().map_err(|error| failed(&error))?;
             if !tables.contains(&name) {
                 return Err(Problem::new(404, "there is no such table")
@@ -123,7 +123,7 @@ impl Thread {
                 .query_all_with(&sql, (), Policy::Bypass)
                 .map_err(|error| failed(&error))?;
             share.grow(rows_size(&rows))?;
-            write(&rows, form, FIRST_ROW_COUNT)
+            write(&rows, format, FIRST_ROW_COUNT)
         });
     }
 
@@ -149,7 +149,7 @@ impl Thread {
             Ok(sql) => sql,
             Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
-        self.answer_elsewhere(context, request, reply, move |session, _| {
+        self.answer_deferred(context, request, reply, move |session, _| {
             let explanation = session.explain(&sql).map_err(|error| failed(&error))?;
             let plan = json!({
                 "summary": answered(&explanation),
@@ -166,7 +166,7 @@ impl Thread {
     }
 
     /// Answers with a document that is made on another thread.
-    fn answer_elsewhere(
+    fn answer_deferred(
         &mut self,
         mut context: RequestContext,
         request: &Request<'_>,
@@ -179,10 +179,10 @@ impl Thread {
         }
         responder.keep_log_fields(&mut context, request);
         let ticket = reply.defer();
-        let mut later = self.responder.later(context, ticket);
+        let mut deferred = self.responder.deferred_answer(context, ticket);
         self.hand_over(ticket, move |session| {
-            let ready = make(session, later.share());
-            later.answer(ready);
+            let ready = make(session, deferred.share());
+            deferred.answer(ready);
         });
     }
 }

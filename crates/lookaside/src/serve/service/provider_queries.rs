@@ -106,7 +106,7 @@ impl ProviderQueries {
                 self.timer = Some((at, timer));
                 return;
             }
-            Some((_, later)) => io.cancel(later),
+            Some((_, timer)) => io.cancel(timer),
             None => {}
         }
         self.timer = Some((deadline, io.timer(deadline, TIMER)));

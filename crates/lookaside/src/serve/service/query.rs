@@ -5,11 +5,11 @@ use lookaside_knowledge::{Error, ErrorKind, Policy, RowSet, Session, Text, Value
 use serde::Deserialize;
 use tracing::warn;
 
-use super::super::encode::{Encoder, Form};
+use super::super::encode::{BodyFormat, Encoder};
 use super::super::params::{Named, ParamFault, without_negative_zeros};
 use super::super::problem::{Problem, chain};
 use super::decoding::{content_coding, decode};
-use super::head::form;
+use super::head::negotiate_format;
 use super::wait::{Ready, rows_size};
 use super::{RequestContext, SMALL_BODY_SIZE_MAX, Thread};
 use crate::columns::{DOUBLED_HELP, doubled};
@@ -28,14 +28,14 @@ impl Thread {
         let Some(rows_max) = responder.catalog.query_rows_max else {
             return responder.refuse(context, Some(request), reply, &switched_off());
         };
-        let prepared = form(request, &Form::ALL).and_then(|form| {
+        let prepared = negotiate_format(request, &BodyFormat::ALL).and_then(|format| {
             let query = match content_coding(request)? {
                 Some(coding) => read(&decode(coding, request.body(), SMALL_BODY_SIZE_MAX)?),
                 None => read(request.body()),
             };
-            Ok((form, query?))
+            Ok((format, query?))
         });
-        let (form, (sql, params)) = match prepared {
+        let (format, (sql, params)) = match prepared {
             Ok(prepared) => prepared,
             Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
@@ -44,15 +44,15 @@ impl Thread {
         }
         responder.keep_log_fields(&mut context, request);
         let ticket = reply.defer();
-        let mut later = self.responder.later(context, ticket);
-        later.share().set(sql.len());
+        let mut deferred = self.responder.deferred_answer(context, ticket);
+        deferred.share().set(sql.len());
         self.hand_over(ticket, move |session| {
             let rows = ask(session, &sql, &params, rows_max);
             let ready = rows.map_err(|error| failed(&error)).and_then(|rows| {
-                later.share().grow(rows_size(&rows))?;
-                write(&rows, form, rows_max)
+                deferred.share().grow(rows_size(&rows))?;
+                write(&rows, format, rows_max)
             });
-            later.answer(ready);
+            deferred.answer(ready);
         });
     }
 }
@@ -135,8 +135,8 @@ pub(super) fn failed(error: &Error) -> Problem {
 }
 
 /// Encodes rows as an answer, cut after `rows_max`.
-pub(super) fn write(rows: &RowSet, form: Form, rows_max: usize) -> Result<Ready, Problem> {
-    if let Some(column) = doubled(rows.columns()).filter(|_| form != Form::Csv) {
+pub(super) fn write(rows: &RowSet, format: BodyFormat, rows_max: usize) -> Result<Ready, Problem> {
+    if let Some(column) = doubled(rows.columns()).filter(|_| format != BodyFormat::Csv) {
         return Err(Problem::new(422, "two columns have one name")
             .detail(format!("it is {column:?}; {DOUBLED_HELP}")));
     }
@@ -144,9 +144,9 @@ pub(super) fn write(rows: &RowSet, form: Form, rows_max: usize) -> Result<Ready,
     encoder.set_columns(rows.columns());
     let mut body = Vec::new();
     let count = rows.len().min(rows_max);
-    encoder.rows(form, (0..count).map(|index| rows.row(index)), &mut body);
+    encoder.rows(format, (0..count).map(|index| rows.row(index)), &mut body);
     Ok(Ready {
-        content_type: form.content_type(),
+        content_type: format.content_type(),
         body,
         layer: None,
         age: None,

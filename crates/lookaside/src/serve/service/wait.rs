@@ -17,7 +17,7 @@ use lookaside_knowledge::{Error, Provenance, RowSet, Session, Value};
 
 use super::super::catalog::Catalog;
 use super::super::counters::Layer;
-use super::super::encode::Form;
+use super::super::encode::BodyFormat;
 use super::super::problem::Problem;
 use super::coding::{BodyCompressor, CODED_SIZE_MIN};
 use super::head::KeptHead;
@@ -34,7 +34,7 @@ const WAITING_COUNT_MAX: u64 = 20_000;
 pub(super) struct Question {
     pub(super) catalog: Arc<Catalog>,
     pub(super) index: usize,
-    pub(super) form: Form,
+    pub(super) format: BodyFormat,
     pub(super) query: Box<str>,
     pub(super) generation: u64,
     pub(super) if_none_match: Option<Box<[u8]>>,
@@ -106,13 +106,13 @@ impl Ready {
 
 /// Sends the answer of a deferred request to its I/O thread. If this is dropped unused, the request
 /// gets 503, since its work was cancelled, or 500 if a panic drops it.
-pub(super) struct Later {
+pub(super) struct DeferredAnswer {
     completion: Option<Completion>,
     sender: Sender<Completion>,
     waker: Waker,
 }
 
-impl Later {
+impl DeferredAnswer {
     /// Sends a body or a problem. The body is compressed on this thread, which may take its time.
     pub(super) fn answer(mut self, body: Result<Ready, Problem>) {
         if let Some(completion) = &mut self.completion {
@@ -147,7 +147,7 @@ impl Later {
     }
 }
 
-impl Drop for Later {
+impl Drop for DeferredAnswer {
     fn drop(&mut self) {
         if let Some(mut completion) = self.completion.take() {
             if let WaitOutcome::Unanswered = completion.outcome {
@@ -201,12 +201,16 @@ impl Responder {
     }
 
     /// Creates the sender of a deferred request's answer, after `begin_waiting`.
-    pub(super) fn later(&self, context: RequestContext, ticket: Ticket) -> Later {
-        self.later_of(self.completion(context, ticket))
+    pub(super) fn deferred_answer(
+        &self,
+        context: RequestContext,
+        ticket: Ticket,
+    ) -> DeferredAnswer {
+        self.deferred_answer_of(self.completion(context, ticket))
     }
 
-    fn later_of(&self, completion: Completion) -> Later {
-        Later {
+    fn deferred_answer_of(&self, completion: Completion) -> DeferredAnswer {
+        DeferredAnswer {
             completion: Some(completion),
             sender: self.sender.clone(),
             waker: self.waker.clone(),
@@ -240,7 +244,7 @@ impl Thread {
             }
         }
         let (completion, question) = *waiting;
-        let later = self.responder.later_of(completion);
+        let deferred = self.responder.deferred_answer_of(completion);
         let shared = self.responder.shared.clone();
         let params = self.values.clone();
         let task = self.responder.shared.runtime.spawn(async move {
@@ -254,12 +258,12 @@ impl Thread {
             };
             // Other answers may have taken the memory meanwhile.
             if let Err(problem) = shared.check_room(0) {
-                return later.answer(Err(problem));
+                return deferred.answer(Err(problem));
             }
             let rows = (shared.knowledge)
                 .answer_async(statement, &params, extent, ttl)
                 .await;
-            later.rows(question, rows);
+            deferred.rows(question, rows);
         });
         let cancel = match is_local {
             true => Cancel::Task(task.abort_handle()),
@@ -269,7 +273,8 @@ impl Thread {
     }
 
     /// Hands work to a blocking thread. If the request is cancelled, so is the session, and work
-    /// that has not begun is dropped; the work owns the request's [`Later`], which then answers 503.
+    /// that has not begun is dropped; the work owns the request's [`DeferredAnswer`], which then
+    /// answers 503.
     pub(super) fn hand_over(
         &mut self,
         ticket: Ticket,

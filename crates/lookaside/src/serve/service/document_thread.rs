@@ -6,16 +6,16 @@ use std::thread;
 
 use crossbeam_channel::{Sender, unbounded};
 
-type LogJob = Box<dyn FnOnce() + Send>;
+type DocumentJob = Box<dyn FnOnce() + Send>;
 
 /// The handle of the thread, which ends when this is dropped.
-pub(crate) struct Teller {
-    jobs: Sender<LogJob>,
+pub(crate) struct DocumentThread {
+    jobs: Sender<DocumentJob>,
 }
 
-impl Teller {
+impl DocumentThread {
     pub(crate) fn start() -> io::Result<Self> {
-        let (sender, jobs) = unbounded::<LogJob>();
+        let (sender, jobs) = unbounded::<DocumentJob>();
         thread::Builder::new()
             .name("serve-tell".to_owned())
             .spawn(move || {
