@@ -313,9 +313,9 @@ pub enum RequestError {
     Unsupported,
     /// The log-in is not complete.
     NotReady,
-    /// A COPY from the client is open: only its data and its end can be sent.
+    /// A COPY that takes data from the client is open: only the data and its end can be sent.
     CopyOpen,
-    /// No COPY from the client is open.
+    /// No COPY that takes data from the client is open.
     CopyClosed,
     /// The connection ends or has ended.
     Closed,

@@ -44,8 +44,10 @@ fn run(requests: &[u8], stream: &[u8], piece_size: usize) -> Trace {
         scram_iteration_count_max: 4,
         ..Limits::default()
     };
-    let mut connection = Connection::new(&Startup::new("amy"), credentials, limits)
-        .expect("the log-in holds no NUL");
+    // The log-in for replication allows what an ordinary one does, and CopyBothResponse.
+    let startup = Startup::new("amy").replication();
+    let mut connection =
+        Connection::new(&startup, credentials, limits).expect("the log-in holds no NUL");
     let mut trace = Trace::default();
     let mut output = Vec::new();
     let pieces = stream.chunks(piece_size.min(stream.len()).max(1));
@@ -64,7 +66,8 @@ fn run(requests: &[u8], stream: &[u8], piece_size: usize) -> Trace {
     trace
 }
 
-/// Takes all events; the requests are queued after the log-in, and a COPY gets its data.
+/// Takes all events; the requests are queued after the log-in, and a COPY gets its data. One in both
+/// directions may stay open.
 fn drain(
     connection: &mut Connection,
     requests: &[u8],
@@ -94,6 +97,14 @@ fn drain(
                     _ => connection.copy_fail("no more"),
                 });
                 ended.expect("a COPY that waits takes data and its end");
+            }
+            Event::CopyBoth { .. } => {
+                let given = connection.copy_data(b"r");
+                let ended = given.and_then(|()| match hash.0 % 2 {
+                    0 => connection.copy_done(),
+                    _ => Ok(()),
+                });
+                ended.expect("a COPY in both directions takes data and its end");
             }
             Event::Ready {
                 id: RequestId::STARTUP,

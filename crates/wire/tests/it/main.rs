@@ -10,6 +10,7 @@ mod login;
 mod messages;
 mod mysql;
 mod queries;
+mod replication;
 mod requests;
 mod server;
 mod transcripts;

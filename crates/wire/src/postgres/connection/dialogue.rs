@@ -23,6 +23,7 @@ pub(super) struct Dialogue {
     /// The log-in, until it is complete.
     login: Option<Box<Login>>,
     version: ProtocolVersion,
+    is_replication: bool,
     cancel_key: Option<CancelKey>,
     status: TransactionStatus,
     /// The request whose failure makes the server skip all others up to the next Sync.
@@ -85,6 +86,7 @@ impl Dialogue {
             queue: Queue::new(),
             login: Some(Box::new(login)),
             version: startup.version_asked(),
+            is_replication: startup.is_replication(),
             cancel_key: None,
             status: TransactionStatus::Idle,
             failed: None,
@@ -133,7 +135,7 @@ impl Dialogue {
             Err(RequestError::NotReady)
         } else if self.is_terminated {
             Err(RequestError::Closed)
-        } else if self.queue.phase == Phase::CopyIn {
+        } else if self.queue.phase.takes_data() {
             Err(RequestError::CopyOpen)
         } else {
             Ok(())
@@ -178,21 +180,31 @@ impl Dialogue {
     pub(super) fn copy_done(&mut self) -> Result<(), RequestError> {
         self.copy_open()?;
         frontend::copy_done(&mut self.output)?;
-        self.copy_in_ended();
+        match self.queue.phase {
+            // The server sends what it has begun, and then its own end.
+            Phase::CopyBoth => self.queue.phase = Phase::CopyOut,
+            Phase::CopyBothIn => self.queue.phase = Phase::CopyInEnded,
+            _ => self.copy_in_ended(),
+        }
         Ok(())
     }
 
     pub(super) fn copy_fail(&mut self, reason: &str) -> Result<(), RequestError> {
         self.copy_open()?;
+        // A server treats CopyFail as fatal then.
+        if self.queue.phase != Phase::CopyIn {
+            return Err(RequestError::Unsupported);
+        }
         frontend::copy_fail(&mut self.output, reason)?;
         self.copy_in_ended();
         Ok(())
     }
 
     fn copy_open(&self) -> Result<(), RequestError> {
-        match self.queue.phase {
-            Phase::CopyIn if !self.is_terminated => Ok(()),
-            _ => Err(RequestError::CopyClosed),
+        if self.queue.phase.takes_data() && !self.is_terminated {
+            Ok(())
+        } else {
+            Err(RequestError::CopyClosed)
         }
     }
 
@@ -416,6 +428,19 @@ impl Dialogue {
                 let response = CopyResponse::decode(body)?;
                 (Event::CopyOut { id, response }, Some(P::CopyOut))
             }
+            // The answer to a replication command, which is alone in its query. A session that did
+            // not log in for replication has an owner that does not expect it.
+            (K::Query, P::Fresh, b'W') if self.is_replication => {
+                let response = CopyResponse::decode(body)?;
+                self.syncs.resend_count = 0;
+                (Event::CopyBoth { id, response }, Some(P::CopyBoth))
+            }
+            (K::Query, P::CopyBoth, b'd') => {
+                let mut body = body;
+                let data = body.rest();
+                (Event::CopyData { id, data }, Some(P::CopyBoth))
+            }
+            (K::Query, P::CopyBoth, b'c') => (empty(Event::CopyDone { id })?, Some(P::CopyBothIn)),
             (K::Query | K::Execute, P::CopyOut, b'd') => {
                 let mut body = body;
                 let data = body.rest();

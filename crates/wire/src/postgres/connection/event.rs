@@ -101,14 +101,25 @@ pub enum Event<'a> {
         /// Its format.
         response: CopyResponse<'a>,
     },
-    /// Data of a COPY, split at any position by the server; all known servers send one row each.
+    /// Both sides may send data: the answer to START_REPLICATION in a session that
+    /// [`Startup::replication`](crate::postgres::Startup::replication) began. The client sends by
+    /// [`Connection::copy_data`](super::Connection::copy_data); see `replication` for the content.
+    CopyBoth {
+        /// The query.
+        id: RequestId,
+        /// The format, which says nothing of the content.
+        response: CopyResponse<'a>,
+    },
+    /// Data of a COPY, split at any position by the server; all known servers send one row each,
+    /// or one message of replication.
     CopyData {
         /// The query or Execute.
         id: RequestId,
         /// The data.
         data: &'a [u8],
     },
-    /// All data was received; `CommandComplete` follows.
+    /// All data was received; `CommandComplete` follows, after [`Event::CopyBoth`] only once the
+    /// client has ended its data too.
     CopyDone {
         /// The query or Execute.
         id: RequestId,
@@ -167,6 +178,7 @@ impl Event<'_> {
             | Self::CloseComplete { id }
             | Self::CopyIn { id, .. }
             | Self::CopyOut { id, .. }
+            | Self::CopyBoth { id, .. }
             | Self::CopyData { id, .. }
             | Self::CopyDone { id }
             | Self::Failed { id, .. }

@@ -124,10 +124,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Appends data for the COPY that [`Event::CopyIn`] started. It need not be split at the ends
-    /// of rows.
+    /// Appends data for the COPY that [`Event::CopyIn`] or [`Event::CopyBoth`] started. The former
+    /// need not be split at the ends of rows; for the latter, it is one message of replication.
     ///
-    /// A server that waits for data ignores each Sync that was queued after the COPY. Such a Sync
+    /// A server that waits for rows ignores each Sync that was queued after the COPY. Such a Sync
     /// is automatically sent again when the COPY ends, and is answered once.
     ///
     /// # Errors
@@ -140,6 +140,7 @@ impl Connection {
     }
 
     /// Ends a COPY after its last data; [`Event::CommandComplete`] or [`Event::Failed`] follows.
+    /// After [`Event::CopyBoth`], the rest of the server's data and [`Event::CopyDone`] come first.
     ///
     /// # Errors
     ///
@@ -153,7 +154,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// As [`copy_data`](Self::copy_data).
+    /// As [`copy_data`](Self::copy_data), and [`RequestError::Unsupported`] for the COPY that
+    /// [`Event::CopyBoth`] started, which [`copy_done`](Self::copy_done) ends.
     pub fn copy_fail(&mut self, reason: &str) -> Result<(), RequestError> {
         self.input.open()?;
         self.dialogue.copy_fail(reason)

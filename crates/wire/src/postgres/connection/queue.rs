@@ -68,8 +68,19 @@ pub(super) enum Phase {
     CopyOut,
     /// The server has sent all data.
     CopyOutEnded,
+    /// Both sides send data.
+    CopyBoth,
+    /// The server has sent all data of a COPY in both directions, and waits for the client's.
+    CopyBothIn,
     /// Only the end is missing.
     Ending,
+}
+
+impl Phase {
+    /// Whether the client may send data of a COPY, and nothing else.
+    pub(super) fn takes_data(self) -> bool {
+        matches!(self, Self::CopyIn | Self::CopyBoth | Self::CopyBothIn)
+    }
 }
 
 /// The pending requests.

@@ -14,6 +14,7 @@ pub struct Startup<'a> {
     user: &'a str,
     database: Option<&'a str>,
     parameters: &'a [(&'a str, &'a str)],
+    is_replication: bool,
     version: ProtocolVersion,
 }
 
@@ -24,6 +25,7 @@ impl<'a> Startup<'a> {
             user,
             database: None,
             parameters: &[],
+            is_replication: false,
             version: ProtocolVersion::default(),
         }
     }
@@ -41,6 +43,18 @@ impl<'a> Startup<'a> {
         Self { parameters, ..self }
     }
 
+    /// Logs in for logical replication of the database: `replication=database`. The session then
+    /// takes the commands of `replication` and SQL, both by
+    /// [`Request::Query`](crate::postgres::Request::Query) only.
+    ///
+    /// <https://www.postgresql.org/docs/current/protocol-replication.html>
+    pub fn replication(self) -> Self {
+        Self {
+            is_replication: true,
+            ..self
+        }
+    }
+
     /// Requests this version of the protocol; an older server lowers it.
     pub fn version(self, version: ProtocolVersion) -> Self {
         Self { version, ..self }
@@ -48,6 +62,10 @@ impl<'a> Startup<'a> {
 
     pub(crate) fn user_name(&self) -> &'a str {
         self.user
+    }
+
+    pub(crate) fn is_replication(&self) -> bool {
+        self.is_replication
     }
 
     pub(crate) fn version_asked(&self) -> ProtocolVersion {
@@ -58,7 +76,9 @@ impl<'a> Startup<'a> {
         sized(output, |output| {
             output.extend_from_slice(&self.version.code().to_be_bytes());
             let database = self.database.map(|database| ("database", database));
-            let named = std::iter::once(("user", self.user)).chain(database);
+            let replication = self.is_replication.then_some(("replication", "database"));
+            let named = [Some(("user", self.user)), database, replication];
+            let named = named.into_iter().flatten();
             for (name, value) in named.chain(self.parameters.iter().copied()) {
                 text(output, name)?;
                 text(output, value)?;

@@ -1,0 +1,3 @@
+//! Logical replication: the COPY in both directions, the commands, and the messages of the stream.
+
+mod copy_both;
