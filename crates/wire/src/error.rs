@@ -63,6 +63,7 @@ impl ProtocolError {
             | R::NegativeLength(_)
             | R::ColumnCount(_)
             | R::ShortChallenge
+            | R::ColumnValue(_)
             | R::UnknownValue { .. } => ErrorKind::Malformed,
             R::UnknownMessage(_)
             | R::Unexpected(_)
@@ -140,6 +141,7 @@ pub(crate) enum Reason {
     Sequence { found: u8, expected: u8 },
     ColumnCount(u64),
     MetadataMissing,
+    ColumnValue(&'static str),
     GreetingTooLong { size: usize },
     HandshakeVersion(u8),
     ServerTooOld,
@@ -248,6 +250,7 @@ impl fmt::Display for Reason {
                     "the server left out definitions of columns that it never sent"
                 )
             }
+            Self::ColumnValue(column) => write!(f, "the row has no valid `{column}`"),
             Self::GreetingTooLong { size } => write!(
                 f,
                 "{size} bytes are too many before the log-in; is this a MySQL server?"

@@ -50,6 +50,7 @@
 //!
 //! A COPY from the client must be the last pending request when it starts, except for Syncs: a
 //! server that waits for data treats any other message as fatal. See [`Connection::copy_data`].
+//! A COPY in both directions is a stream of [`replication`].
 //!
 //! The protocol: <https://www.postgresql.org/docs/current/protocol.html>
 
@@ -63,6 +64,8 @@ mod fuzz;
 mod tls;
 mod types;
 mod version;
+
+pub mod replication;
 
 pub use auth::{ChannelBinding, Credentials};
 pub use backend::{

@@ -103,7 +103,8 @@ pub enum Event<'a> {
     },
     /// Both sides may send data: the answer to START_REPLICATION in a session that
     /// [`Startup::replication`](crate::postgres::Startup::replication) began. The client sends by
-    /// [`Connection::copy_data`](super::Connection::copy_data); see `replication` for the content.
+    /// [`Connection::copy_data`](super::Connection::copy_data); see
+    /// [`replication`](crate::postgres::replication) for the content.
     CopyBoth {
         /// The query.
         id: RequestId,

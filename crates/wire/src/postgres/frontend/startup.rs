@@ -44,7 +44,7 @@ impl<'a> Startup<'a> {
     }
 
     /// Logs in for logical replication of the database: `replication=database`. The session then
-    /// takes the commands of `replication` and SQL, both by
+    /// takes the commands of [`replication`](crate::postgres::replication) and SQL, both by
     /// [`Request::Query`](crate::postgres::Request::Query) only.
     ///
     /// <https://www.postgresql.org/docs/current/protocol-replication.html>
