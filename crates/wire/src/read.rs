@@ -22,6 +22,16 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A reader of the body of the message with this name, of which `offset` bytes were read.
+    pub(crate) fn behind(message: &'static str, body: &'a [u8], offset: usize) -> Self {
+        assert!(offset <= body.len(), "read before it came");
+        Self {
+            message,
+            body,
+            offset,
+        }
+    }
+
     pub(crate) fn bytes(&mut self, size: usize) -> Result<&'a [u8], ProtocolError> {
         let rest = self.unread();
         let Some(bytes) = rest.get(..size) else {
@@ -60,6 +70,14 @@ impl<'a> Reader<'a> {
         Ok(i32::from_be_bytes(self.array()?))
     }
 
+    pub(crate) fn u64_be(&mut self) -> Result<u64, ProtocolError> {
+        Ok(u64::from_be_bytes(self.array()?))
+    }
+
+    pub(crate) fn i64_be(&mut self) -> Result<i64, ProtocolError> {
+        Ok(i64::from_be_bytes(self.array()?))
+    }
+
     pub(crate) fn u16_le(&mut self) -> Result<u16, ProtocolError> {
         Ok(u16::from_le_bytes(self.array()?))
     }
@@ -77,6 +95,15 @@ impl<'a> Reader<'a> {
         let before = *self;
         let count = self.i16_be()?;
         u16::try_from(count).map_err(|_| before.error(Reason::NegativeCount(count.into())))
+    }
+
+    /// A signed length of 32 bits that must not be negative, and as many bytes.
+    pub(crate) fn sized_bytes_be(&mut self) -> Result<&'a [u8], ProtocolError> {
+        let before = *self;
+        let length = self.i32_be()?;
+        let size =
+            usize::try_from(length).map_err(|_| before.error(Reason::NegativeLength(length)))?;
+        self.bytes(size)
     }
 
     /// A text up to its NUL.
