@@ -441,6 +441,12 @@ impl Dialogue {
                 (Event::CopyData { id, data }, Some(P::CopyBoth))
             }
             (K::Query, P::CopyBoth, b'c') => (empty(Event::CopyDone { id })?, Some(P::CopyBothIn)),
+            // The second stream of a session ends at once, without a CopyDone: a logical walsender
+            // still takes both sides for ended (`streamingDoneSending` in walsender.c).
+            (K::Query, P::CopyBoth, b'C') => {
+                let tag = CommandTag::decode(body)?;
+                (Event::CommandComplete { id, tag }, Some(P::Between))
+            }
             (K::Query | K::Execute, P::CopyOut, b'd') => {
                 let mut body = body;
                 let data = body.rest();

@@ -8,8 +8,11 @@
 //!
 //! The commands are texts for [`Request::Query`](super::Request::Query). START_REPLICATION is
 //! answered by [`Event::CopyBoth`](super::Event::CopyBoth), and must be the last queued request: a
-//! server that streams treats any message but data and its end as fatal. All decoders read in
-//! place, allocate nothing, and check a message to its last byte.
+//! server that streams treats any message but data and its end as fatal. A session streams once:
+//! a second stream ends at once, as if the first one's end were its own (PostgreSQL 15 and 18). An
+//! error in the session drops its temporary slots.
+//!
+//! All decoders read in place, allocate nothing, and check a message to its last byte.
 //!
 //! ```
 //! use lookaside_wire::postgres::replication::{

@@ -175,6 +175,22 @@ fn a_stray_answer_to_a_sync_is_not_expected() {
     );
 }
 
+/// A second stream in a session ends like this, with PostgreSQL 15 and 18.
+#[test]
+fn the_command_may_end_without_an_end_of_the_data() {
+    let mut connection = streaming();
+    let complete = messages(&COMPLETE[..1]);
+    let expected = r#"CommandComplete { id: #1, tag: "COPY 0" }"#;
+    check(&mut connection, &complete, expected);
+    assert_eq!(connection.copy_data(b"r"), Err(RequestError::CopyClosed));
+    assert_eq!(connection.copy_done(), Err(RequestError::CopyClosed));
+    let expected = r#"
+        CommandComplete { id: #1, tag: "START_REPLICATION" }
+        Ready { id: #1, status: Idle }
+    "#;
+    check(&mut connection, &messages(&COMPLETE[1..]), expected);
+}
+
 #[test]
 fn a_fatal_error_ends_the_connection() {
     let mut connection = streaming();
@@ -231,7 +247,6 @@ fn what_may_not_come_is_an_error_that_names_it() {
         (b'W', &b"\0\0\0"[..], "CopyBothResponse"),
         (b'G', b"\0\0\0", "CopyInResponse"),
         (b'D', b"\0\0", "DataRow"),
-        (b'C', b"COPY 0\0", "CommandComplete"),
         (b'Z', b"I", "ReadyForQuery"),
     ] {
         let expected = format!("error: {name} at byte 0: {in_query}");
