@@ -4,3 +4,4 @@ mod commands;
 mod copy_both;
 mod golden;
 mod random;
+mod recorded;

@@ -52,8 +52,8 @@ impl<'a> StreamMessage<'a> {
 /// A piece of the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct XLogData<'a> {
-    /// Where the piece begins. [`Lsn::INVALID`] for messages of pgoutput that no record in the log
-    /// caused, such as Relation.
+    /// Where the piece begins. Of the messages that one record of the log caused, only the last has
+    /// it; those before, such as Relation, have [`Lsn::INVALID`]. Only commits are in order.
     pub start: Lsn,
     /// The end of the log on the server. Walsenders of logical replication repeat `start` here.
     pub end: Lsn,

@@ -11,6 +11,7 @@
 //! ```
 
 mod record;
+mod replication;
 mod scenarios;
 mod session;
 mod sweeps;
@@ -64,6 +65,18 @@ impl Transcript {
             .filter(|message| message != session::END)
             .flatten()
             .collect()
+    }
+
+    /// The data of the server within CopyData, if it is a stream of replication.
+    pub(crate) fn streamed(&self) -> impl Iterator<Item = Vec<u8>> {
+        let is_replication = self
+            .name
+            .rsplit('/')
+            .next()
+            .unwrap()
+            .starts_with("replication");
+        let messages = self.lines("< ").filter(move |_| is_replication);
+        messages.filter_map(|message| Some(message.strip_prefix(b"d")?[4..].to_vec()))
     }
 
     /// Input for the fuzz target: the requests, and the server's answers.

@@ -10,7 +10,7 @@ use lookaside_wire::postgres::Request;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use super::scenarios::{SCENARIOS, SETUP, Scenario, Transport};
+use super::scenarios::{Purpose, SCENARIOS, SETUP, Scenario, Transport};
 use super::session::Session;
 
 const HBA: &str = "
@@ -29,6 +29,7 @@ pub(super) fn all(programs: &Path, folder: &Path) {
         password: "",
         version: Default::default(),
         transport: Transport::Plain,
+        purpose: Purpose::Sql,
         play: |session| {
             session.settle();
             session.queue(&[Request::Query(SETUP)]);
@@ -88,7 +89,8 @@ impl Server {
             .arg(&data)
             .args(["-p", &address.port().to_string()])
             .args(["-h", "127.0.0.1", "-k", "", "-F", "-c", "ssl=on"])
-            .args(["-c", "timezone=UTC"])
+            .args(["-c", "timezone=UTC", "-c", "wal_level=logical"])
+            .args(["-c", "max_prepared_transactions=1"])
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();

@@ -4,6 +4,7 @@ use lookaside_wire::postgres::{
     Bind, Event, Format, Formats, Oid, Parse, ProtocolVersion, Request,
 };
 
+use super::replication;
 use super::session::Session;
 
 /// A dialogue: the log-in and the requests.
@@ -13,6 +14,7 @@ pub(super) struct Scenario {
     pub(super) password: &'static str,
     pub(super) version: ProtocolVersion,
     pub(super) transport: Transport,
+    pub(super) purpose: Purpose,
     pub(super) play: fn(&mut Session),
 }
 
@@ -22,6 +24,13 @@ pub(super) enum Transport {
     Tls,
 }
 
+/// What the session logs in for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Sql,
+    Replication,
+}
+
 const fn scenario(name: &'static str, play: fn(&mut Session)) -> Scenario {
     Scenario {
         name,
@@ -29,6 +38,7 @@ const fn scenario(name: &'static str, play: fn(&mut Session)) -> Scenario {
         password: "",
         version: ProtocolVersion::V3_0,
         transport: Transport::Plain,
+        purpose: Purpose::Sql,
         play,
     }
 }
@@ -72,6 +82,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     scenario("copy_out", copy_out),
     scenario("notifications", notifications),
     scenario("terminated", terminated),
+    Scenario {
+        purpose: Purpose::Replication,
+        ..scenario("replication", replication::changes)
+    },
+    Scenario {
+        purpose: Purpose::Replication,
+        ..scenario("replication_fails", replication::failures)
+    },
 ];
 
 /// The SQL that sets up a server for recording.

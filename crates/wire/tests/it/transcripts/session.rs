@@ -6,10 +6,11 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use lookaside_wire::Limits;
+use lookaside_wire::postgres::replication::{LogicalReplicationMessage, StreamMessage};
 use lookaside_wire::postgres::{ChannelBinding, Connection, Credentials, Event, Request, Startup};
 
 use super::Transcript;
-use super::scenarios::{Scenario, Transport};
+use super::scenarios::{Purpose, Scenario, Transport};
 
 /// How the log records that the server closed the connection.
 pub(super) const END: &[u8] = b"(end)";
@@ -20,6 +21,7 @@ pub(super) struct Session {
     log: String,
     is_begun: bool,
     is_ended: bool,
+    purpose: Purpose,
     server: Server,
 }
 
@@ -73,11 +75,16 @@ impl Session {
             .database("postgres")
             .parameters(&[("client_encoding", "UTF8")])
             .version(scenario.version);
+        let startup = match scenario.purpose {
+            Purpose::Sql => startup,
+            Purpose::Replication => startup.replication(),
+        };
         Self {
             connection: Connection::new(&startup, credentials, Limits::default()).unwrap(),
             log: format!("{head}\n"),
             is_begun: false,
             is_ended: false,
+            purpose: scenario.purpose,
             server,
         }
     }
@@ -99,7 +106,12 @@ impl Session {
             self.send();
             match self.connection.next_event() {
                 Ok(Some(event)) => {
-                    writeln!(self.log, "= {event:?}").unwrap();
+                    match event {
+                        Event::CopyData { data, .. } if self.purpose == Purpose::Replication => {
+                            writeln!(self.log, "= CopyData: {}", streamed(data)).unwrap();
+                        }
+                        _ => writeln!(self.log, "= {event:?}").unwrap(),
+                    }
                     self.is_ended |= matches!(event, Event::Fatal { .. } | Event::Closed);
                     if self.is_ended || is_last(&event) {
                         break;
@@ -185,6 +197,20 @@ impl Session {
                 self.connection.end_of_input();
             }
         }
+    }
+}
+
+/// The decoded data of a CopyData.
+fn streamed(data: &[u8]) -> String {
+    match StreamMessage::decode(data).unwrap() {
+        StreamMessage::XLogData(piece) => {
+            let message = LogicalReplicationMessage::decode(piece.payload).unwrap();
+            format!(
+                "XLogData {}..{}, {:?}: {message:?}",
+                piece.start, piece.end, piece.time
+            )
+        }
+        message => format!("{message:?}"),
     }
 }
 
