@@ -67,6 +67,7 @@
 //! <https://www.postgresql.org/docs/current/protocol-replication.html>
 
 mod flags;
+mod fuzz;
 mod identity;
 mod lsn;
 mod pgoutput;
@@ -78,6 +79,8 @@ mod stream;
 mod timestamp;
 mod xid;
 
+#[doc(hidden)]
+pub use fuzz::fuzz_replication;
 pub use identity::{IDENTIFY_SYSTEM, SystemId, SystemIdentity, Timeline};
 pub use lsn::{Lsn, ParseLsnError};
 pub use pgoutput::{
