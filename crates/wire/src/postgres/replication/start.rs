@@ -30,8 +30,9 @@ impl Default for StreamOptions {
 /// the latter. It is answered by [`Event::CopyBoth`](crate::postgres::Event::CopyBoth), and must be
 /// the last queued request.
 ///
-/// Names are quoted; a NUL in one is refused when the command is queued. A server before version 18
-/// fails at the first change if a publication does not exist, and later ones ignore it.
+/// Names are quoted; a NUL in one is refused when the command is queued. If a publication does not
+/// exist, PostgreSQL 15 fails at the first change, and PostgreSQL 18 leaves it out with a
+/// [`Event::Notice`](crate::postgres::Event::Notice).
 ///
 /// ```
 /// use lookaside_wire::postgres::replication::{Lsn, SlotName, StreamOptions, start_replication};
