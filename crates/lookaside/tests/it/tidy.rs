@@ -26,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("embedded", &["wire"]),
     ("load", &[]),
     ("testing", &[]),
+    ("verify", &[]),
     (
         "bench",
         &[

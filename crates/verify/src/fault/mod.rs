@@ -1,0 +1,7 @@
+//! Faults as data: the kinds, what each needs, and a schedule from a seed. Nothing here injects one.
+
+mod kind;
+mod plan;
+
+pub use kind::{Control, FaultKind};
+pub use plan::{FaultPhase, FaultPlan, PhaseId, PhaseSignal, PlanOptions};
