@@ -1,16 +1,19 @@
 //! The engine of `lookaside verify freshness`: it checks that caches keep what they promise.
 //!
 //! Writers change registers, readers read them through every layer under every contract, and all of
-//! it is recorded in one clock.
+//! it is recorded in one clock. Afterwards [`check`](check::check) compares each read with the
+//! writes of its key.
 //!
 //! | module | what it is |
 //! | --- | --- |
 //! | [`history`] | operations with their times, in 40 bytes a read |
+//! | [`check`] | the rules of the contracts, violations, staleness |
 //! | [`fault`] | faults as data, and a schedule from a seed |
 //!
 //! The crate uses no server and no other crate of ours.
 #![forbid(unsafe_code)]
 
+pub mod check;
 mod error;
 pub mod fault;
 pub mod history;
