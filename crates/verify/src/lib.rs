@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`history`] | operations with their times, in 40 bytes a read |
 //! | [`check`] | the rules of the contracts, violations, staleness |
+//! | [`matrix`] | counts by contract, layer and fault, and the demands on them |
 //! | [`fault`] | faults as data, and a schedule from a seed |
 //!
 //! The crate uses no server and no other crate of ours.
@@ -17,5 +18,6 @@ pub mod check;
 mod error;
 pub mod fault;
 pub mod history;
+pub mod matrix;
 
 pub use error::{Cause, Error, ErrorKind, Result};
