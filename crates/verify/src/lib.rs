@@ -9,6 +9,7 @@
 //! | [`history`] | operations with their times, in 40 bytes a read |
 //! | [`check`] | the rules of the contracts, violations, staleness |
 //! | [`matrix`] | counts by contract, layer and fault, and the demands on them |
+//! | [`export`] | histories as EDN for Knossos and Elle |
 //! | [`fault`] | faults as data, and a schedule from a seed |
 //!
 //! The crate uses no server and no other crate of ours.
@@ -16,6 +17,7 @@
 
 pub mod check;
 mod error;
+pub mod export;
 pub mod fault;
 pub mod history;
 pub mod matrix;

@@ -1,0 +1,181 @@
+//! Histories as EDN, for checkers of other makers: an operation of one key becomes two maps, one a
+//! line, as Knossos and Elle read them.
+//!
+//! ```text
+//! {:type :invoke, :f :write, :value 2, :process 0, :time 1200}
+//! {:type :ok, :f :write, :value 2, :process 0, :time 3400}
+//! ```
+//!
+//! A state without a row is `:absent`. Writers are the processes below 65,536, sessions those above. A
+//! process whose write ended with `:info` gets a new number for its next operation. A write whose
+//! version is not known cannot be expressed, and is a comment.
+
+use std::collections::HashMap;
+use std::io;
+
+use crate::history::{ContractId, History, Key, Outcome, Presence, Time, Version};
+
+/// The numbers that a process gets one after the other are this far apart: there are fewer writers and
+/// sessions.
+const PROCESS_STEP: u64 = 1 << 17;
+
+/// The number of session 0.
+const SESSION_BASE: u64 = 1 << 16;
+
+/// One line.
+struct Line {
+    time: Time,
+    /// An invocation comes before a completion at the same moment: the two operations overlap.
+    is_completion: bool,
+    kind: &'static str,
+    function: &'static str,
+    value: Option<Option<Version>>,
+    process: u64,
+}
+
+/// Writes the operations of a key in the order of their times. Of the reads, those with one of
+/// `contracts`: a linearizability checker is given [`Contract::Now`](crate::history::Contract::Now)
+/// alone.
+///
+/// # Errors
+///
+/// If the output cannot be written to.
+pub fn write_edn(
+    history: &History,
+    key: Key,
+    contracts: &[ContractId],
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let operations = history.key(key);
+    let mut lines = Vec::new();
+    for write in operations.writes {
+        let process = u64::from(write.writer);
+        let Some(state) = write.outcome.state() else {
+            writeln!(out, "; {:?} by process {process}", write.outcome)?;
+            continue;
+        };
+        let value = Some((state.presence == Presence::Present).then_some(state.version));
+        let completion = match write.outcome {
+            Outcome::Acknowledged(_) => "ok",
+            Outcome::Aborted(_) => "fail",
+            Outcome::Unknown(_) => "info",
+        };
+        let times = [("invoke", write.begin), (completion, write.end)];
+        lines.extend(times.map(|(kind, time)| Line {
+            time,
+            is_completion: kind != "invoke",
+            kind,
+            function: "write",
+            value,
+            process,
+        }));
+    }
+    for index in 0..operations.read_count() {
+        let read = operations.read(index);
+        if !contracts.contains(&read.contract) {
+            continue;
+        }
+        let times = [
+            ("invoke", read.begin, None),
+            ("ok", read.end, Some(read.version)),
+        ];
+        lines.extend(times.map(|(kind, time, value)| Line {
+            time,
+            is_completion: kind != "invoke",
+            kind,
+            function: "read",
+            value,
+            process: SESSION_BASE + u64::from(read.session.0),
+        }));
+    }
+    lines.sort_by_key(|line| (line.time, line.is_completion));
+    write_lines(&lines, out)
+}
+
+fn write_lines(lines: &[Line], out: &mut dyn io::Write) -> io::Result<()> {
+    let mut info_counts: HashMap<u64, u64> = HashMap::new();
+    for line in lines {
+        let Line { kind, function, .. } = line;
+        let info_count = info_counts.entry(line.process).or_default();
+        let process = line.process + *info_count * PROCESS_STEP;
+        *info_count += u64::from(*kind == "info");
+        write!(out, "{{:type :{kind}, :f :{function}, :value ")?;
+        match line.value {
+            Some(Some(version)) => write!(out, "{}", version.0)?,
+            Some(None) => out.write_all(b":absent")?,
+            None => out.write_all(b"nil")?,
+        }
+        writeln!(out, ", :process {process}, :time {}}}", line.time.nanos())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::{FaultPlan, PhaseId};
+    use crate::history::{
+        Contract, Contracts, Layer, Read, Recorder, RecorderLimits, SessionId, Source, State, Write,
+    };
+
+    #[test]
+    fn operations_are_lines_in_the_order_of_time() {
+        let contracts = Contracts::new([Contract::Any, Contract::Now]).unwrap();
+        let now = contracts.id(Contract::Now).unwrap();
+        let mut recorder = Recorder::new(RecorderLimits::default());
+        for (begin, end, outcome) in [
+            (1, 3, Outcome::Acknowledged(State::present(1))),
+            (4, 5, Outcome::Aborted(Some(State::present(2)))),
+            (6, 7, Outcome::Unknown(Some(State::absent(2)))),
+            (8, 9, Outcome::Unknown(None)),
+            (10, 11, Outcome::Acknowledged(State::present(3))),
+        ] {
+            let write = Write {
+                key: Key(1),
+                begin: Time::from_nanos(begin),
+                end: Time::from_nanos(end),
+                outcome,
+                position: None,
+                writer: 2,
+                phase: PhaseId::default(),
+            };
+            recorder.write(write).unwrap();
+        }
+        for (contract, version) in [(Contract::Any, Some(Version(1))), (Contract::Now, None)] {
+            let read = Read {
+                key: Key(1),
+                version,
+                begin: Time::from_nanos(7),
+                end: Time::from_nanos(8),
+                contract: contracts.id(contract).unwrap(),
+                token: None,
+                layer: Layer::L0,
+                session: SessionId(5),
+                fresh_as_of: None,
+                phase: PhaseId::default(),
+                source: Source::Database,
+            };
+            recorder.read(&read).unwrap();
+        }
+        let plan = FaultPlan::quiet(std::time::Duration::from_secs(1));
+        let recorders = vec![recorder];
+        let history = History::merge(contracts, plan, PhaseId::default(), recorders).unwrap();
+        let mut text = Vec::new();
+        write_edn(&history, Key(1), &[now], &mut text).unwrap();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "; Unknown(None) by process 2
+{:type :invoke, :f :write, :value 1, :process 2, :time 1}
+{:type :ok, :f :write, :value 1, :process 2, :time 3}
+{:type :invoke, :f :write, :value 2, :process 2, :time 4}
+{:type :fail, :f :write, :value 2, :process 2, :time 5}
+{:type :invoke, :f :write, :value :absent, :process 2, :time 6}
+{:type :invoke, :f :read, :value nil, :process 65541, :time 7}
+{:type :info, :f :write, :value :absent, :process 2, :time 7}
+{:type :ok, :f :read, :value :absent, :process 65541, :time 8}
+{:type :invoke, :f :write, :value 3, :process 131074, :time 10}
+{:type :ok, :f :write, :value 3, :process 131074, :time 11}
+"
+        );
+    }
+}
