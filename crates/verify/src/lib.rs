@@ -11,8 +11,10 @@
 //! | [`matrix`] | counts by contract, layer and fault, and the demands on them |
 //! | [`export`] | histories as EDN for Knossos and Elle |
 //! | [`fault`] | faults as data, and a schedule from a seed |
+//! | [`mod@run`] | threads that write and read through traits, and record |
 //!
-//! The crate uses no server and no other crate of ours.
+//! The crate uses no server and no other crate of ours: what is written and read is behind the traits
+//! [`Register`](run::Register) and [`Reader`](run::Reader).
 #![forbid(unsafe_code)]
 
 pub mod check;
@@ -21,5 +23,6 @@ pub mod export;
 pub mod fault;
 pub mod history;
 pub mod matrix;
+pub mod run;
 
 pub use error::{Cause, Error, ErrorKind, Result};

@@ -1,0 +1,217 @@
+//! A run over a database in memory: a correct reader passes, and one with a cache that knows only an
+//! age does not.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use lookaside_verify::check::{CheckOptions, Report, Rule, check};
+use lookaside_verify::fault::{FaultKind, FaultPlan, PhaseSignal, PlanOptions};
+use lookaside_verify::history::{
+    Contract, History, Key, Layer, Outcome, Position, Presence, RecorderLimits, Source, State,
+    Version,
+};
+use lookaside_verify::run::{
+    Answer, KeyDistribution, KeyLaw, Reader, Register, Request, RunOptions, Written, run,
+};
+use lookaside_verify::{Cause, ErrorKind};
+
+const KEY_COUNT: u32 = 64;
+const WITHIN: Contract = Contract::Within(Duration::from_millis(50));
+
+/// Every fourth key is inserted and deleted in turn.
+struct Database {
+    states: Vec<Mutex<State>>,
+    log_position: AtomicU64,
+}
+
+impl Database {
+    fn new() -> Arc<Self> {
+        let states = (0..KEY_COUNT).map(|_| Mutex::new(State::present(1)));
+        Arc::new(Self {
+            states: states.collect(),
+            log_position: AtomicU64::new(1),
+        })
+    }
+
+    fn state(&self, key: Key) -> State {
+        *self.states[key.0 as usize].lock().unwrap()
+    }
+
+    fn row(&self, key: Key) -> Option<Version> {
+        let state = self.state(key);
+        (state.presence == Presence::Present).then_some(state.version)
+    }
+}
+
+struct Connection(Arc<Database>);
+
+impl Register for Connection {
+    fn write(&mut self, key: Key) -> Written {
+        let mut state = self.0.states[key.0 as usize].lock().unwrap();
+        state.version.0 += 1;
+        if key.0.is_multiple_of(4) {
+            state.presence = match state.presence {
+                Presence::Present => Presence::Absent,
+                Presence::Absent => Presence::Present,
+            };
+        }
+        let position = self.0.log_position.fetch_add(1, Ordering::SeqCst);
+        Written {
+            outcome: Outcome::Acknowledged(*state),
+            position: position.try_into().ok().map(Position),
+        }
+    }
+
+    fn states(&mut self, keys: &[Key]) -> Result<Vec<(Key, State)>, Cause> {
+        Ok(keys.iter().map(|key| (*key, self.0.state(*key))).collect())
+    }
+}
+
+/// A session with a cache whose entries are used for a time to live.
+struct CachedReader {
+    database: Arc<Database>,
+    cache: HashMap<Key, Answer>,
+    ttl: Duration,
+}
+
+impl Reader for CachedReader {
+    fn read(&mut self, request: &Request) -> Result<Answer, Cause> {
+        if request.layer == Layer::Http {
+            return Err("connection refused".into());
+        }
+        let asked = Instant::now();
+        if let Some(answer) = self.cache.get(&request.key)
+            && answer.fresh_as_of.is_some_and(|it| asked - it < self.ttl)
+        {
+            return Ok(Answer {
+                source: Source::Memory,
+                ..*answer
+            });
+        }
+        let answer = Answer {
+            version: self.database.row(request.key),
+            fresh_as_of: Some(asked),
+            source: Source::Database,
+        };
+        self.cache.insert(request.key, answer);
+        Ok(answer)
+    }
+}
+
+fn options(reads: Vec<(Contract, Layer)>) -> RunOptions {
+    let plan = PlanOptions {
+        fault_length: Duration::from_millis(20)..=Duration::from_millis(40),
+        ..PlanOptions::default()
+    };
+    let kinds = [FaultKind::Truncate, FaultKind::Reload];
+    RunOptions {
+        plan: FaultPlan::new(&kinds, Duration::from_millis(600), &plan).unwrap(),
+        quiet: Duration::from_millis(300),
+        keys: KeyDistribution {
+            law: KeyLaw::Zipf,
+            count: KEY_COUNT,
+        },
+        reads,
+        write_pause: Duration::from_micros(500),
+        read_pause: Duration::from_micros(50),
+        seed: 1,
+        limits: RecorderLimits::default(),
+    }
+}
+
+fn run_with(options: &RunOptions, ttl: Duration) -> (History, Report) {
+    let database = Database::new();
+    let registers = (0..2).map(|_| Connection(Arc::clone(&database))).collect();
+    let reader = || CachedReader {
+        database: Arc::clone(&database),
+        cache: HashMap::new(),
+        ttl,
+    };
+    let signal = PhaseSignal::new();
+    let history = run(options, registers, vec![reader(), reader()], &signal).unwrap();
+    assert_eq!(signal.current(), history.announced());
+    let report = check(&history, &CheckOptions::default());
+    (history, report)
+}
+
+fn all_contracts() -> Vec<(Contract, Layer)> {
+    let contracts = [Contract::Any, WITHIN, Contract::After, Contract::Now];
+    contracts.map(|contract| (contract, Layer::L0)).into()
+}
+
+#[test]
+fn a_reader_that_always_asks_keeps_every_contract() {
+    let (history, report) = run_with(&options(all_contracts()), Duration::ZERO);
+    let texts: Vec<_> = report.violations.iter().map(ToString::to_string).collect();
+    assert!(report.is_clean(), "{texts:#?}");
+    assert!(history.read_count() > 100 && history.writes().len() > KEY_COUNT as usize + 10);
+    // Two sessions read each key under each contract at the end.
+    assert!(report.quiet_count >= u64::from(2 * 4 * KEY_COUNT));
+    let last = history.announced();
+    assert_eq!(last.index() + 1, history.plan().phases().len());
+    assert!(history.plan().injection_count(FaultKind::Reload, last) > 0);
+}
+
+#[test]
+fn a_cache_that_knows_only_an_age_breaks_all_but_any() {
+    let (_, report) = run_with(&options(all_contracts()), Duration::from_millis(200));
+    for rule in [Rule::Within, Rule::After, Rule::Now] {
+        assert!(report.violation_counts.contains_key(&rule), "{report:#?}");
+    }
+    let broken = |contract| {
+        let cells = report.cells.iter();
+        let cells = cells.filter(|(cell, _)| cell.contract == contract);
+        cells
+            .map(|(_, figures)| figures.violation_count)
+            .sum::<u64>()
+    };
+    assert_eq!(broken(Contract::Any), 0);
+    assert!(broken(WITHIN) > 0);
+}
+
+#[test]
+fn a_layer_that_keeps_an_old_answer_is_found_at_the_quiet_end() {
+    let reads = vec![(Contract::Any, Layer::L0)];
+    let (_, report) = run_with(&options(reads), Duration::from_secs(3600));
+    assert!(
+        report.violation_counts.contains_key(&Rule::Quiet),
+        "{report:#?}"
+    );
+}
+
+#[test]
+fn failed_reads_are_counted() {
+    let reads = vec![(Contract::Any, Layer::Http), (Contract::Now, Layer::L0)];
+    let (history, report) = run_with(&options(reads), Duration::ZERO);
+    assert!(report.is_clean());
+    assert_eq!(history.first_failure(), Some("connection refused"));
+    let of_http = report
+        .cells
+        .iter()
+        .filter(|(cell, _)| cell.layer == Layer::Http);
+    for (_, figures) in of_http {
+        assert!(figures.failed_count > 0 && figures.read_count == 0);
+    }
+}
+
+#[test]
+fn a_run_ends_when_a_thread_has_no_room() {
+    let mut options = options(all_contracts());
+    options.plan = FaultPlan::quiet(Duration::from_secs(3600));
+    options.limits.write_count_max = 10;
+    let (history, report) = run_with(&options, Duration::ZERO);
+    assert!(report.is_clean());
+    assert!(history.writes().len() <= 2 * 10 + KEY_COUNT as usize);
+}
+
+#[test]
+fn a_run_of_nothing_is_refused() {
+    let signal = PhaseSignal::new();
+    let registers = vec![Connection(Database::new())];
+    let refused = run::<_, CachedReader>(&options(all_contracts()), registers, vec![], &signal);
+    let error = refused.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    assert_eq!(error.to_string(), "a run needs a reader");
+}
