@@ -14,8 +14,8 @@
 //! | quiet end | v is the database's final state |
 //!
 //! `now` makes a key a linearizable register: the version order extends the order of operations that do
-//! not overlap. An answer without a row is taken for the oldest version without a row that satisfies
-//! the bounds, so that no rule is violated only because such an answer has no version.
+//! not overlap. An answer without a row has no version: it satisfies a bound if a version without a row
+//! does, and shows later reads the oldest such version. Each rule is judged for itself.
 
 mod figures;
 mod floor;
@@ -139,7 +139,7 @@ enum Because {
 }
 
 impl KeyCheck<'_> {
-    fn bounds(&mut self, read: &Read, contract: Contract) -> [Option<Bound>; 4] {
+    fn bounds(&mut self, read: &Read, contract: Contract) -> [Option<Bound>; 3] {
         let by_write = |rule, newest: Option<Newest>| {
             newest.map(|newest| Bound {
                 rule,
@@ -155,7 +155,6 @@ impl KeyCheck<'_> {
             })
         };
         let claim = (read.fresh_as_of).and_then(|claim| self.writes.newest_before(claim));
-        let mut shown = None;
         let contracted = match contract {
             Contract::Any => None,
             Contract::Within(duration) => {
@@ -168,30 +167,56 @@ impl KeyCheck<'_> {
                 by_write(Rule::After, newest)
             }
             Contract::Now => {
-                shown = by_read(Rule::Now, self.now.at(read.begin));
-                by_write(Rule::Now, self.writes.newest_before(read.begin))
+                let acknowledged = self.writes.newest_before(read.begin);
+                let shown = self.now.at(read.begin);
+                match shown.map(|shown| shown.0) > acknowledged.map(|newest| newest.version) {
+                    true => by_read(Rule::Now, shown),
+                    false => by_write(Rule::Now, acknowledged),
+                }
             }
         };
         let session = self.sessions.entry(read.session).or_default();
         [
             by_write(Rule::Claim, claim),
             contracted,
-            shown,
             by_read(Rule::Session, session.at(read.begin)),
         ]
     }
 
-    /// Adds what the read has shown to what later ones have to show.
-    fn remember(&mut self, read: &Read, index: usize, contract: Contract, shown: Version) {
+    /// Adds what the read is certain to have shown to what later ones have to show: at least `now` for
+    /// reads under that contract, at least `session` for those of its session. Each rule is judged
+    /// for itself, so that an answer without a row that breaks one of them is not a violation of another
+    /// one later.
+    fn remember(
+        &mut self,
+        read: &Read,
+        index: usize,
+        contract: Contract,
+        now: Version,
+        session: Version,
+    ) {
         // A read that begins in the nanosecond in which another ends may overlap it.
-        if contract == Contract::Now {
+        if contract == Contract::Now
+            && let Some(shown) = self.oldest_shown(read, now)
+        {
             let from = read.end.after(Duration::from_nanos(1));
             self.now.add(from, shown, index);
         }
         // The reads of a session are sequential, but the order of two in the same nanosecond is lost.
-        let from = read.end.max(read.begin.after(Duration::from_nanos(1)));
-        let session = self.sessions.entry(read.session).or_default();
-        session.add(from, shown, index);
+        if let Some(shown) = self.oldest_shown(read, session) {
+            let from = read.end.max(read.begin.after(Duration::from_nanos(1)));
+            let session = self.sessions.entry(read.session).or_default();
+            session.add(from, shown, index);
+        }
+    }
+
+    /// The oldest version from `version` on that the answer can be; `None` if it can be any.
+    fn oldest_shown(&self, read: &Read, version: Version) -> Option<Version> {
+        match read.version {
+            Some(shown) => Some(shown),
+            None if self.writes.may_have_happened_by(read.end) => None,
+            None => self.writes.oldest_absent(version, read.end),
+        }
     }
 }
 
@@ -287,13 +312,15 @@ impl Checker<'_> {
                 evidence: Evidence::None,
             });
         }
-        let mut satisfied = Version::default();
-        // Two bounds of `now` are one violation.
-        let mut broken = None;
+        let (mut now, mut session) = (Version::default(), Version::default());
         for bound in key.bounds(read, witness.contract).into_iter().flatten() {
             if newest_shown >= bound.version {
-                satisfied = satisfied.max(bound.version);
-            } else if broken.replace(bound.rule) != Some(bound.rule) {
+                match bound.rule {
+                    Rule::Now => now = bound.version,
+                    Rule::Session => session = bound.version,
+                    _ => {}
+                }
+            } else {
                 self.keep(Violation {
                     rule: bound.rule,
                     key: read.key,
@@ -306,15 +333,7 @@ impl Checker<'_> {
                 });
             }
         }
-        let shown = match read.version {
-            Some(version) => Some(version),
-            // Later reads only have to show what this one is certain to have shown.
-            None if key.writes.may_have_happened_by(read.end) => None,
-            None => key.writes.oldest_absent(satisfied, read.end),
-        };
-        if let Some(shown) = shown {
-            key.remember(read, index, witness.contract, shown);
-        }
+        key.remember(read, index, witness.contract, now, session);
     }
 
     fn check_quiet_end(&mut self, witness: &Witness) {

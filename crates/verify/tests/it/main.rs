@@ -1,3 +1,4 @@
-//! Runs of threads over a database in memory, and simulations of caches with and without errors.
+//! Runs of threads over a database in memory, and the check beside a plain one.
 
 mod memory;
+mod plain;
