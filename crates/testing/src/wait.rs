@@ -73,7 +73,11 @@ pub fn wait_for_async<T>(
                 return value;
             }
             let elapsed = begun.elapsed();
-            assert!(elapsed < WAIT_MAX, "{}, at {caller}", in_vain(what, elapsed));
+            assert!(
+                elapsed < WAIT_MAX,
+                "{}, at {caller}",
+                in_vain(what, elapsed)
+            );
             // sleep: the interval between two polls
             tokio::time::sleep(INTERVAL).await;
         }

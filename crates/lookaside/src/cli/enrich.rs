@@ -41,7 +41,9 @@ pub(crate) fn run(arguments: &EnrichArguments) -> CommandResult {
     let model = models.choose(plan.wanted())?;
     let made_of = models.iter().map(|model| model.file_name().into());
     plan.refuse_to_replace(made_of.chain(project.config.watched_files()))?;
-    let metrics = plan.metrics.map(|address| recorder().map(|handle| (address, handle)));
+    let metrics = plan
+        .metrics
+        .map(|address| recorder().map(|handle| (address, handle)));
     let metrics = metrics.transpose()?;
     let knowledge = project.load_with(plan.load)?;
 
