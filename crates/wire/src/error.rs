@@ -169,15 +169,15 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Truncated => write!(f, "the message ends in the middle of a field"),
-            Self::Trailing => write!(f, "bytes are left over behind the last field"),
-            Self::NoNul => write!(f, "a text without its end"),
+            Self::Trailing => write!(f, "bytes remain after the last field"),
+            Self::NoNul => write!(f, "a text is not terminated"),
             Self::NegativeCount(count) => write!(f, "a count of {count}"),
             Self::NegativeLength(length) => write!(f, "a length of {length}"),
             Self::UnknownValue { what, value } => write!(f, "{value} is not a valid {what}"),
             Self::UnknownMessage(tag) => {
-                write!(f, "there is no message of type `{}`", tag.escape_ascii())
+                write!(f, "unknown message type `{}`", tag.escape_ascii())
             }
-            Self::Unexpected(waiting) => write!(f, "it may not come {waiting}"),
+            Self::Unexpected(waiting) => write!(f, "it is not allowed {waiting}"),
             Self::TooLong { size, size_max } => write!(
                 f,
                 "{size} bytes are more than the limit of {size_max}; raise `message_size_max`"
@@ -200,16 +200,16 @@ impl fmt::Display for Reason {
             Self::TlsError => write!(f, "the server answered the request for TLS with an error"),
             Self::Stuffed => write!(
                 f,
-                "bytes came before TLS was set up; somebody on the way may have added them"
+                "bytes were received before TLS was set up; they may have been injected"
             ),
             Self::ForeignGreeting => {
                 write!(f, "the server greets as MySQL and MariaDB do")
             }
-            Self::NoPassword => write!(f, "the server asks for a password, and none was given"),
+            Self::NoPassword => write!(f, "the server requires a password, and none was given"),
             Self::MethodUnsupported(method) => write!(
                 f,
-                "the server asks for {method}, which is not supported; \
-                 let pg_hba.conf ask for scram-sha-256"
+                "the server requires {method}, which is not supported; use scram-sha-256 in \
+                 pg_hba.conf"
             ),
             Self::MechanismsUnsupported => write!(
                 f,
@@ -218,12 +218,12 @@ impl fmt::Display for Reason {
             ),
             Self::BindingRequired => write!(
                 f,
-                "channel binding is required, and the server logs in without it"
+                "channel binding is required, but the server does not offer it"
             ),
             Self::BindingWithoutTls => write!(
                 f,
                 "the server offers channel binding on a connection without TLS; \
-                 somebody on the way may have removed it"
+                 it may have been removed by an attacker"
             ),
             Self::ScramMessage(part) => write!(f, "the SCRAM message has no valid {part}"),
             Self::ScramNonce => write!(f, "the server's nonce does not continue ours"),
@@ -240,14 +240,14 @@ impl fmt::Display for Reason {
             Self::Sequence { found, expected } => {
                 write!(
                     f,
-                    "packet number {found} came in place of number {expected}"
+                    "packet number {found} was received instead of {expected}"
                 )
             }
             Self::ColumnCount(count) => write!(f, "{count} is not a valid number of columns"),
             Self::MetadataMissing => {
                 write!(
                     f,
-                    "the server left out definitions of columns that it never sent"
+                    "the server omitted column definitions that it had not sent before"
                 )
             }
             Self::ColumnValue(column) => write!(f, "the row has no valid `{column}`"),
@@ -259,33 +259,39 @@ impl fmt::Display for Reason {
                 f,
                 "{version} is not a version of the handshake that is known; is this a MySQL server?"
             ),
-            Self::ServerTooOld => write!(
-                f,
-                "the server lacks what all have since MySQL 5.7 and MariaDB 10.2"
-            ),
+            Self::ServerTooOld => {
+                write!(
+                    f,
+                    "the server lacks features that MySQL has since 5.7 and MariaDB since 10.2"
+                )
+            }
             Self::TlsMissing => write!(
                 f,
-                "TLS is required, and the server has none; set up its certificate, \
-                 or do without by ssl-mode=PREFERRED"
+                "TLS is required, but the server does not offer it; configure its certificate, or \
+                 use ssl-mode=PREFERRED"
             ),
             Self::PluginUnsupported(plugin) => write!(
                 f,
-                "the account logs in by {plugin}, which is not supported; \
-                 let it be identified by caching_sha2_password or ed25519"
+                "the account uses {plugin}, which is not supported; change it to \
+                 caching_sha2_password or ed25519"
             ),
             Self::AuthSwitches(count) => {
-                write!(f, "the server asked for more than {count} ways to log in")
+                write!(
+                    f,
+                    "the server requested more than {count} authentication methods"
+                )
             }
             Self::ShortChallenge => write!(f, "the server's challenge is too short"),
             Self::ClearPassword => write!(
                 f,
-                "the server asks for the password itself, which is given away only inside of TLS \
-                 or on a Unix socket, and only where that was allowed"
+                "the server requests the password in clear text, which is sent only over TLS or a \
+                 Unix socket, and only if this is allowed"
             ),
             Self::NoPublicKey => write!(
                 f,
-                "the server asks for the password, which has to be hidden: \
-                 use TLS, or give the server's public key, or allow to ask for it"
+                "the password must be encrypted: use TLS, or give the server's public key \
+                 (`server-public-key-path`), or allow requesting it \
+                 (`get-server-public-key=true`)"
             ),
             Self::PublicKey(why) => write!(f, "the server's public key cannot be used: {why}"),
             Self::PasswordTooLong => {
@@ -333,9 +339,9 @@ impl fmt::Display for RequestError {
             Self::QueueFull => "too many requests wait for their answers",
             Self::ParameterCount => "the parameters are not as many as their types",
             Self::Unsupported => "the server cannot do that",
-            Self::NotReady => "the log-in is not done",
-            Self::CopyOpen => "an open COPY takes only its data and its end",
-            Self::CopyClosed => "no COPY takes data",
+            Self::NotReady => "the log-in is not complete",
+            Self::CopyOpen => "only data and the end may be sent during a COPY",
+            Self::CopyClosed => "no COPY is in progress",
             Self::Closed => "the connection is closed",
         })
     }

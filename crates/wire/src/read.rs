@@ -164,7 +164,10 @@ mod tests {
         let error = reader.count_be().unwrap_err();
         assert_eq!(error.to_string(), "Test at byte 0: a count of -1");
         let error = reader.c_str().unwrap_err();
-        assert_eq!(error.to_string(), "Test at byte 2: a text without its end");
+        assert_eq!(
+            error.to_string(),
+            "Test at byte 2: a text is not terminated"
+        );
         let error = reader.u32_be().unwrap_err();
         assert_eq!(
             error.to_string(),

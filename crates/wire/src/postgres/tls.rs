@@ -83,13 +83,13 @@ mod tests {
         for (received, expected) in [
             (
                 &b"SR\0\0\0\x08\0\0\0\0"[..],
-                "answer to SSLRequest at byte 1: bytes came before TLS was set up; \
-                 somebody on the way may have added them",
+                "answer to SSLRequest at byte 1: bytes were received before TLS was set up; they \
+                 may have been injected",
             ),
             (
                 b"NZ",
-                "answer to SSLRequest at byte 1: bytes came before TLS was set up; \
-                 somebody on the way may have added them",
+                "answer to SSLRequest at byte 1: bytes were received before TLS was set up; they \
+                 may have been injected",
             ),
             (
                 b"E\0\0\0\x40SFATAL\0",

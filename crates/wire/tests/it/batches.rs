@@ -246,13 +246,13 @@ fn an_error_for_nobody_breaks_the_connection() {
     check(
         &mut connection,
         &failure(),
-        "error: ErrorResponse at byte 0: it may not come while no request waits",
+        "error: ErrorResponse at byte 0: it is not allowed while no request waits",
     );
     let mut connection = ready();
     check(
         &mut connection,
         READY,
-        "error: ReadyForQuery at byte 0: it may not come while no request waits",
+        "error: ReadyForQuery at byte 0: it is not allowed while no request waits",
     );
 }
 

@@ -244,7 +244,7 @@ fn a_sync_that_was_not_swallowed_has_one_answer_too() {
         check(
             &mut connection,
             READY,
-            "error: ReadyForQuery at byte 0: it may not come while no request waits",
+            "error: ReadyForQuery at byte 0: it is not allowed while no request waits",
         );
     }
 }
@@ -263,7 +263,7 @@ fn what_is_forgiven_is_forgotten_with_the_next_answer() {
         "
         EmptyQuery { id: #4 }
         Ready { id: #4, status: Idle }
-        error: ReadyForQuery at byte 0: it may not come while no request waits
+        error: ReadyForQuery at byte 0: it is not allowed while no request waits
         ",
     );
 }

@@ -87,7 +87,7 @@ fn without_a_password_none_is_sent() {
         ] {
             assert_eq!(
                 answer(none, body),
-                "Authentication at byte 0: the server asks for a password, and none was given"
+                "Authentication at byte 0: the server requires a password, and none was given"
             );
         }
     }
@@ -103,8 +103,8 @@ fn methods_that_we_do_not_speak_are_named() {
     ] {
         let found = answer(credentials(), &[0, 0, 0, code]);
         let expected = format!(
-            "Authentication at byte 0: the server asks for {name}, which is not supported; \
-             let pg_hba.conf ask for scram-sha-256"
+            "Authentication at byte 0: the server requires {name}, which is not supported; use \
+             scram-sha-256 in pg_hba.conf"
         );
         assert_eq!(found, expected);
     }
@@ -127,7 +127,7 @@ fn channel_binding_is_used_as_libpq_uses_it() {
     const TLS_WITHOUT_HASH: Option<Option<&[u8]>> = Some(None);
     let (n, y, p) = (" n,,n=", " y,,n=", "p=tls-server-end-point,,n=");
     let required = "channel binding is required";
-    let removed = "somebody on the way may have removed it";
+    let removed = "it may have been removed by an attacker";
     let unsupported = "none of the mechanisms";
     for (binding, transport, offer, expected) in [
         (Disable, PLAIN, SCRAM, n),
@@ -218,47 +218,47 @@ fn the_login_follows_its_order() {
         (
             messages(&[(b'Z', b"I")]),
             "",
-            "ReadyForQuery at byte 0: it may not come during the log-in",
+            "ReadyForQuery at byte 0: it is not allowed during the log-in",
         ),
         (
             messages(&[(b'K', b"\0\0\0\x01\0\0\0\x02")]),
             "",
-            "BackendKeyData at byte 0: it may not come during the log-in",
+            "BackendKeyData at byte 0: it is not allowed during the log-in",
         ),
         (
             messages(&[(b'R', b"\0\0\0\0"), (b'R', b"\0\0\0\0")]),
             trusted,
-            "Authentication at byte 0: it may not come during the log-in",
+            "Authentication at byte 0: it is not allowed during the log-in",
         ),
         (
             messages(&[(b'R', b"\0\0\0\0"), (b'v', b"\0\x03\0\0\0\0\0\0")]),
             trusted,
-            "NegotiateProtocolVersion at byte 0: it may not come during the log-in",
+            "NegotiateProtocolVersion at byte 0: it is not allowed during the log-in",
         ),
         (
             messages(&[(b'R', b"\0\0\0\0"), (b'A', b"\0\0\0\x01a\0\0")]),
             trusted,
-            "NotificationResponse at byte 0: it may not come during the log-in",
+            "NotificationResponse at byte 0: it is not allowed during the log-in",
         ),
         (
             messages(&[(b'R', b"\0\0\0\0"), (b'D', b"\0\0")]),
             trusted,
-            "DataRow at byte 0: it may not come during the log-in",
+            "DataRow at byte 0: it is not allowed during the log-in",
         ),
         (
             messages(&[(b'R', b"\0\0\0\x0bx")]),
             "",
-            "Authentication at byte 0: it may not come at this point of the log-in",
+            "Authentication at byte 0: it is not allowed at this point of the log-in",
         ),
         (
             messages(&[(b'R', b"\0\0\0\x0cx")]),
             "",
-            "Authentication at byte 0: it may not come at this point of the log-in",
+            "Authentication at byte 0: it is not allowed at this point of the log-in",
         ),
         (
             messages(&[(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0")]),
             "",
-            "Authentication at byte 18: a text without its end",
+            "Authentication at byte 18: a text is not terminated",
         ),
         (
             b"HTTP/1.1 400 Bad Request\r\n".to_vec(),

@@ -209,13 +209,13 @@ fn a_wrong_message_is_named_with_the_place() {
             &[EXECUTE],
             b"",
             message(b'D', b"\0\x01\0\0\0\0x"),
-            "DataRow at byte 6: bytes are left over behind the last field",
+            "DataRow at byte 6: bytes remain after the last field",
         ),
         (
             &[EXECUTE],
             b"",
             message(b'C', b"SELECT 1"),
-            "CommandComplete at byte 0: a text without its end",
+            "CommandComplete at byte 0: a text is not terminated",
         ),
         (
             DESCRIBE,
@@ -257,7 +257,7 @@ fn a_wrong_message_is_named_with_the_place() {
             QUERY,
             b"",
             message(b'E', b"SERROR\0Mx"),
-            "ErrorResponse at byte 8: a text without its end",
+            "ErrorResponse at byte 8: a text is not terminated",
         ),
         (
             &[Request::Sync],
@@ -269,7 +269,7 @@ fn a_wrong_message_is_named_with_the_place() {
             &[],
             b"",
             message(b'S', b"name\0value"),
-            "ParameterStatus at byte 5: a text without its end",
+            "ParameterStatus at byte 5: a text is not terminated",
         ),
         (
             &[],
@@ -293,13 +293,13 @@ fn a_wrong_message_is_named_with_the_place() {
             &[],
             b"",
             b"?\0\0\0\x04".to_vec(),
-            "message at byte 0: there is no message of type `?`",
+            "message at byte 0: unknown message type `?`",
         ),
         (
             &[],
             b"",
             b"\xff\0\0\0\x04".to_vec(),
-            r"message at byte 0: there is no message of type `\xff`",
+            r"message at byte 0: unknown message type `\xff`",
         ),
     ] {
         let mut connection = waiting(requests, before);
@@ -376,7 +376,7 @@ fn a_message_comes_only_where_it_is_asked_for() {
                     Ok(_) => true,
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::Unexpected, "{error}");
-                        assert!(error.to_string().contains("it may not come"), "{error}");
+                        assert!(error.to_string().contains("it is not allowed"), "{error}");
                         false
                     }
                 }
@@ -516,7 +516,7 @@ fn an_older_server_lowers_the_version() {
         (
             ProtocolVersion::V3_2,
             b"\0\x03\0\0\x7f\xff\xff\xff_pq_.a\0",
-            "error: NegotiateProtocolVersion at byte 15: a text without its end",
+            "error: NegotiateProtocolVersion at byte 15: a text is not terminated",
         ),
     ] {
         let startup = Startup::new("amy").version(asked);

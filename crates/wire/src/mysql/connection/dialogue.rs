@@ -351,7 +351,7 @@ impl Dialogue {
         first: u8,
         payload: &'a [u8],
     ) -> Result<Event<'a>, ProtocolError> {
-        let login = self.login.as_mut().expect("the log-in is not done");
+        let login = self.login.as_mut().expect("the log-in is not complete");
         if first == ERR {
             return self.error(payload);
         }

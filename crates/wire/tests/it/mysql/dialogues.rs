@@ -118,7 +118,7 @@ fn a_server_gets_no_file() {
         (ERR, r#"Failed { id: #1, error: 1064 42000 "no" }"#),
         (
             b"\xfbagain",
-            "error: packet at byte 0: it may not come at this point of the answer to COM_QUERY",
+            "error: packet at byte 0: it is not allowed at this point of the answer to COM_QUERY",
         ),
     ] {
         let mut connection = ready(MYSQL);
@@ -149,7 +149,7 @@ fn counts_are_believed_only_so_far() {
     }
     check_query(
         &[b"\x01\x01"],
-        "error: column count at byte 1: bytes are left over behind the last field",
+        "error: column count at byte 1: bytes remain after the last field",
     );
     // 65,535 columns reserve nothing before they are received.
     check_query(&[b"\xfd\xff\xff\0"], "");
@@ -160,7 +160,7 @@ fn packets_that_fit_nowhere_are_errors() {
     for (payloads, expected) in [
         (
             &[&b""[..]][..],
-            "error: empty packet at byte 0: it may not come at this point of the answer to COM_QUERY",
+            "error: empty packet at byte 0: it is not allowed at this point of the answer to COM_QUERY",
         ),
         (
             &[b"\x01", b"\x03def"],
@@ -183,7 +183,7 @@ fn packets_that_fit_nowhere_are_errors() {
         check(
             &mut connection,
             &answer(&[b"\x01"]),
-            "error: packet at byte 0: it may not come as the answer to this command",
+            "error: packet at byte 0: it is not allowed as the answer to this command",
         );
         assert_eq!(connection.queue(Request::Ping), Err(RequestError::Closed));
     }
@@ -192,7 +192,7 @@ fn packets_that_fit_nowhere_are_errors() {
     check(
         &mut connection,
         &answer(&[b"\x01"]),
-        "error: packet at byte 0: it may not come at this point of the answer to COM_STMT_PREPARE",
+        "error: packet at byte 0: it is not allowed at this point of the answer to COM_STMT_PREPARE",
     );
     let mut connection = ready(MYSQL);
     connection.queue(Request::Prepare("select")).unwrap();
@@ -207,13 +207,13 @@ fn packets_that_fit_nowhere_are_errors() {
     check(
         &mut connection,
         &answer(&[b"\x01", &column("a", 3), b"\x011"]),
-        "error: column definition at byte 0: it may not come where the list ends",
+        "error: column definition at byte 0: it is not allowed where the list ends",
     );
 }
 
 #[test]
 fn packets_are_numbered() {
-    let wrong = "error: packet at byte 3: packet number 3 came in place of number 2";
+    let wrong = "error: packet at byte 3: packet number 3 was received instead of 2";
     let mut connection = ready(MYSQL);
     connection.queue(Request::Query("select")).unwrap();
     connection.feed(&answer(&[b"\x01"]));
@@ -252,7 +252,7 @@ fn a_server_may_end_the_session_at_any_time() {
     check(
         &mut connection,
         &packet(1, OK),
-        "error: packet at byte 0: it may not come while no request waits",
+        "error: packet at byte 0: it is not allowed while no request waits",
     );
     // The socket ends in the middle of a row.
     let mut connection = ready(MYSQL);
@@ -389,6 +389,6 @@ fn a_fetch_needs_the_columns_of_its_statement() {
     check(
         &mut connection,
         &answer(&[b"\0\0\x07"]),
-        "error: row at byte 0: the server left out definitions of columns that it never sent",
+        "error: row at byte 0: the server omitted column definitions that it had not sent before",
     );
 }

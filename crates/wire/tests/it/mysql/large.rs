@@ -111,6 +111,6 @@ fn the_packets_of_a_message_follow_one_another() {
     check(
         &mut connection,
         &packet(3, b""),
-        "error: packet at byte 3: packet number 3 came in place of number 2",
+        "error: packet at byte 3: packet number 3 was received instead of 2",
     );
 }

@@ -98,8 +98,8 @@ fn tls_begins_behind_its_request() {
 
 #[test]
 fn nothing_comes_between_greeting_and_tls() {
-    let stuffed = "input at byte 0: bytes came before TLS was set up; \
-                   somebody on the way may have added them";
+    let stuffed = "input at byte 0: bytes were received before TLS was set up; they may have been \
+                   injected";
     let startup = Startup::new("amy").tls(TlsMode::Prefer);
     let mut early = connection(startup, credentials());
     early.feed(&greeting(MYSQL, "caching_sha2_password"));
@@ -120,8 +120,8 @@ fn a_server_without_tls_is_left_or_taken() {
     check(
         &mut left,
         &greeting(WITHOUT_TLS, "caching_sha2_password"),
-        "error: greeting at byte 0: TLS is required, and the server has none; \
-         set up its certificate, or do without by ssl-mode=PREFERRED",
+        "error: greeting at byte 0: TLS is required, but the server does not offer it; configure \
+         its certificate, or use ssl-mode=PREFERRED",
     );
     assert_eq!(output(&mut left), b"");
     let startup = Startup::new("amy").tls(TlsMode::Prefer);
@@ -133,8 +133,9 @@ fn a_server_without_tls_is_left_or_taken() {
 
 #[test]
 fn the_password_is_never_said_where_somebody_listens() {
-    let hidden = "error: AuthMoreData at byte 1: the server asks for the password, which has to be \
-                  hidden: use TLS, or give the server's public key, or allow to ask for it";
+    let hidden = "error: AuthMoreData at byte 1: the password must be encrypted: use TLS, or give \
+                  the server's public key (`server-public-key-path`), or allow requesting it \
+                  (`get-server-public-key=true`)";
     let mut plain = connection(Startup::new("amy"), credentials());
     greeted(&mut plain, MYSQL, "caching_sha2_password");
     check(&mut plain, &packet(2, b"\x01\x04"), hidden);
@@ -148,8 +149,8 @@ fn the_password_is_never_said_where_somebody_listens() {
         &hidden.replace("AuthMoreData at byte 1", "AuthSwitchRequest at byte 0"),
     );
     assert_eq!(output(&mut plain), b"");
-    let clear = "error: AuthSwitchRequest at byte 0: the server asks for the password itself, which \
-                 is given away only inside of TLS or on a Unix socket, and only where that was allowed";
+    let clear = "error: AuthSwitchRequest at byte 0: the server requests the password in clear \
+                 text, which is sent only over TLS or a Unix socket, and only if this is allowed";
     let request = switch(2, "mysql_clear_password", b"");
     let socket = Startup::new("amy").transport(Transport::Protected);
     for (startup, credentials) in [
@@ -221,7 +222,7 @@ fn a_server_may_change_its_mind_a_few_times() {
     check(
         &mut connection,
         &switch(18, "caching_sha2_password", &[9; 21]),
-        "error: AuthSwitchRequest at byte 1: the server asked for more than 8 ways to log in",
+        "error: AuthSwitchRequest at byte 1: the server requested more than 8 authentication methods",
     );
 }
 
@@ -230,22 +231,22 @@ fn what_cannot_be_answered_is_named() {
     for (packet, expected) in [
         (
             packet(2, b"\xfe"),
-            "AuthSwitchRequest at byte 1: the account logs in by mysql_old_password, \
-             which is not supported; let it be identified by caching_sha2_password or ed25519",
+            "AuthSwitchRequest at byte 1: the account uses mysql_old_password, which is not \
+             supported; change it to caching_sha2_password or ed25519",
         ),
         (
             switch(2, "dialog", b""),
-            "AuthSwitchRequest at byte 1: the account logs in by dialog, \
-             which is not supported; let it be identified by caching_sha2_password or ed25519",
+            "AuthSwitchRequest at byte 1: the account uses dialog, which is not supported; change \
+             it to caching_sha2_password or ed25519",
         ),
         (
             switch(2, "x\x1b[31m", b""),
-            "AuthSwitchRequest at byte 1: the account logs in by a plugin of another name, \
-             which is not supported; let it be identified by caching_sha2_password or ed25519",
+            "AuthSwitchRequest at byte 1: the account uses a plugin of another name, which is not \
+             supported; change it to caching_sha2_password or ed25519",
         ),
         (
             packet(2, b"\xfename"),
-            "AuthSwitchRequest at byte 1: a text without its end",
+            "AuthSwitchRequest at byte 1: a text is not terminated",
         ),
         (
             switch(2, "client_ed25519", &[7; 31]),
@@ -257,19 +258,19 @@ fn what_cannot_be_answered_is_named() {
         ),
         (
             packet(2, b"\x01\x03"),
-            "AuthMoreData at byte 1: it may not come at this point of the log-in",
+            "AuthMoreData at byte 1: it is not allowed at this point of the log-in",
         ),
         (
             packet(2, b"\x02"),
-            "packet at byte 0: it may not come during the log-in",
+            "packet at byte 0: it is not allowed during the log-in",
         ),
         (
             packet(2, b""),
-            "empty packet at byte 0: it may not come during the log-in",
+            "empty packet at byte 0: it is not allowed during the log-in",
         ),
         (
             packet(3, OK),
-            "packet at byte 3: packet number 3 came in place of number 2",
+            "packet at byte 3: packet number 3 was received instead of 2",
         ),
     ] {
         let mut connection = connection(Startup::new("amy"), credentials());
@@ -290,7 +291,7 @@ fn a_fast_pass_comes_once() {
     check(
         &mut connection,
         &packet(3, b"\x01\x04"),
-        "error: AuthMoreData at byte 1: it may not come at this point of the log-in",
+        "error: AuthMoreData at byte 1: it is not allowed at this point of the log-in",
     );
     assert_eq!(output(&mut connection), b"");
 }
@@ -309,15 +310,15 @@ fn a_peer_that_is_not_a_server_is_reported() {
         ),
         (
             &greeting(MYSQL & !(1 << 9), ""),
-            "greeting at byte 19: the server lacks what all have since MySQL 5.7 and MariaDB 10.2",
+            "greeting at byte 19: the server lacks features that MySQL has since 5.7 and MariaDB since 10.2",
         ),
         (
             &packet(0, b"\x0a9.7"),
-            "greeting at byte 1: a text without its end",
+            "greeting at byte 1: a text is not terminated",
         ),
         (
             &packet(1, b"\x0a9.7"),
-            "packet at byte 3: packet number 1 came in place of number 0",
+            "packet at byte 3: packet number 1 was received instead of 0",
         ),
     ] {
         let mut connection = connection(Startup::new("amy"), credentials());

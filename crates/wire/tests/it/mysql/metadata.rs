@@ -119,7 +119,7 @@ fn statements_do_not_share_columns() {
 #[test]
 fn definitions_that_were_never_sent_cannot_be_left_out() {
     let missing = "error: column count at byte 0: \
-                   the server left out definitions of columns that it never sent";
+                   the server omitted column definitions that it had not sent before";
     let leaves_out = answer(&[b"\x01\0"]);
     // A query has no known columns, even if the last one had as many.
     let mut connection = ready(CACHING);
@@ -201,7 +201,7 @@ fn the_last_statement_is_the_one_of_the_last_answer() {
            Row { id: #3, row: ["\x08\x00\x00\x00\x00\x00\x00\x00"] }
            RowsEnd { id: #3, ok: { affected: 0, id: 0, status: 0x0002, warnings: 0 } }
            Failed { id: #4, error: 1064 42000 "no" }
-           error: column count at byte 0: the server left out definitions of columns that it never sent"#,
+           error: column count at byte 0: the server omitted column definitions that it had not sent before"#,
     );
 }
 
@@ -301,7 +301,7 @@ fn rows_of_described_columns_have_to_fit() {
             b"\x011\x012\x013",
         ]),
         r#"Columns { id: #1, columns: ["a" LONG 0x0 63 11.0, "b" LONG 0x0 63 11.0], is_changed: true }
-           error: row at byte 4: bytes are left over behind the last field"#,
+           error: row at byte 4: bytes remain after the last field"#,
     );
 }
 
