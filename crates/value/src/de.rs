@@ -480,10 +480,13 @@ mod tests {
             &rows,
             "row 0, column `b`: this int is not a valid variant of an enum",
         );
-        check::<(Mood, u16)>(&rows, "row 0, column `a`: this text is none of good, rated");
+        check::<(Mood, u16)>(
+            &rows,
+            "row 0, column `a`: this text is not one of good, rated",
+        );
         check::<(IpAddr, u16)>(&rows, "row 0, column `a`: invalid IP address syntax");
-        check::<(String,)>(&rows, "row 0: 2 columns are read as 1 values");
-        check::<String>(&rows, "row 0: 2 columns are read as 1 values");
+        check::<(String,)>(&rows, "row 0: 2 columns cannot be read as 1 values");
+        check::<String>(&rows, "row 0: 2 columns cannot be read as 1 values");
         check::<Host>(&rows, "row 0: missing field `id`");
         check::<Vec<i64>>(
             &one(["a"], [Value::Null]),

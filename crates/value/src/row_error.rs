@@ -44,11 +44,15 @@ impl RowError {
     pub(crate) fn no_column(wanted: &dyn ColumnIndex, columns: &[Text]) -> Self {
         let names: Vec<_> = columns.iter().map(|name| format!("`{name}`")).collect();
         let names = names.join(", ");
-        Self::new(format!("there is no column {wanted}, only {names}"))
+        Self::new(format!(
+            "there is no column {wanted}; the columns are {names}"
+        ))
     }
 
     pub(crate) fn bad_width(columns: usize, wanted: usize) -> Self {
-        Self::new(format!("{columns} columns are read as {wanted} values"))
+        Self::new(format!(
+            "{columns} columns cannot be read as {wanted} values"
+        ))
     }
 
     pub(crate) fn in_row(mut self, row: usize) -> Self {
@@ -100,7 +104,7 @@ impl de::Error for RowError {
     }
 
     fn unknown_variant(_: &str, wanted: &'static [&'static str]) -> Self {
-        Self::new(format!("this text is none of {}", wanted.join(", ")))
+        Self::new(format!("this text is not one of {}", wanted.join(", ")))
     }
 }
 
