@@ -123,8 +123,10 @@ impl ModelSet {
             match Model::parse_whole(file_name.as_ref(), text.as_ref()) {
                 (Ok(model), _) => match models.iter().find(|other| other.name() == model.name()) {
                     Some(first) => {
-                        let message =
-                            format!("a model of this name is in {} already", first.file_name());
+                        let message = format!(
+                            "a model of this name already exists in {}",
+                            first.file_name()
+                        );
                         let place = model.program.name_span;
                         let fault = Diagnostic::error(place, message);
                         errors.push(model.diagnostics(vec![*fault]));

@@ -127,7 +127,7 @@ impl Binder<'_> {
             self.depths.note(target.name, depth);
         } else {
             let message = format!("objects and arrays nest at most {DEPTH_MAX} deep");
-            let help = "each of the statements before puts the one before it into another";
+            let help = "each preceding statement nests the previous one in another object or array";
             let fault = Diagnostic::error(span, message).help(help);
             self.faults.push(*fault);
         }

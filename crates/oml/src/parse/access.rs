@@ -43,7 +43,7 @@ impl Parser<'_> {
             None => Ok(access),
             Some((_, span)) => Err(Diagnostic::error(
                 *span,
-                "a list of patterns finds no single field",
+                "a list of patterns does not select a single field",
             )
             .help("write `collect` before it, or give alternatives as `option:[…]`")),
         }
@@ -87,7 +87,7 @@ impl Parser<'_> {
                 Text::EMPTY
             }
             (None, None) => {
-                let message = format!("no target gives this `{word}()` a name");
+                let message = format!("there is no target that names the field of this `{word}()`");
                 return Err(Diagnostic::error(self.cursor.span_from(start), message)
                     .help(format!("name the field: `{word}(x)`")));
             }
@@ -170,7 +170,7 @@ impl Parser<'_> {
     ) -> Parsed<()> {
         if key.contains('*') {
             return Err(Diagnostic::error(span, "one field has no `*` in its name")
-                .help("gather several with `collect read(keys:[…])`"));
+                .help("collect several fields with `collect read(keys:[…])`"));
         }
         if arguments.key.is_some() {
             return Err(
@@ -216,7 +216,7 @@ impl Parser<'_> {
         self.cursor.set_at(start + 1);
         let name = self.cursor.take_while(|c| c != quote && c != '\n');
         if !self.cursor.eat_here(quote.encode_utf8(&mut [0; 4])) || name.is_empty() {
-            let message = "this quoted name never ends or is empty";
+            let message = "this quoted name is not terminated or empty";
             return Err(Diagnostic::error(span(start, start + 1), message));
         }
         Ok(Text::from(name))

@@ -53,7 +53,7 @@ impl Parser<'_> {
         let count_before = self.expression_count;
         let value = self.expression(Some(""))?;
         if !is_simple(&value) {
-            let message = "several members share only an access, a literal or a constant";
+            let message = "several members can share only an access, a literal or a constant";
             return Err(
                 Diagnostic::error(value.span, message).help("give each member its own value")
             );
@@ -98,11 +98,11 @@ impl Parser<'_> {
         }
         let (access, patterns) = self.gathering_access(None)?;
         if patterns.is_empty() {
-            let message = "`collect` needs the patterns of the names that it gathers";
+            let message = "`collect` needs patterns of names";
             return Err(Diagnostic::error(self.cursor.span_from(start), message).help(help));
         }
         if !access.key.is_empty() || !access.options.is_empty() {
-            let message = "`collect` looks at `keys:[…]` alone";
+            let message = "`collect` supports only `keys:[…]`";
             self.warn(access.span, message, help);
         }
         Ok(ExprKind::Collect(Collect {

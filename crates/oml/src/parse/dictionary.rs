@@ -43,7 +43,7 @@ impl Parser<'_> {
                 let line = self.line_of(constant.span);
                 Err(
                     Diagnostic::error(span, format!("the constant `{name}` is not an object"))
-                        .help(format!("it stands in line {line}")),
+                        .help(format!("it is defined in line {line}")),
                 )
             }
         }
@@ -58,7 +58,7 @@ impl Parser<'_> {
                 self.cursor.set_at(start + 1);
                 let text = self.cursor.take_while(|c| c != quote);
                 if !self.cursor.eat_here(quote.encode_utf8(&mut [0; 4])) {
-                    let message = "these quotes are never closed";
+                    let message = "these quotes are not closed";
                     return Err(Diagnostic::error(span(start, start + 1), message));
                 }
                 Ok(self.bare_literal(Value::from(text), start))

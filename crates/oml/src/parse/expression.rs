@@ -125,7 +125,7 @@ impl Parser<'_> {
             false => format!("{source} {rest}"),
         };
         let place = span(end, end + operator.len_utf8());
-        let message = format!("`{operator}` stands only in `calc`");
+        let message = format!("`{operator}` is allowed only in `calc`");
         let fault = Diagnostic::error(place, message);
         Err(match operator {
             '+' => fault.help(format!("write `calc({sum})`; text is joined with `fmt`")),
@@ -145,9 +145,7 @@ impl Parser<'_> {
         let word = self.cursor.peek_word();
         let fault = Diagnostic::error(span, format!("unknown function or type `{word}`"));
         if super::pipe::is_function(word) {
-            return fault.help(format!(
-                "functions stand behind a value: `read(x) | {word}`"
-            ));
+            return fault.help(format!("functions follow a value: `read(x) | {word}`"));
         }
         fault.nearest(word, WORDS.into_iter().chain(type_words()))
     }
@@ -162,13 +160,13 @@ impl Parser<'_> {
         }
         if word.eq_ignore_ascii_case("select") {
             return Err(
-                Diagnostic::error(span, "a lookup is a statement of its own")
+                Diagnostic::error(span, "a lookup must be a separate statement")
                     .help("write `x = select … ;` before, then `read(x)` here"),
             );
         }
         let message = format!("unknown constant `{word}`");
         let fault = Diagnostic::error(span, message)
-            .label("no `static` block has it")
+            .label("it is not defined in a `static` block")
             .help(format!("a field is read with `read({word})`"));
         let names = self.static_ids.keys().map(Text::as_str);
         Err(fault.nearest(word, names.chain(WORDS)))

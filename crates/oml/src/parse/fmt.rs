@@ -61,7 +61,7 @@ impl<'a> Parser<'a> {
         self.cursor.set_at(start);
         let template = self.cursor.take_while(|c| c != quote);
         if !self.cursor.eat_here(quote.encode_utf8(&mut [0; 4])) {
-            let message = "the template never ends";
+            let message = "the template is not terminated";
             return Err(Diagnostic::error(span(start - 1, start), message));
         }
         let mut parts = Vec::new();
@@ -78,9 +78,9 @@ impl<'a> Parser<'a> {
             }
             let inner = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
             let Some((name, _)) = inner else {
-                let message = "a brace that belongs to no placeholder";
+                let message = "this brace is not part of a placeholder";
                 return Err(Diagnostic::error(span(place, place + 1), message)
-                    .help("a brace as text is written twice"));
+                    .help("write a literal brace twice"));
             };
             if !text.is_empty() {
                 parts.push(RawPart::Text(std::mem::take(&mut text)));
@@ -110,7 +110,7 @@ fn placeholder_argument(name: &str, span: Span, arguments: &[Access]) -> Parsed<
     arguments.iter().rposition(reads).ok_or_else(|| {
         let message = format!("no argument reads `{name}`");
         Diagnostic::error(span, message)
-            .help(format!("add `@{name}` behind the template"))
+            .help(format!("add `@{name}` after the template"))
             .nearest(name, arguments.iter().flat_map(names))
     })
 }

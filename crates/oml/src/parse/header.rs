@@ -77,7 +77,7 @@ impl Parser<'_> {
                         .split('/')
                         .any(|part| matches!(part, "." | ".."))
                     {
-                        let message = "a model's name has no part `.` or `..`";
+                        let message = "the name of a model cannot have a part `.` or `..`";
                         return Err(Diagnostic::error(header.name_span, message)
                             .help("clients remove such parts from a URL; choose another name"));
                     }

@@ -48,7 +48,7 @@ impl Parser<'_> {
     pub(super) fn literal(&mut self) -> Parsed<Value> {
         let (word, word_span) = self.word("a literal")?;
         if !LITERAL_TYPES.contains(&word) {
-            let message = format!("a value of type `{word}` cannot be written down");
+            let message = format!("there are no literals of type `{word}`");
             let help = format!("literals are of type {}", LITERAL_TYPES.join(", "));
             return Err(Diagnostic::error(word_span, message).help(help));
         }
@@ -64,11 +64,10 @@ impl Parser<'_> {
         let open = self.cursor.at() - 1;
         match self.cursor.literal_text() {
             Some(piece) => Ok((piece.text.into_owned(), piece.span)),
-            None => Err(Diagnostic::error(
-                span(open, open + 1),
-                "this parenthesis is never closed",
-            )
-            .help("quote text with unbalanced parentheses: `chars('a)')`")),
+            None => Err(
+                Diagnostic::error(span(open, open + 1), "this parenthesis is not closed")
+                    .help("quote text with unbalanced parentheses: `chars('a)')`"),
+            ),
         }
     }
 }

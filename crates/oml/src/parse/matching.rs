@@ -95,7 +95,7 @@ impl Parser<'_> {
     }
 
     fn behind_the_default(&self) -> Fault {
-        let message = "nothing matches behind `_`, which is the last case";
+        let message = "cases after `_` never match";
         Diagnostic::error(self.next_span(), message).help("move the `_` case to the end")
     }
 
@@ -175,7 +175,7 @@ impl Parser<'_> {
             let span = self.cursor.span_from(in_span.start as usize);
             return Err(
                 Diagnostic::error(span, "the bounds of `in` are of different types")
-                    .help("a value is never between them"),
+                    .help("no value can be between them"),
             );
         }
         Ok(Atom::Within(low, high))
@@ -208,7 +208,8 @@ impl Parser<'_> {
         }
         let fault = Diagnostic::error(span, format!("unknown constant `{word}`"));
         Err(match word {
-            "_" => fault.help("only a whole case can be `_`; list what this position may be"),
+            "_" => fault
+                .help("`_` can only be a whole case; list the possible values of this position"),
             word if FUNCTIONS.contains(&word) => fault.help(format!("write `{word}(…)`")),
             word => {
                 let names = self.static_ids.keys().map(Text::as_str);
@@ -258,7 +259,7 @@ fn unknown_condition(word: &str, span: Span) -> Fault {
 fn number(name: &str, Piece { text, span, .. }: &Piece<'_>) -> Parsed<f64> {
     parse_float(text).ok_or_else(|| {
         Diagnostic::error(*span, format!("`{text}` is not a number"))
-            .help(format!("`{name}` compares with numbers"))
+            .help(format!("`{name}` requires a number"))
     })
 }
 

@@ -168,11 +168,12 @@ impl<'a> Parser<'a> {
         let span = self.next_span();
         let found = &self.cursor.text()[span.range()];
         if found.starts_with("/*") {
-            return Diagnostic::error(span, "this comment never ends").help("close it with `*/`");
+            return Diagnostic::error(span, "this comment is not terminated")
+                .help("close it with `*/`");
         }
         let (span, found) = match found {
             // At the end of the text, the caret is put right after the last word.
-            "" => (self.end_span(), "the text ends".to_owned()),
+            "" => (self.end_span(), "found the end of the text".to_owned()),
             found => (span, format!("found `{found}`")),
         };
         Diagnostic::error(span, format!("expected {expected}, {found}")).label("expected it here")
@@ -220,7 +221,7 @@ impl<'a> Parser<'a> {
                 self.expect(",", &format!("or `)` in the arguments of `{name}`"))?;
             }
             let Some(piece) = self.cursor.text_argument(*counts.end() > 1) else {
-                let message = format!("the arguments of `{name}` never end");
+                let message = format!("the arguments of `{name}` are not terminated");
                 return Err(Diagnostic::error(span(start, start + 1), message)
                     .help("close quotes and parentheses"));
             };

@@ -89,7 +89,7 @@ impl Parser<'_> {
     fn unclosed(&self, draft: &Draft, start: usize, otherwise: &str) -> super::Fault {
         let fault = match draft.open.last() {
             Some(open) => {
-                let message = "this parenthesis is never closed";
+                let message = "this parenthesis is not closed";
                 Diagnostic::error(span(*open, open + 1), message)
             }
             None => Diagnostic::error(self.next_span(), otherwise),
@@ -138,7 +138,7 @@ impl Parser<'_> {
             '$' => {
                 if let Some(tag) = dollar_tag(rest, self.cursor.before()) {
                     let Some(inner) = rest[tag.len()..].find(tag) else {
-                        let message = "these quotes are never closed";
+                        let message = "these quotes are not closed";
                         return Err(Diagnostic::error(span(start, start + tag.len()), message));
                     };
                     let length = 2 * tag.len() + inner;
@@ -267,7 +267,7 @@ impl Parser<'_> {
         let start = self.cursor.at();
         let rest = self.cursor.rest();
         let Some(length) = quoted_length(rest, quote as u8, escapes) else {
-            let message = "these quotes are never closed";
+            let message = "these quotes are not closed";
             return Err(Diagnostic::error(span(start, start + 1), message));
         };
         self.cursor.set_at(start + length);
@@ -278,7 +278,7 @@ impl Parser<'_> {
         if is_text {
             let inner = quoted[1..length - 1].replace("\"\"", "\"");
             write!(draft.text, "'{}'", inner.replace('\'', "''")).expect("a string takes any text");
-            let message = "text in double quotes is a name to SQL; it is taken as text here";
+            let message = "in SQL, double quotes enclose a name; this is read as text here";
             let help = "write text in single quotes, and a name as `table.\"name\"`";
             self.warn(self.cursor.span_from(start), message, help);
         } else {
@@ -304,7 +304,7 @@ impl Parser<'_> {
         let place = span(start, start + 1 + name_length);
         Err(
             Diagnostic::error(place, format!("`:{name}` has no value here"))
-                .help(format!("write `read({name})` in its place")),
+                .help(format!("write `read({name})` instead")),
         )
     }
 }

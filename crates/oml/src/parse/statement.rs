@@ -36,7 +36,7 @@ impl Parser<'_> {
                 self.skip_broken(start, error, Within::Model);
             }
             if self.error_count >= ERROR_COUNT_MAX {
-                let message = "too many errors, the rest was not read";
+                let message = "too many errors; the rest was not read";
                 self.report(Diagnostic::error(self.next_span(), message));
                 break;
             }
@@ -62,7 +62,7 @@ impl Parser<'_> {
     fn warn_of_lost_text(&mut self) {
         self.cursor.skip_blanks();
         if !self.cursor.rest().is_empty() {
-            let message = format!("nothing behind the closing `{LINE}` is read");
+            let message = format!("text after the closing `{LINE}` is ignored");
             self.warn(self.next_span(), message, "remove the text or the line");
         }
     }
@@ -136,7 +136,7 @@ impl Parser<'_> {
         let mut targets = targets.into_iter();
         let target = targets.next().expect("a statement has a target");
         if let Some(further) = targets.next() {
-            let message = "only a lookup fills several targets, here the first alone is filled";
+            let message = "only a lookup can have several targets; here, only the first is used";
             self.warn(further.span, message, "give each target its own statement");
         }
         let value = self.expression(Some(&target.name))?;
@@ -151,18 +151,19 @@ impl Parser<'_> {
         if !matches!(self.cursor.peek_word(), "read" | "take") {
             return Err(self
                 .unexpected("`read()` or `take()`")
-                .help("a target with `*` moves fields as they are"));
+                .help("a target with `*` moves fields unchanged"));
         }
         let start = self.cursor.at();
         self.gathering_access(Some("*"))?;
         let access = self.cursor.span_from(start);
         if !self.cursor.text()[access.range()].ends_with("()") {
-            let message = "arguments and defaults mean nothing when fields are moved";
+            let message = "arguments and defaults have no effect when fields are moved";
             self.warn(access, message, "write `take()`");
         }
         let pattern = Wildcard::new(target.name.clone());
         if target.type_word != TypeWord::Auto && !pattern.is_any() {
-            let message = "with a type, fields are picked by type alone and the name means nothing";
+            let message =
+                "with a type, fields are selected by type only, and the name has no effect";
             let help = "write `*` as the name, or leave the type out";
             self.warn(target.span, message, help);
         }

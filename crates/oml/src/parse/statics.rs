@@ -60,17 +60,18 @@ impl Parser<'_> {
         let (name, span) = self.word("the name of a constant")?;
         if RESERVED.contains(&name) {
             return Err(
-                Diagnostic::error(span, format!("`{name}` is a word of the language"))
+                Diagnostic::error(span, format!("`{name}` is a reserved word"))
                     .help("give the constant another name"),
             );
         }
         if let Some(first) = self.static_ids.get(name) {
             let first = self.statics[first.0 as usize].span;
             let line = self.line_of(first);
-            return Err(
-                Diagnostic::error(span, format!("the constant `{name}` is there already"))
-                    .help(format!("the first stands in line {line}")),
-            );
+            return Err(Diagnostic::error(
+                span,
+                format!("the constant `{name}` is already defined"),
+            )
+            .help(format!("the first is in line {line}")));
         }
         let value = self.constant_value();
         // An invalid constant is registered as well, so that its uses are not further errors.

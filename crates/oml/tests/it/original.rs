@@ -395,12 +395,12 @@ fn slips_that_the_original_lets_pass() {
         ("x = time(2026-13-01 00:00:00) ;", "is not a valid time"),
         (
             "x = match read() { digit(1) => chars(a) ; } ;",
-            "gives this `read()` a name",
+            "names the field of this `read()`",
         ),
-        ("x = collect take(a) ;", "`collect` needs the patterns"),
+        ("x = collect take(a) ;", "`collect` needs patterns"),
         (
             "x = read(keys:[a]) ;",
-            "a list of patterns finds no single field",
+            "a list of patterns does not select a single field",
         ),
         ("x = read(a zzz:[b]) ;", "unknown argument `zzz`"),
     ] {

@@ -168,15 +168,15 @@ fn statements() {
         ("src_*/x = take() ;", "move src_*/x Auto"),
         (
             "* = take(x) ;",
-            "move * Auto ! arguments and defaults mean nothing when fields are moved",
+            "move * Auto ! arguments and defaults have no effect when fields are moved",
         ),
         (
             "x* : chars = take() ;",
-            "move x* Chars ! with a type, fields are picked by type alone and the name means nothing",
+            "move x* Chars ! with a type, fields are selected by type only, and the name has no effect",
         ),
         (
             "a, b = take() ;",
-            "a:Auto = take a ! only a lookup fills several targets, here the first alone is filled",
+            "a:Auto = take a ! only a lookup can have several targets; here, only the first is used",
         ),
         (
             "a, _ : digit = select a, b from t ;",
@@ -184,7 +184,7 @@ fn statements() {
         ),
         (
             "x = read(a) ; --- rest",
-            "x:Auto = read a ! nothing behind the closing `---` is read",
+            "x:Auto = read a ! text after the closing `---` is ignored",
         ),
         (
             "x /* why */ = // here\n read(a) ; // done",
@@ -429,11 +429,11 @@ fn headers() {
         ("name : ...a/.b/c.---x = read(b) ;", "...a/.b/c. [] true"),
         (
             "name : ..\n---\nx = read(b) ;",
-            "t:1:8: error: a model's name has no part `.` or `..` (clients remove such parts from a URL; choose another name)",
+            "t:1:8: error: the name of a model cannot have a part `.` or `..` (clients remove such parts from a URL; choose another name)",
         ),
         (
             "name : web/./access\n---\nx = read(b) ;",
-            "t:1:8: error: a model's name has no part `.` or `..` (clients remove such parts from a URL; choose another name)",
+            "t:1:8: error: the name of a model cannot have a part `.` or `..` (clients remove such parts from a URL; choose another name)",
         ),
         (
             "name : a\nname : b\n---\nx = read(b) ;",
@@ -449,7 +449,7 @@ fn headers() {
         ),
         (
             "",
-            "t:1:1: error: expected `name :` at the beginning, the text ends (a model begins with `name : <name>`, then `---`, then its statements)",
+            "t:1:1: error: expected `name :` at the beginning, found the end of the text (a model begins with `name : <name>`, then `---`, then its statements)",
         ),
     ] {
         let found = match Model::parse("t", text) {
@@ -478,7 +478,7 @@ fn the_corpus_parses_without_a_warning() {
         let model = Model::parse(file, text).unwrap_or_else(|errors| panic!("{errors}"));
         let expected = match file {
             "lookups.oml" => {
-                "lookups.oml:9:59: warning: text in double quotes is a name to SQL; it is taken as \
+                "lookups.oml:9:59: warning: in SQL, double quotes enclose a name; this is read as \
                  text here (write text in single quotes, and a name as `table.\"name\"`)"
             }
             _ => "",

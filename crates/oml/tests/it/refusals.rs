@@ -9,7 +9,7 @@ fn errors_of_statements() {
     for (statements, expected) in [
         (
             "",
-            "t:2:4: error: expected a statement, the text ends (a model has at least one statement, such as `* = take() ;`)",
+            "t:2:4: error: expected a statement, found the end of the text (a model has at least one statement, such as `* = take() ;`)",
         ),
         (
             "x = read(a)",
@@ -53,7 +53,7 @@ fn errors_of_statements() {
         ),
         (
             "x* = chars(a) ;",
-            "t:3:6: error: expected `read()` or `take()`, found `chars` (a target with `*` moves fields as they are)",
+            "t:3:6: error: expected `read()` or `take()`, found `chars` (a target with `*` moves fields unchanged)",
         ),
         (
             "a, x* = take() ;",
@@ -65,7 +65,7 @@ fn errors_of_statements() {
         ),
         (
             "x = read(a) ; /* open",
-            "t:3:15: error: this comment never ends (close it with `*/`)",
+            "t:3:15: error: this comment is not terminated (close it with `*/`)",
         ),
         (
             "x = read(a) | to_json ; y = pipe read(a) ;",
@@ -73,7 +73,7 @@ fn errors_of_statements() {
         ),
         (
             "x = match read(a) { digit(1) => select b from c ; } ;",
-            "t:3:33: error: a lookup is a statement of its own (write `x = select … ;` before, then `read(x)` here)",
+            "t:3:33: error: a lookup must be a separate statement (write `x = select … ;` before, then `read(x)` here)",
         ),
     ] {
         check(statements, expected);
@@ -116,19 +116,19 @@ fn bare_values_and_operators_are_shown_as_they_are_written() {
     for (statements, expected) in [
         (
             "x = take(n) + 1 ;",
-            "t:3:13: error: `+` stands only in `calc` (write `calc(take(n) + 1)`; text is joined with `fmt`)",
+            "t:3:13: error: `+` is allowed only in `calc` (write `calc(take(n) + 1)`; text is joined with `fmt`)",
         ),
         (
             "x = @n*2 ;",
-            "t:3:7: error: `*` stands only in `calc` (write `calc(@n *2)`)",
+            "t:3:7: error: `*` is allowed only in `calc` (write `calc(@n *2)`)",
         ),
         (
             "x = object { y = read(a) - read(b) ; } ;",
-            "t:3:26: error: `-` stands only in `calc` (write `calc(read(a) - read(b))`)",
+            "t:3:26: error: `-` is allowed only in `calc` (write `calc(read(a) - read(b))`)",
         ),
         (
             "x = read(n) { _ :\ndigit(1) } % 2 ;",
-            "t:4:12: error: `%` stands only in `calc` (write `calc(read(x) % 1)`)",
+            "t:4:12: error: `%` is allowed only in `calc` (write `calc(read(x) % 1)`)",
         ),
         (
             "x = read(n)\n* = take() ;",
@@ -160,23 +160,23 @@ fn errors_of_accesses_and_literals() {
         ),
         (
             "x = read(keys:[a]) ;",
-            "t:3:16: error: a list of patterns finds no single field (write `collect` before it, or give alternatives as `option:[…]`)",
+            "t:3:16: error: a list of patterns does not select a single field (write `collect` before it, or give alternatives as `option:[…]`)",
         ),
         (
             "x = collect read(a) ;",
-            "t:3:13: error: `collect` needs the patterns of the names that it gathers (write `collect read(keys:[a, b*])`)",
+            "t:3:13: error: `collect` needs patterns of names (write `collect read(keys:[a, b*])`)",
         ),
         (
             "x = read(a*) ;",
-            "t:3:10: error: one field has no `*` in its name (gather several with `collect read(keys:[…])`)",
+            "t:3:10: error: one field has no `*` in its name (collect several fields with `collect read(keys:[…])`)",
         ),
         (
             "x = match read() { digit(1) => chars(a) } ;",
-            "t:3:11: error: no target gives this `read()` a name (name the field: `read(x)`)",
+            "t:3:11: error: there is no target that names the field of this `read()` (name the field: `read(x)`)",
         ),
         (
             "x = read('a) ;",
-            "t:3:10: error: this quoted name never ends or is empty",
+            "t:3:10: error: this quoted name is not terminated or empty",
         ),
         (
             "x = digit(abc) ;",
@@ -196,11 +196,11 @@ fn errors_of_accesses_and_literals() {
         ),
         (
             "x = port(80) ;",
-            "t:3:5: error: a value of type `port` cannot be written down (literals are of type chars, symbol, digit, float, bool, ip, time)",
+            "t:3:5: error: there are no literals of type `port` (literals are of type chars, symbol, digit, float, bool, ip, time)",
         ),
         (
             "x = chars(a(b) ;",
-            "t:3:10: error: this parenthesis is never closed (quote text with unbalanced parentheses: `chars('a)')`)",
+            "t:3:10: error: this parenthesis is not closed (quote text with unbalanced parentheses: `chars('a)')`)",
         ),
         (
             "x = char(a) ;",
@@ -220,7 +220,7 @@ fn errors_of_functions() {
         ),
         (
             "x = to_json(a) ;",
-            "t:3:5: error: unknown function or type `to_json` (functions stand behind a value: `read(x) | to_json`)",
+            "t:3:5: error: unknown function or type `to_json` (functions follow a value: `read(x) | to_json`)",
         ),
         (
             "x = @a | contains('b') ;",
@@ -264,7 +264,7 @@ fn errors_of_functions() {
         ),
         (
             "x = @a | on_fail('b ;",
-            "t:3:17: error: the arguments of `on_fail` never end (close quotes and parentheses)",
+            "t:3:17: error: the arguments of `on_fail` are not terminated (close quotes and parentheses)",
         ),
         (
             "x = @a | extract_main_word ;",
@@ -292,7 +292,7 @@ fn errors_of_functions() {
         ),
         (
             "static { d = digit(1) ; } x = lookup_nocase(d, @a, 'b') ;",
-            "t:3:45: error: the constant `d` is not an object (it stands in line 3)",
+            "t:3:45: error: the constant `d` is not an object (it is defined in line 3)",
         ),
         (
             "x = lookup_nocase(d, @a, 'b') ;",
@@ -304,11 +304,11 @@ fn errors_of_functions() {
         ),
         (
             "x = fmt(\"{a\", @a) ;",
-            "t:3:10: error: a brace that belongs to no placeholder (a brace as text is written twice)",
+            "t:3:10: error: this brace is not part of a placeholder (write a literal brace twice)",
         ),
         (
             "x = fmt(\"a}\", @a) ;",
-            "t:3:11: error: a brace that belongs to no placeholder (a brace as text is written twice)",
+            "t:3:11: error: this brace is not part of a placeholder (write a literal brace twice)",
         ),
         (
             "x = fmt(a, @a) ;",
@@ -328,7 +328,7 @@ fn errors_of_blocks() {
         ),
         (
             "x = match read(a) { _ => chars(b) ; digit(1) => chars(c) ; } ;",
-            "t:3:37: error: nothing matches behind `_`, which is the last case (move the `_` case to the end)",
+            "t:3:37: error: cases after `_` never match (move the `_` case to the end)",
         ),
         (
             "x = match (@a, @b) { (digit(1)) => chars(c) } ;",
@@ -336,7 +336,7 @@ fn errors_of_blocks() {
         ),
         (
             "x = match (@a, @b) { (digit(1), _) => chars(c) } ;",
-            "t:3:33: error: unknown constant `_` (only a whole case can be `_`; list what this position may be)",
+            "t:3:33: error: unknown constant `_` (`_` can only be a whole case; list the possible values of this position)",
         ),
         (
             "x = match @a { contain('b') => chars(c) } ;",
@@ -352,7 +352,7 @@ fn errors_of_blocks() {
         ),
         (
             "x = match @a { gt(b) => chars(c) } ;",
-            "t:3:19: error: `b` is not a number (`gt` compares with numbers)",
+            "t:3:19: error: `b` is not a number (`gt` requires a number)",
         ),
         (
             "x = match @a { in_range(1) => chars(c) } ;",
@@ -360,23 +360,23 @@ fn errors_of_blocks() {
         ),
         (
             "x = match @a { in (digit(1), chars(b)) => chars(c) } ;",
-            "t:3:16: error: the bounds of `in` are of different types (a value is never between them)",
+            "t:3:16: error: the bounds of `in` are of different types (no value can be between them)",
         ),
         (
             "x = object { a = read(a) ;\n\n",
-            "t:3:27: error: expected `}` or a member of the object, the text ends",
+            "t:3:27: error: expected `}` or a member of the object, found the end of the text",
         ),
         (
             "x = match read(a) { digit(1) => chars(b) ;\n",
-            "t:3:43: error: expected `}` or a case of the match, the text ends",
+            "t:3:43: error: expected `}` or a case of the match, found the end of the text",
         ),
         (
             "x = match read(a) { digit(1) => chars(b) ; _ => chars(c) ;\n",
-            "t:3:59: error: expected `}` or a case of the match, the text ends",
+            "t:3:59: error: expected `}` or a case of the match, found the end of the text",
         ),
         (
             "x = array { read(a) ;\n",
-            "t:3:22: error: expected `}` or an item of the array, the text ends",
+            "t:3:22: error: expected `}` or an item of the array, found the end of the text",
         ),
         (
             "x = object { a = read(a) ; b ; } ;",
@@ -388,19 +388,19 @@ fn errors_of_blocks() {
         ),
         (
             "x = object { a, b = object { } } ;",
-            "t:3:21: error: several members share only an access, a literal or a constant (give each member its own value)",
+            "t:3:21: error: several members can share only an access, a literal or a constant (give each member its own value)",
         ),
         (
             "x = array { read() } ;",
-            "t:3:13: error: no target gives this `read()` a name (name the field: `read(x)`)",
+            "t:3:13: error: there is no target that names the field of this `read()` (name the field: `read(x)`)",
         ),
         (
             "static { a = digit(1) ; a = digit(2) ; } x = a ;",
-            "t:3:25: error: the constant `a` is there already (the first stands in line 3)",
+            "t:3:25: error: the constant `a` is already defined (the first is in line 3)",
         ),
         (
             "static { read = digit(1) ; } x = read(a) ;",
-            "t:3:10: error: `read` is a word of the language (give the constant another name)",
+            "t:3:10: error: `read` is a reserved word (give the constant another name)",
         ),
         (
             "static { a = Now::time() ; } x = a ;",
@@ -412,7 +412,7 @@ fn errors_of_blocks() {
         ),
         (
             "static { a = digit(1) ;",
-            "t:3:24: error: expected `}` at the end of the static block, the text ends",
+            "t:3:24: error: expected `}` at the end of the static block, found the end of the text",
         ),
     ] {
         check(statements, expected);
@@ -464,7 +464,7 @@ fn several_errors_are_shown_at_once() {
     assert!(
         errors
             .to_string()
-            .ends_with("too many errors, the rest was not read")
+            .ends_with("too many errors; the rest was not read")
     );
     let text = "name : t\nfoo : bar\n---\nx = nope ;";
     assert_eq!(Model::parse("t", text).unwrap_err().len(), 2);

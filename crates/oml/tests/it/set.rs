@@ -54,7 +54,7 @@ fn errors_of_all_models_are_shown() {
     assert_eq!(
         errors.unwrap_err(),
         "a.oml:1:18: error: unknown function or type `raed` (did you mean `read`?)\n\
-         c.oml:1:8: error: a model of this name is in b.oml already\n\
+         c.oml:1:8: error: a model of this name already exists in b.oml\n\
          d.oml:1:18: error: expected a value, found `1` (a number is written `digit(1)`)"
     );
 }

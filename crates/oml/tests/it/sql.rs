@@ -146,7 +146,7 @@ fn errors_have_their_place() {
         ),
         (
             "select f(a from t ;",
-            "4:13: error: this parenthesis is never closed",
+            "4:13: error: this parenthesis is not closed",
         ),
         (
             "select f(a)) from t ;",
@@ -154,23 +154,20 @@ fn errors_have_their_place() {
         ),
         (
             "select 'a from t ;",
-            "4:12: error: these quotes are never closed",
+            "4:12: error: these quotes are not closed",
         ),
-        (
-            "select $x$ a ;",
-            "4:12: error: these quotes are never closed",
-        ),
+        ("select $x$ a ;", "4:12: error: these quotes are not closed"),
         (
             "select a /* from t ;",
-            "4:14: error: this comment never ends (close it with `*/`)",
+            "4:14: error: this comment is not terminated (close it with `*/`)",
         ),
         (
             "select a from t where b = :b ;",
-            "4:31: error: `:b` has no value here (write `read(b)` in its place)",
+            "4:31: error: `:b` has no value here (write `read(b)` instead)",
         ),
         (
             "select a from t where b = read() ;",
-            "4:31: error: no target gives this `read()` a name (name the field: `read(x)`)",
+            "4:31: error: there is no target that names the field of this `read()` (name the field: `read(x)`)",
         ),
         (
             "select a from t where b = digit(x) ;",
