@@ -47,7 +47,7 @@ impl Error {
     pub(crate) fn lg_size(lg_size: u32, max: u32) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            format!("a ring of 2^{lg_size} slots is too large; the most is 2^{max}"),
+            format!("a ring of 2^{lg_size} slots is too large; the maximum is 2^{max}"),
         )
     }
 
@@ -82,7 +82,7 @@ impl Error {
         });
         let message = match text {
             Some(text) => format!("stage `{stage}` panicked: {text}"),
-            None => format!("stage `{stage}` panicked or went away before the end"),
+            None => format!("stage `{stage}` panicked or ended early"),
         };
         Self::new(ErrorKind::StageFailed, message)
     }
@@ -90,7 +90,8 @@ impl Error {
     pub(crate) fn producer_failed() -> Self {
         Self::new(
             ErrorKind::ProducerFailed,
-            "a producer panicked, or had less than it said, with slots claimed".to_owned(),
+            "a producer panicked, or produced fewer items than it announced, while it held slots"
+                .to_owned(),
         )
     }
 }

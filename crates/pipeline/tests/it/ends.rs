@@ -142,10 +142,7 @@ fn a_callers_stage_that_goes_away_fails_the_pipeline() {
     assert_eq!(producer.push(2).unwrap_err().reason, Reason::Failed);
     drop(producer);
     let error = pipeline.join().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "stage `mine` panicked or went away before the end"
-    );
+    assert_eq!(error.to_string(), "stage `mine` panicked or ended early");
 }
 
 #[test]
@@ -166,7 +163,7 @@ fn impossible_pipelines_are_refused() {
     );
     assert_eq!(
         start(25, 1),
-        misuse("a ring of 2^25 slots is too large; the most is 2^24")
+        misuse("a ring of 2^25 slots is too large; the maximum is 2^24")
     );
     assert_eq!(
         start(1, 1),
