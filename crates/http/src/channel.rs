@@ -255,10 +255,17 @@ impl fmt::Display for SlowBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Idle(timeout) => {
-                write!(f, "nothing of the body came for {} ms", timeout.as_millis())
+                write!(
+                    f,
+                    "no data of the body was received for {} ms",
+                    timeout.as_millis()
+                )
             }
             Self::Rate(rate_min) => {
-                write!(f, "the body came with fewer than {rate_min} bytes a second")
+                write!(
+                    f,
+                    "the body was received with fewer than {rate_min} bytes per second"
+                )
             }
         }
     }

@@ -71,8 +71,8 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "the socket path `{path}` has {} bytes, and the system takes {size_max} at most; \
-                 choose a shorter one",
+                "the socket path `{path}` has {} bytes, but the limit is {size_max}; choose a \
+                 shorter one",
                 path.len()
             ),
         )
@@ -88,7 +88,7 @@ impl Error {
     pub(crate) fn cannot_listen(place: impl fmt::Display, error: io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => "; is another server running there?",
-            io::ErrorKind::PermissionDenied => "; ports below 1024 need a privilege",
+            io::ErrorKind::PermissionDenied => "; ports below 1024 require a privilege",
             _ => "",
         };
         Self::new(
@@ -110,14 +110,14 @@ impl Error {
         let threads = if count == 1 { "thread" } else { "threads" };
         Self::new(
             ErrorKind::Timeout,
-            format!("{count} I/O {threads} did not end in time; the service holds them up"),
+            format!("{count} I/O {threads} did not end in time; the service blocks them"),
         )
     }
 
     pub(crate) fn panicked(thread: &str) -> Self {
         Self::new(
             ErrorKind::Defect,
-            format!("the thread `{thread}` panicked; its message is on the error output"),
+            format!("the thread `{thread}` panicked; its message is on standard error"),
         )
     }
 }

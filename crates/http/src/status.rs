@@ -89,42 +89,42 @@ pub(crate) fn refusal_problem(refusal: Refusal) -> &'static str {
         400 => problem!(
             400,
             "Bad Request",
-            "what came is not one request of HTTP/1.1 that can be understood in one way only"
+            "the request is not a valid HTTP/1.1 request, or is ambiguous"
         ),
         408 => problem!(
             408,
             "Request Timeout",
-            "the request was sent too slowly; send it at once"
+            "the request was sent too slowly; send it without pauses"
         ),
         413 => problem!(
             413,
             "Content Too Large",
-            "the body is longer than it may be here; send less in one request"
+            "the body is too long; send less in one request"
         ),
         414 => problem!(
             414,
             "URI Too Long",
-            "the target is longer than it may be; send what is long in a body"
+            "the target is too long; send long values in a body"
         ),
         417 => problem!(
             417,
             "Expectation Failed",
-            "100-continue is all that can be expected here"
+            "the only supported expectation is 100-continue"
         ),
         431 => problem!(
             431,
             "Request Header Fields Too Large",
-            "the headers are more or longer than they may be; leave out cookies, say"
+            "there are too many headers, or they are too long; omit cookies, for example"
         ),
         501 => problem!(
             501,
             "Not Implemented",
-            "the method or the transfer coding is none that this server has: no CONNECT, and no coding but chunked"
+            "the method or the transfer coding is not supported: CONNECT is not, and chunked is the only coding"
         ),
         505 => problem!(
             505,
             "HTTP Version Not Supported",
-            "this server speaks HTTP/1.1 and HTTP/1.0"
+            "this server supports HTTP/1.1 and HTTP/1.0"
         ),
         status => problem(status),
     }
@@ -138,8 +138,8 @@ pub(crate) fn too_long_problem(size: Option<u64>, size_max: u64, is_usual: bool)
         false => "",
     };
     let detail = match size {
-        Some(size) => format!("the body has {size} bytes, and {size_max}{limit} are the most here"),
-        None => format!("the body has more than {size_max} bytes{limit}, which are the most here"),
+        Some(size) => format!("the body has {size} bytes; the maximum is {size_max}{limit}"),
+        None => format!("the body has more than {size_max} bytes{limit}, the maximum"),
     };
     format!(
         "{{\"type\":\"about:blank\",\"title\":\"Content Too Large\",\"status\":413,\
@@ -151,7 +151,7 @@ pub(crate) fn too_long_problem(size: Option<u64>, size_max: u64, is_usual: bool)
 pub(crate) const PLAIN_PROBLEM: &str = problem!(
     400,
     "Bad Request",
-    "this port speaks HTTPS, and the request came in plain; write https:// before the address"
+    "this port requires HTTPS, but the request is plaintext; write https:// before the address"
 );
 
 #[cfg(test)]
@@ -166,7 +166,7 @@ mod tests {
         );
         assert_eq!(
             refusal_problem(Refusal(505)),
-            r#"{"type":"about:blank","title":"HTTP Version Not Supported","status":505,"detail":"this server speaks HTTP/1.1 and HTTP/1.0"}"#
+            r#"{"type":"about:blank","title":"HTTP Version Not Supported","status":505,"detail":"this server supports HTTP/1.1 and HTTP/1.0"}"#
         );
         for status in 400..600 {
             for text in [problem(status), refusal_problem(Refusal(status))] {

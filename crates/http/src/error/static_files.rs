@@ -17,8 +17,8 @@ impl Error {
     pub(crate) fn no_openat2(path: &Path, cause: io::Error) -> Self {
         let message = match cause.kind() {
             io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied => format!(
-                "cannot confine paths to the folder `{}`; it takes Linux 5.6, and a sandbox that \
-                 allows openat2",
+                "cannot confine paths to the folder `{}`; this requires Linux 5.6 and a sandbox \
+                 that allows openat2",
                 path.display()
             ),
             _ => format!("cannot look into the folder `{}`", path.display()),

@@ -22,7 +22,7 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "there is no `BEGIN CERTIFICATE` in `{}`; is the file's name that of the key?",
+                "there is no `BEGIN CERTIFICATE` in `{}`; is this the file of the key?",
                 path.display()
             ),
         )

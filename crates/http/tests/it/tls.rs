@@ -228,7 +228,7 @@ fn what_is_no_tls_is_told_so() {
         let text = String::from_utf8_lossy(&received);
         assert!(text.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{text}");
         assert!(text.contains("\r\nConnection: close\r\n"), "{text}");
-        assert!(text.contains("this port speaks HTTPS"), "{text}");
+        assert!(text.contains("this port requires HTTPS"), "{text}");
         assert_eq!(text.matches("HTTP/1.1 ").count(), 1, "{text}");
         end.unwrap();
     }
