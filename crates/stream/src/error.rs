@@ -145,11 +145,11 @@ impl Error {
             io::ErrorKind::NotFound if has_scheme(name) => {
                 let message = match is_http(name) {
                     true => format!(
-                        "input `{name}` is a URL, which is not read; download it on the way, with \
-                         `curl -sS {name} |`, and name the input `-`"
+                        "input `{name}` is a URL, which cannot be read; pipe it in with `curl -sS \
+                         {name} |`, and name the input `-`"
                     ),
                     false => {
-                        format!("input `{name}` is not of a known kind; there are {INPUT_KINDS}")
+                        format!("input `{name}` has an unknown scheme; supported are {INPUT_KINDS}")
                     }
                 };
                 (ErrorKind::Misuse, message)
@@ -185,14 +185,14 @@ impl Error {
     /// A file whose content is not supported as input.
     pub(crate) fn unsupported_input(name: &str, unsupported: Unsupported) -> Self {
         let (what, instead) = (unsupported.name, unsupported.read_instead(name));
-        let message = format!("input `{name}` is {what}, which is not read; {instead}");
+        let message = format!("input `{name}` is {what}, which is not supported; {instead}");
         Self::new(ErrorKind::Misuse, message)
     }
 
     /// A name whose suffix stands for a format that is not supported as output.
     pub(crate) fn unsupported_output(name: &str, unsupported: Unsupported) -> Self {
         let (what, instead) = (unsupported.name, unsupported.write_instead());
-        let message = format!("output `{name}` would be {what}, which is not written; {instead}");
+        let message = format!("output `{name}` would be {what}, which is not supported; {instead}");
         Self::new(ErrorKind::Misuse, message)
     }
 
@@ -211,23 +211,21 @@ impl Error {
     pub(crate) fn not_followable(name: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            format!(
-                "input `{name}` is not a regular file and cannot be followed; read it as it is"
-            ),
+            format!("input `{name}` is not a regular file and cannot be followed; omit --follow"),
         )
     }
 
     pub(crate) fn not_followable_compressed(name: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            format!("input `{name}` is compressed and cannot be followed; read it as it is"),
+            format!("input `{name}` is compressed and cannot be followed; omit --follow"),
         )
     }
 
     pub(crate) fn open_checkpoint(name: &str, error: io::Error) -> Self {
         let message = match error.kind() {
             io::ErrorKind::NotFound => {
-                format!("checkpoint `{name}`: there is no such folder; make it first")
+                format!("checkpoint `{name}`: the folder does not exist; create it first")
             }
             io::ErrorKind::IsADirectory => {
                 format!("checkpoint `{name}` is a directory; name a file in it")
@@ -251,20 +249,20 @@ impl Error {
 
     pub(crate) fn checkpoint_of_another(name: &str, found: &str, wanted: &str) -> Self {
         let message = format!(
-            "checkpoint `{name}` is of {found}, not of {wanted}; name another file, or remove it to read the followed file from its start"
+            "checkpoint `{name}` belongs to {found}, not to {wanted}; name another file, or remove it to read the followed file from its start"
         );
         Self::new(ErrorKind::Misuse, message)
     }
 
     pub(crate) fn write_checkpoint(name: &str, error: io::Error) -> Self {
-        let message = format!("checkpoint `{name}` cannot be written any further");
+        let message = format!("writing checkpoint `{name}` failed");
         Self::new(ErrorKind::Environment, message).because(error)
     }
 
     pub(crate) fn read_input(name: &str, error: io::Error) -> Self {
         Self::new(
             ErrorKind::Environment,
-            format!("input `{name}` cannot be read any further"),
+            format!("reading input `{name}` failed"),
         )
         .because(error)
     }
@@ -273,17 +271,17 @@ impl Error {
         let message = match error.kind() {
             io::ErrorKind::NotFound if has_scheme(name) => match is_http(name) {
                 true => format!(
-                    "output `{name}` is a URL, to which nothing is sent; write to standard output, and \
-                     send that with `| curl -sS -T - {name}`"
+                    "output `{name}` is a URL, which is not supported; write to standard output, \
+                     and pipe it to `curl -sS -T - {name}`"
                 ),
                 false => {
-                    format!("output `{name}` is not of a known kind; there are {OUTPUT_KINDS}")
+                    format!("output `{name}` has an unknown scheme; supported are {OUTPUT_KINDS}")
                 }
             },
             io::ErrorKind::InvalidInput if has_scheme(name) => {
                 format!("output `{name}` is not an address; write tcp://HOST:PORT")
             }
-            io::ErrorKind::NotFound => format!("output `{name}`: there is no such folder"),
+            io::ErrorKind::NotFound => format!("output `{name}`: the folder does not exist"),
             io::ErrorKind::IsADirectory => {
                 format!("output `{name}` is a directory; name a file in it")
             }
@@ -303,7 +301,7 @@ impl Error {
     pub(crate) fn write_output(name: &str, error: io::Error) -> Self {
         Self::new(
             ErrorKind::Environment,
-            format!("output `{name}` cannot be written any further"),
+            format!("writing output `{name}` failed"),
         )
         .because(error)
     }
@@ -318,7 +316,7 @@ impl Error {
     pub(crate) fn outputs_are_one(output: &str, rejects: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            format!("output `{output}` and rejects `{rejects}` are one file; write to two"),
+            format!("output `{output}` and rejects `{rejects}` are the same file; use two files"),
         )
     }
 
@@ -329,7 +327,7 @@ impl Error {
     pub(crate) fn no_descriptor(error: io::Error) -> Self {
         Self::new(
             ErrorKind::Environment,
-            "no file descriptor is left; raise the limit (`ulimit -n`)",
+            "too many open files; increase the limit (`ulimit -n`)",
         )
         .because(error)
     }

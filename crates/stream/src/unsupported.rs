@@ -197,10 +197,10 @@ impl Unsupported {
         };
         match self.kind {
             Kind::Packed(unpack) => {
-                format!("unpack it on the way, with `{unpack} {name} |`, and name the input `-`")
+                format!("pipe it in with `{unpack} {name} |`, and name the input `-`")
             }
             Kind::Encoded(encoding) => format!(
-                "convert it on the way, with `iconv -f {encoding} -t UTF-8 {name} |`, and name the input `-`"
+                "pipe it in with `iconv -f {encoding} -t UTF-8 {name} |`, and name the input `-`"
             ),
             Kind::Format => "convert it to CSV or JSON lines first".to_owned(),
         }
@@ -209,10 +209,8 @@ impl Unsupported {
     /// A hint how to write events to such a file.
     pub(crate) fn write_instead(self) -> &'static str {
         match self.kind {
-            Kind::Packed(_) => {
-                "name a file that ends in .gz or .zst, or write to standard output and pack there"
-            }
-            Kind::Encoded(_) | Kind::Format => "write JSON lines or CSV, and convert that",
+            Kind::Packed(_) => "use a name that ends in .gz or .zst, or compress standard output",
+            Kind::Encoded(_) | Kind::Format => "write JSON lines or CSV, and convert the result",
         }
     }
 }

@@ -232,13 +232,13 @@ impl<'a> Cursor<'a> {
                 self.at += 1;
                 Ok(())
             }
-            Some(_) => Err(format!("byte {}: no blank after the {after}", self.at + 1).into()),
+            Some(_) => Err(format!("byte {}: missing blank after the {after}", self.at + 1).into()),
         }
     }
 
     #[cold]
     fn missing(&self, what: &'static str) -> Reason {
-        format!("byte {}: no {what}", self.at + 1).into()
+        format!("byte {}: missing {what}", self.at + 1).into()
     }
 }
 

@@ -47,7 +47,7 @@ impl Csv {
             None => Ok(Header(columns.into())),
             Some(header) if header.0.len() == columns.len() => Ok(header.clone()),
             Some(header) => Err(Error::bad_header(&format!(
-                "has {} fields where `columns` names {}",
+                "has {} fields, but `columns` names {}",
                 columns.len(),
                 header.0.len()
             ))),
@@ -169,7 +169,7 @@ impl CsvDecoder {
 
 fn wrong_count(count: usize, wanted: usize) -> Reason {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{count} field{plural} where there are {wanted} columns").into()
+    format!("{count} field{plural}, but {wanted} columns").into()
 }
 
 fn without_line_end(text: &str) -> &str {

@@ -152,8 +152,8 @@ impl Encoder for CsvEncoder {
                 && let Some(name) = self.extra(record)
             {
                 let reason = format!(
-                    "no csv column for `{}`; name all columns ({prefix}columns=a,b,c) or leave such \
-                     fields out ({prefix}extra=ignore)",
+                    "no CSV column for `{}`; name all columns ({prefix}columns=a,b,c) or omit such \
+                     fields ({prefix}extra=ignore)",
                     batch.names().text(name),
                     prefix = self.csv.advice
                 );

@@ -233,7 +233,7 @@ fn csv(options: OptionReader<'_>) -> Result<Csv> {
         return Err(Error::missing_option(
             "csv",
             "columns",
-            "without a header nobody names the fields",
+            "without a header, `columns` must name the fields",
         ));
     }
     Ok(Csv {

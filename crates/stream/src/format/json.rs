@@ -175,16 +175,19 @@ impl<'a> Iterator for Numbers<'a> {
 fn reason(line: &str, error: &serde_json::Error) -> Reason {
     let start = line.trim_ascii_start();
     match start.as_bytes().first() {
-        Some(b'[') => return "an array, not one object a line; try `jq -c '.[]'`".into(),
+        Some(b'[') => return "an array instead of one object per line; try `jq -c '.[]'`".into(),
         Some(b'{') if error.is_eof() => {
             return "the object does not end on this line; try `jq -c .`".into();
         }
         Some(b'{') => {}
-        _ => return "no object; json is one object a line".into(),
+        _ => return "not an object; json is one object per line".into(),
     }
     // The parser's line number is always 1.
     let text = error.to_string();
-    let text = text.replace("expected ident", "no such word, only true, false and null");
+    let text = text.replace(
+        "expected ident",
+        "unknown word; only true, false and null are allowed",
+    );
     match text.rsplit_once(" at line ") {
         Some((text, _)) if error.column() > 0 => format!("byte {}: {text}", error.column()).into(),
         Some((text, _)) => text.to_owned().into(),

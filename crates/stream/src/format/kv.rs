@@ -53,13 +53,15 @@ impl KvLine {
         if self.pair_separator == b' ' {
             return match rest.len() < after.len() {
                 true => Ok(rest),
-                false => Err(format!("no blank after a quoted value: `{}`", excerpt(rest)).into()),
+                false => {
+                    Err(format!("missing blank after a quoted value: `{}`", excerpt(rest)).into())
+                }
             };
         }
         let separator = self.pair_separator as char;
         match rest.strip_prefix(separator) {
             Some(rest) => Ok(self.skip_blanks(rest)),
-            None => Err(format!("no `{separator}` after a quoted value").into()),
+            None => Err(format!("missing `{separator}` after a quoted value").into()),
         }
     }
 }
@@ -73,7 +75,7 @@ impl ParseLine for KvLine {
             let Some(name_end) = memchr(self.value_separator, &rest.as_bytes()[..pair_end]) else {
                 let word = excerpt(&rest[..pair_end]);
                 let separator = self.value_separator as char;
-                return Err(format!("no `{separator}` in `{word}`").into());
+                return Err(format!("missing `{separator}` in `{word}`").into());
             };
             let name = rest[..name_end].trim_ascii();
             if name.is_empty() {

@@ -122,7 +122,7 @@ impl<'a> OptionReader<'a> {
         let columns: Vec<&str> = value.split(',').map(str::trim).collect();
         for (index, column) in columns.iter().enumerate() {
             if column.is_empty() || columns[..index].contains(column) {
-                return Err(self.bad(name, value, "a list of different names parted by commas"));
+                return Err(self.bad(name, value, "a list of different names separated by commas"));
             }
         }
         Ok(Some(columns))

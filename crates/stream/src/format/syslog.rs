@@ -118,7 +118,7 @@ impl SyslogLine {
         let Some(text) = rest.strip_prefix(' ') else {
             return match rest.is_empty() {
                 true => Ok(()),
-                false => Err("no blank after the structured data".into()),
+                false => Err("missing blank after the structured data".into()),
             };
         };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -218,7 +218,9 @@ fn priority(line: &str) -> Result<Option<(u8, &str)>, Reason> {
     let Some(rest) = line.strip_prefix('<') else {
         return Ok(None);
     };
-    let (digits, rest) = rest.split_once('>').ok_or("no `>` after the priority")?;
+    let (digits, rest) = rest
+        .split_once('>')
+        .ok_or("missing `>` after the priority")?;
     let plain = (1..=3).contains(&digits.len())
         && digits.bytes().all(|byte| byte.is_ascii_digit())
         && (digits == "0" || !digits.starts_with('0'));
@@ -234,7 +236,7 @@ fn priority(line: &str) -> Result<Option<(u8, &str)>, Reason> {
 fn word<'a>(rest: &'a str, what: &str) -> Result<(&'a str, &'a str), Reason> {
     match rest.split_once(' ') {
         Some((word, rest)) if !word.is_empty() => Ok((word, rest)),
-        _ => Err(format!("no {what} in the header").into()),
+        _ => Err(format!("missing {what} in the header").into()),
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn structured_data(text: &str) -> Result<(Object, &str), Reason> {
         return Ok((elements, rest));
     }
     if !text.starts_with('[') {
-        return Err("no structured data in the header".into());
+        return Err("missing structured data in the header".into());
     }
     let mut rest = text;
     while let Some(inside) = rest.strip_prefix('[') {
@@ -30,14 +30,14 @@ pub(crate) fn structured_data(text: &str) -> Result<(Object, &str), Reason> {
             (param_name, rest) = name(param)?;
             rest = rest
                 .strip_prefix("=\"")
-                .ok_or("no `=\"` in the structured data")?;
+                .ok_or("missing `=\"` in the structured data")?;
             let value;
             (value, rest) = param_value(rest)?;
             add(&mut params, param_name, value);
         }
         rest = rest
             .strip_prefix(']')
-            .ok_or("no `]` after an element of the structured data")?;
+            .ok_or("missing `]` after an element of the structured data")?;
         if elements.insert(id.into(), params.into()).is_some() {
             return Err(format!("two elements `{id}` in the structured data").into());
         }

@@ -144,7 +144,7 @@ fn a_file_appears_only_when_every_step_went_well() {
             }
             Err(error) => {
                 let name = path.display();
-                let message = format!("output `{name}` cannot be written any further");
+                let message = format!("writing output `{name}` failed");
                 assert_eq!(error.to_string(), message);
                 assert_eq!(content, "old", "step {fails_at}");
             }
@@ -261,10 +261,7 @@ fn a_slow_sink_holds_the_source_back() {
 fn a_sink_that_fails_ends_a_run_that_waits_for_it() {
     let error = Full::start(source_of(500), None).end(Verdict::Fail);
     let error = error.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "output `blocked` cannot be written any further"
-    );
+    assert_eq!(error.to_string(), "writing output `blocked` failed");
     let summary = error.summary().expect("the run had begun");
     assert_eq!((summary.events_in, summary.events_out), (1, 0));
 
@@ -318,7 +315,7 @@ fn what_came_before_an_unreadable_place_leaves_first() {
     for line_count in SLOT_COUNT..SLOT_COUNT + 3 {
         let full = Full::start(source_with(line_count, Misfortune::Error), None);
         let error = full.release().unwrap_err();
-        assert_eq!(error.to_string(), "input `in` cannot be read any further");
+        assert_eq!(error.to_string(), "reading input `in` failed");
         let summary = error.summary().expect("the run had begun");
         assert_eq!(summary.events_out, line_count as u64);
     }

@@ -67,7 +67,7 @@ fn quoted_line_ends_and_the_header() {
         &csv(),
         b"id,text\n1,\"a\nb\"\n2,\"c\n\nd\"\n3,\n4",
         "{\"id\":\"1\",\"text\":\"a\\nb\"}\n{\"id\":\"2\",\"text\":\"c\\n\\nd\"}\n{\"id\":\"3\",\"text\":\"\"}\n",
-        &[(8, "1 field where there are 2 columns")],
+        &[(8, "1 field, but 2 columns")],
     );
     check(&csv(), b"id,text\n", "", &[]);
     check(&csv(), b"id,text", "", &[]);

@@ -97,10 +97,7 @@ fn broken_compression_names_the_file() {
         fs::write(&path, bytes).unwrap();
         let error = read(&[&path], 1 << 20).unwrap_err();
         let name = path.display();
-        assert_eq!(
-            error.to_string(),
-            format!("input `{name}` cannot be read any further")
-        );
+        assert_eq!(error.to_string(), format!("reading input `{name}` failed"));
         assert!(std::error::Error::source(&error).is_some());
     }
     File::create(&path).unwrap();

@@ -222,7 +222,7 @@ fn a_peer_that_stays_away_fails_the_run() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("output `tcp://{address}` cannot be written any further")
+        format!("writing output `tcp://{address}` failed")
     );
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(cause.contains("could not be opened again"), "{cause}");

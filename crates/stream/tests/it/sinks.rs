@@ -76,10 +76,7 @@ fn compressed_output_reads_back() {
 #[test]
 fn a_full_disk_is_an_error_that_names_the_sink() {
     let error = write("1\n", Path::new("/dev/full"), Extent::Finite).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "output `/dev/full` cannot be written any further"
-    );
+    assert_eq!(error.to_string(), "writing output `/dev/full` failed");
 }
 
 #[test]
@@ -90,7 +87,7 @@ fn what_cannot_be_opened_is_named() {
     let error = write("1\n", &path, Extent::Finite).unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("output `{name}/none/out.log`: there is no such folder")
+        format!("output `{name}/none/out.log`: the folder does not exist")
     );
     for extent in [Extent::Finite, Extent::Endless] {
         let error = write("1\n", folder.path(), extent).unwrap_err();
@@ -210,7 +207,10 @@ fn names_that_open_nothing_say_what_would() {
     let folder = tempfile::tempdir().unwrap();
     let slash = format!("{}/new/", folder.path().display());
     for (name, expected) in [
-        ("udp://127.0.0.1:1", "; there are files, `-` for standard"),
+        (
+            "udp://127.0.0.1:1",
+            "; supported are files, `-` for standard",
+        ),
         ("tcp://5140", "is not an address; write tcp://"),
     ] {
         for error in [
@@ -253,7 +253,7 @@ fn no_output_is_an_input_or_another_output() {
             ("link", "bad", "is also the input"),
             ("sub/../in", "bad", "is also the input"),
             ("out", "in", "is also the input"),
-            ("out", "sub/../out", "are one file"),
+            ("out", "sub/../out", "are the same file"),
         ] {
             let source = match extent {
                 Extent::Finite => Source::new().with_file(path("link")).unwrap(),

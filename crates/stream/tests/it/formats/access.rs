@@ -81,10 +81,13 @@ fn odd_lines_that_are_read() {
 #[test]
 fn broken_lines_say_where() {
     for (line, reason) in [
-        ("x", "byte 1: no client address"),
-        (" 1.2.3.4 - -", "byte 1: no client address"),
-        ("1.2.3.4 - -", "byte 11: no time in brackets after the user"),
-        ("1.2.3.4 - - [", "byte 13: no `]` after the time"),
+        ("x", "byte 1: missing client address"),
+        (" 1.2.3.4 - -", "byte 1: missing client address"),
+        (
+            "1.2.3.4 - -",
+            "byte 11: missing time in brackets after the user",
+        ),
+        ("1.2.3.4 - - [", "byte 13: missing `]` after the time"),
         ("1.2.3.4 - - []", "byte 14: not a date and time: ``"),
         (
             "1.2.3.4 - - [31/Feb/2000:13:55:36 -0700] \"\" 1 1",
@@ -92,11 +95,11 @@ fn broken_lines_say_where() {
         ),
         (
             "1.2.3.4 - - [10/Oct/2000:13:55:36 -0700]\"GET\" 200 1",
-            "byte 41: no blank after the `]`",
+            "byte 41: missing blank after the `]`",
         ),
         (
             "1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] GET 200 1",
-            "byte 42: no request",
+            "byte 42: missing request",
         ),
         (
             "1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] \"GET / 200 1\\",
@@ -112,7 +115,7 @@ fn broken_lines_say_where() {
         ),
         (
             "1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] \"GET /\" 200 ",
-            "byte 54: no length",
+            "byte 54: missing length",
         ),
         (
             "1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] \"GET /\" 200 1 \"r\" \"a",
@@ -120,7 +123,7 @@ fn broken_lines_say_where() {
         ),
         (
             "1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] \"GET /\" 200 1 \"r\" a",
-            "byte 60: no agent",
+            "byte 60: missing agent",
         ),
     ] {
         check("access", &[], line, &format!("1! {reason}"));
@@ -134,6 +137,6 @@ fn good_and_bad_lines_keep_their_numbers() {
          http/request:text=GET /a?b=c HTTP/1.1 http/status:int=200 length:int=2326 \
          http/referer:text=https://x.example/ http/agent:text=curl/8.1";
     let fifth = expected.replacen('1', "5", 1);
-    let all = format!("{expected}\n{fifth}\n4! byte 1: no client address");
+    let all = format!("{expected}\n{fifth}\n4! byte 1: missing client address");
     check("access", &[], source, &all);
 }

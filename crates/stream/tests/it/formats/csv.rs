@@ -80,8 +80,8 @@ fn records_of_another_width_are_rejects() {
         "csv",
         &[],
         "a,b\n1\n1,2\n1,2,3\n\"x\ny\"\n",
-        "3 a:text=1 b:text=2\n2! 1 field where there are 2 columns\n\
-         4! 3 fields where there are 2 columns\n5! 1 field where there are 2 columns",
+        "3 a:text=1 b:text=2\n2! 1 field, but 2 columns\n\
+         4! 3 fields, but 2 columns\n5! 1 field, but 2 columns",
     );
     check(
         "csv",
@@ -114,7 +114,7 @@ fn a_header_that_cannot_be_one_is_an_error() {
         (
             Some("x"),
             "a,b",
-            "the csv header in line 1 has 2 fields where `columns` names 1",
+            "the csv header in line 1 has 2 fields, but `columns` names 1",
         ),
     ] {
         let mut pairs = vec![("header", "true")];
@@ -220,8 +220,8 @@ fn sample() -> Batch {
 fn the_first_record_decides_the_columns() {
     assert_eq!(
         encode("csv", &[], &sample()),
-        "a,b,c\n1,\"x,\"\"y\"\"\",\n2,\"{\"\"k\"\":[1]}\",\n,,\n! no csv column for `d`; name all columns (columns=a,b,c) or leave such fields \
-         out (extra=ignore)\n"
+        "a,b,c\n1,\"x,\"\"y\"\"\",\n2,\"{\"\"k\"\":[1]}\",\n,,\n! no CSV column for `d`; name all \
+         columns (columns=a,b,c) or omit such fields (extra=ignore)\n"
     );
     assert_eq!(
         encode(

@@ -114,14 +114,17 @@ fn keys_that_come_and_go_are_not_confused() {
 #[test]
 fn lines_that_are_no_object_are_rejects() {
     for (line, reason) in [
-        ("7", "no object; json is one object a line"),
-        ("\"host\": 1,", "no object; json is one object a line"),
-        ("[1]", "an array, not one object a line; try `jq -c '.[]'`"),
-        ("null", "no object; json is one object a line"),
+        ("7", "not an object; json is one object per line"),
+        ("\"host\": 1,", "not an object; json is one object per line"),
+        (
+            "[1]",
+            "an array instead of one object per line; try `jq -c '.[]'`",
+        ),
+        ("null", "not an object; json is one object per line"),
         ("{", "the object does not end on this line; try `jq -c .`"),
         (
             "{\"a\":trew}",
-            "byte 8: no such word, only true, false and null",
+            "byte 8: unknown word; only true, false and null are allowed",
         ),
         ("{} x", "byte 4: trailing characters"),
         ("{\"a\":01}", "byte 7: invalid number"),

@@ -37,17 +37,21 @@ fn other_separators() {
 #[test]
 fn broken_lines_say_why() {
     for (pairs, line, reason) in [
-        (&[][..], "a=1 b", "no `=` in `b`"),
+        (&[][..], "a=1 b", "missing `=` in `b`"),
         (&[], "=1", "a value without a name: `=1`"),
         (&[], "a=\"x", "a quoted value has no closing quote"),
         (&[], "a=\"x\\", "a quoted value has no closing quote"),
-        (&[], "a=\"x\"b=1", "no blank after a quoted value: `b=1`"),
+        (
+            &[],
+            "a=\"x\"b=1",
+            "missing blank after a quoted value: `b=1`",
+        ),
         (
             &[("pair_separator", ",")],
             "a=\"x\" b=1",
-            "no `,` after a quoted value",
+            "missing `,` after a quoted value",
         ),
-        (&[("pair_separator", ",")], "a=1,,b=2", "no `=` in ``"),
+        (&[("pair_separator", ",")], "a=1,,b=2", "missing `=` in ``"),
     ] {
         check("kv", pairs, line, &format!("1! {reason}"));
     }

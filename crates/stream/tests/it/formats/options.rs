@@ -40,12 +40,12 @@ fn mistakes_are_named_with_the_way_out() {
         (
             "csv",
             &[("header", "false")],
-            "format `csv` needs the option `columns`: without a header nobody names the fields",
+            "format `csv` needs the option `columns`: without a header, `columns` must name the fields",
         ),
         (
             "csv",
             &[("columns", "a,,b")],
-            "format `csv`, option `columns`: `a,,b` is not a list of different names parted by commas",
+            "format `csv`, option `columns`: `a,,b` is not a list of different names separated by commas",
         ),
         (
             "kv",

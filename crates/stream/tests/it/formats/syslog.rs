@@ -80,9 +80,9 @@ fn structured_data_of_rfc_5424() {
         check_line(&line(data), &format!("1 {AUTH_CRIT}{expected} msg:text=m"));
     }
     for (data, reason) in [
-        ("x", "no structured data in the header"),
+        ("x", "missing structured data in the header"),
         ("[]", "a name in the structured data has 0 bytes"),
-        ("[a b]", "no `=\"` in the structured data"),
+        ("[a b]", "missing `=\"` in the structured data"),
         (
             "[a b=\"]\"]",
             "a `]` without backslash in a value of the structured data",
@@ -93,10 +93,10 @@ fn structured_data_of_rfc_5424() {
         ),
         (
             "[a b=\"1\"x]",
-            "no `]` after an element of the structured data",
+            "missing `]` after an element of the structured data",
         ),
         ("[a][a]", "two elements `a` in the structured data"),
-        ("[a]x", "no blank after the structured data"),
+        ("[a]x", "missing blank after the structured data"),
         (
             "[aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa]",
             "a name in the structured data has 33 bytes",
@@ -170,14 +170,14 @@ fn broken_lines_say_why() {
             "Oct 32 22:14:15 h a: x",
             "neither a priority nor a time at the beginning",
         ),
-        ("<34", "no `>` after the priority"),
+        ("<34", "missing `>` after the priority"),
         ("<>x", "the priority is not a number from 0 to 191"),
         ("<192>x", "the priority is not a number from 0 to 191"),
         ("<034>x", "the priority is not a number from 0 to 191"),
         ("<+1>x", "the priority is not a number from 0 to 191"),
-        ("<34>1 ", "no time in the header"),
-        ("<34>1 - h", "no host in the header"),
-        ("<34>1 -  a - - -", "no host in the header"),
+        ("<34>1 ", "missing time in the header"),
+        ("<34>1 - h", "missing host in the header"),
+        ("<34>1 -  a - - -", "missing host in the header"),
         (
             "<34>1 yesterday h a p m -",
             "not an RFC 3339 time: `yesterday`",
@@ -186,8 +186,8 @@ fn broken_lines_say_why() {
             "<34>1 2003-10-11T22:14:15 h a p m -",
             "not an RFC 3339 time: `2003-10-11T22:14:15`",
         ),
-        ("<34>1 - h a p m", "no msgid in the header"),
-        ("<34>1 - h a p m ", "no structured data in the header"),
+        ("<34>1 - h a p m", "missing msgid in the header"),
+        ("<34>1 - h a p m ", "missing structured data in the header"),
     ] {
         check_line(line, &format!("1! {reason}"));
     }
