@@ -78,7 +78,7 @@ fn clean_runtime_dir(
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let what = match () {
             () if name.starts_with("spare-") => "copy of a template for the next cluster",
-            () if name.starts_with("s-") => "folder of sockets without a server",
+            () if name.starts_with("s-") => "socket folder without a server",
             () => "cluster of a process that has ended",
         };
         Leftover {

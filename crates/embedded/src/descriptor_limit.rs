@@ -16,11 +16,11 @@ pub(crate) fn is_cause(error: &io::Error) -> bool {
 /// The limit on open files, and how it is raised.
 pub(crate) fn hint() -> String {
     let limit = match getrlimit(Resource::Nofile).current {
-        Some(max) => format!("this process may have {max} files open (RLIMIT_NOFILE)"),
-        None => "the system has as many files open as it may have (`fs.file-max`)".to_owned(),
+        Some(max) => format!("this process may open {max} files (RLIMIT_NOFILE)"),
+        None => "the system has reached its limit of open files (`fs.file-max`)".to_owned(),
     };
     format!(
-        "{limit}; raise that: `ulimit -n 1024`, `LimitNOFILE=` of a systemd unit, or \
+        "{limit}; increase it: `ulimit -n 1024`, `LimitNOFILE=` of a systemd unit, or \
          `docker run --ulimit nofile=1024`"
     )
 }

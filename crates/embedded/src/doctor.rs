@@ -65,7 +65,7 @@ pub fn doctor() -> Report {
                 Grade::Bad,
                 "user",
                 error.to_string(),
-                "until then no server starts",
+                "no server can start until then",
             );
         }
     }
@@ -130,7 +130,7 @@ impl Report {
                 );
             }
             Err(error) => {
-                let advice = "correct LOOKASIDE_PG_BIN or unset it: until then no server starts";
+                let advice = "correct LOOKASIDE_PG_BIN or unset it: no server can start until then";
                 self.advise(Grade::Bad, "LOOKASIDE_PG_BIN", error.to_string(), advice);
                 starts = false;
             }
@@ -141,7 +141,7 @@ impl Report {
             match cached.condition(Verify::Full) {
                 Condition::Absent => {}
                 Condition::Sound => {
-                    let state = format!("sound, in `{folder}`");
+                    let state = format!("intact, in `{folder}`");
                     self.server(what, state, cached.version, cached.bin(), &mut usable);
                     self.extensions(&cached);
                 }
@@ -149,8 +149,8 @@ impl Report {
                     let state = format!("damaged, in `{folder}`: {damage}");
                     let advice = match cached.condition(search_config.verify) {
                         Condition::Sound => {
-                            "a start with LOOKASIDE_PG_VERIFY=full repairs it, if it may download; or \
-                             remove the folder"
+                            "a start with LOOKASIDE_PG_VERIFY=full repairs it, if the download is \
+                             allowed; or remove the folder"
                         }
                         _ => "the next start repairs it, if it may download; or remove the folder",
                     };
@@ -166,7 +166,7 @@ impl Report {
                     self.server(what, state, version, folder, &mut usable);
                 }
                 Err(error) => {
-                    let advice = "it is passed by; repair or remove that installation";
+                    let advice = "it is ignored; repair or remove that installation";
                     self.advise(
                         Grade::Notice,
                         "installed PostgreSQL",
@@ -204,7 +204,7 @@ impl Report {
             let from = from.map(|from| format!(" --from '{}'", from.replace('\'', r"'\''")));
             let from = from.unwrap_or_default();
             let advice = format!(
-                "`lookaside pg extension add {name}{from} --pg-version {version}` puts them there again"
+                "add them again with `lookaside pg extension add {name}{from} --pg-version {version}`"
             );
             self.advise(Grade::Notice, what, format!("`{name}`: {why}"), advice);
         }
@@ -237,7 +237,7 @@ impl Report {
         }
         match search_config.network {
             Network::Allowed => {
-                let state = format!("allowed; PostgreSQL {version}, where no other is found");
+                let state = format!("allowed; PostgreSQL {version}, if no other is found");
                 self.good("download", state);
                 Some(version)
             }
@@ -272,7 +272,7 @@ impl Report {
             what,
             format!("PostgreSQL {version} in `{}`", folder.display()),
         );
-        for (name, purpose) in [("psql", "a shell"), ("pg_dump", "dumps as SQL")] {
+        for (name, purpose) in [("psql", "a shell"), ("pg_dump", "SQL dumps")] {
             let major = version.major;
             let what = format!("`{name}` for {purpose}");
             match search_config.tool(folder, major, name) {
@@ -280,7 +280,7 @@ impl Report {
                 None => self.advise(
                     Grade::Notice,
                     what,
-                    format!("none of version {major} is installed"),
+                    format!("no version {major} is installed"),
                     format!("install it if you need it (`apt install postgresql-client-{major}`)"),
                 ),
             }
@@ -299,10 +299,10 @@ impl Report {
         let root = cache.root();
         let state = format!("`{}`", root.display());
         if !root.exists() {
-            return self.good("cache", format!("{state}, made when it is needed"));
+            return self.good("cache", format!("{state}, created when it is needed"));
         }
         if let Err(error) = cache.check() {
-            let advice = "until then no server starts";
+            let advice = "no server can start until then";
             return self.advise(Grade::Bad, "cache", error.to_string(), advice);
         }
         self.good("cache", format!("{state}, {}", Size(size_of(root))));
@@ -319,7 +319,7 @@ impl Report {
             let what = "template of new clusters";
             let folder = examined.folder.display();
             let Some(damage) = examined.damage else {
-                self.good(what, format!("sound, in `{folder}`"));
+                self.good(what, format!("intact, in `{folder}`"));
                 continue;
             };
             let advice = match examined.is_seen_by_start {
@@ -369,7 +369,7 @@ impl Report {
         }
         let size = Size(stale.iter().map(|folder| size_of(folder)).sum());
         let state = format!("{} in `{folder}`, {size}", stale.len());
-        let advice = "nothing: the next start removes them";
+        let advice = "nothing to do: the next start removes them";
         self.advise(
             Grade::Notice,
             "leftover files of ended processes",

@@ -100,7 +100,7 @@ impl Error {
     pub(crate) fn version_too_old(text: &str, accepted: impl fmt::Display) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            format!("PostgreSQL {text} is too old; {accepted} work"),
+            format!("PostgreSQL {text} is too old; {accepted} is required"),
         )
     }
 
@@ -118,7 +118,8 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "cannot make the cache `{}`; set LOOKASIDE_CACHE to a folder that you can write to",
+                "cannot create the cache `{}`; set LOOKASIDE_CACHE to a folder that you can write \
+                 to",
                 path.display()
             ),
         )
@@ -139,7 +140,7 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "the cache folder `{}` belongs to user {owner}, and this is user {me}; \
+                "the cache folder `{}` belongs to user {owner}, but the current user is {me}; \
                  set LOOKASIDE_CACHE to a folder of your own",
                 path.display()
             ),
@@ -150,8 +151,8 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "everyone may write into the cache `{}`, and programs are started from it; \
-                 `chmod o-w` it, or set LOOKASIDE_CACHE to a folder of your own",
+                "the cache `{}`, from which programs are started, is writable for all users; run \
+                 `chmod o-w` on it, or set LOOKASIDE_CACHE to a folder of your own",
                 path.display()
             ),
         )
@@ -171,7 +172,7 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "no room is left for `{}`; free some, or {hint}",
+                "no space is left for `{}`; free some, or {hint}",
                 folder.display()
             ),
         )
@@ -200,8 +201,8 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "LOOKASIDE_PG_BIN is `{}`, and there is no program `{program}`; \
-                 name the folder that holds `postgres` and `initdb`, or unset it",
+                "LOOKASIDE_PG_BIN is `{}`, which has no program `{program}`; name the folder with \
+                 `postgres` and `initdb`, or unset the variable",
                 folder.display()
             ),
         )
@@ -229,8 +230,8 @@ impl Error {
             format!(
                 "no PostgreSQL {requirement} was found, and {why}; set LOOKASIDE_PG_BIN to a \
                  folder with `postgres` and `initdb`, or install your distribution's package \
-                 (`apt install postgresql`){or}; `lookaside pg doctor` tells \
-                 where it was looked for"
+                 (`apt install postgresql`){or}; `lookaside pg doctor` shows \
+                 where it was searched for"
             ),
         )
     }
@@ -281,9 +282,9 @@ impl Error {
     pub(crate) fn no_user() -> Self {
         Self::new(
             ErrorKind::Environment,
-            "PostgreSQL does not run as root, and here root may neither make a user namespace \
-             (`unshare --user`) nor is there a user `postgres` or `nobody`; run as another user, or \
-             add one",
+            "PostgreSQL does not run as root, and neither a user namespace (`unshare --user`) can \
+             be created nor is there a user `postgres` or `nobody`; run as another user, or add \
+             one of these",
         )
     }
 
@@ -291,8 +292,8 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "the server runs as `{user}`, which cannot enter `{}` on the way to `{}`; \
-                 `chmod o+x` it, or choose another place",
+                "the server runs as `{user}`, which cannot enter `{}`, a parent of `{}`; run \
+                 `chmod o+x` on it, or choose another folder",
                 folder.display(),
                 path.display()
             ),
@@ -314,7 +315,7 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "sockets cannot be named in `{}`, because that is too long or no UTF-8; set \
+                "sockets cannot be created in `{}`, because its path is too long or not UTF-8; set \
                  LOOKASIDE_PG_TEMP to another folder",
                 folder.display()
             ),
@@ -323,8 +324,8 @@ impl Error {
 
     pub(crate) fn no_pipe(source: io::Error) -> Self {
         let message = match descriptor_limit::is_cause(&source) {
-            true => format!("cannot make a pipe: {}", descriptor_limit::hint()),
-            false => "cannot make a pipe".to_owned(),
+            true => format!("cannot create a pipe: {}", descriptor_limit::hint()),
+            false => "cannot create a pipe".to_owned(),
         };
         Self::new(ErrorKind::Environment, message).because(source)
     }
@@ -351,7 +352,7 @@ impl Error {
     /// No process could be started for `what`.
     fn no_process(what: &str, output: &str) -> String {
         let hint = process_limit::hint(output);
-        format!("no further process can be made for {what}: {hint}")
+        format!("no process can be created for {what}: {hint}")
     }
 
     /// Whether the lack of a process is among the causes.
@@ -368,14 +369,14 @@ impl Error {
     }
 
     pub(crate) fn cannot_wait(source: io::Error) -> Self {
-        Self::new(ErrorKind::Environment, "cannot end the server").because(source)
+        Self::new(ErrorKind::Environment, "cannot stop the server").because(source)
     }
 
     pub(crate) fn connection_lost(doing: &str, source: io::Error) -> Self {
         let output = source.to_string();
         let message = match process_limit::is_reported(&output) {
             true => Self::no_process(&format!("a connection while {doing}"), &output),
-            false => format!("the connection to the server broke while {doing}"),
+            false => format!("the connection to the server was lost while {doing}"),
         };
         Self::new(ErrorKind::Environment, message).because(source)
     }
@@ -420,7 +421,7 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "initdb cannot make `{}`: {output}{}",
+                "initdb cannot create `{}`: {output}{}",
                 data.display(),
                 hint.unwrap_or_default()
             ),
@@ -477,7 +478,7 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "a fresh copy of the template in `{}` is not whole; is another program writing into the cache?",
+                "a new copy of the template in `{}` is incomplete; is another program writing to the cache?",
                 data.display()
             ),
         )
@@ -487,9 +488,8 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "the setting `{name}` says where the server lives or how it is reached, which is \
-                 chosen for it; leave it out (`tcp` has it listen on 127.0.0.1, `path` names its \
-                 folder)"
+                "the setting `{name}` determines the location or the address of the server and \
+                 cannot be set; omit it (`tcp` listens on 127.0.0.1, `path` names the folder)"
             ),
         )
     }
@@ -497,9 +497,7 @@ impl Error {
     pub(crate) fn zero_byte(doing: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            format!(
-                "the server takes no zero byte, and there is one in what was given for {doing}"
-            ),
+            format!("the text for {doing} contains a zero byte, which the server does not accept"),
         )
     }
 
@@ -517,8 +515,8 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "the server is administered through the database `{database}`, so it cannot be \
-                 copied; give yours another name with `database`"
+                "the database `{database}` is used to administer the server and cannot be copied; \
+                 choose another name with `database`"
             ),
         )
     }
@@ -526,14 +524,14 @@ impl Error {
     pub(crate) fn snapshot_exists(name: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            format!("there is a snapshot `{name}` already; drop it first, or choose another name"),
+            format!("the snapshot `{name}` already exists; drop it first, or choose another name"),
         )
     }
 
     pub(crate) fn no_snapshot(name: &str, known: &[String]) -> Self {
         let known = match known {
-            [] => "there are none".to_owned(),
-            known => format!("there are: {}", known.join(", ")),
+            [] => "there are no snapshots".to_owned(),
+            known => format!("the snapshots are: {}", known.join(", ")),
         };
         Self::new(
             ErrorKind::Misuse,
@@ -561,7 +559,8 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "`{}` holds `{name}` and is not one of ours; name a new or an empty folder",
+                "`{}` contains `{name}` and was not created by Lookaside; name a new or an empty \
+                 folder",
                 folder.display()
             ),
         )
@@ -575,8 +574,9 @@ impl Error {
                  started by `lookaside pg start`), or connect to its URL"
             ),
             None => format!(
-                "`{folder}` is in use by a process that `{folder}/lock` does not name, and no server \
-                 works there; find that process with `fuser {folder}/lock`, and end it"
+                "`{folder}` is in use by a process that `{folder}/lock` does not name, and no \
+                 server is running there; find that process with `fuser {folder}/lock`, and end \
+                 it"
             ),
         };
         Self::new(ErrorKind::Busy, message)
@@ -587,7 +587,7 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "the server{pid} in `{}` was told to stop and still runs after {} s; see its log there",
+                "the server{pid} in `{}` did not stop within {} s; see its log there",
                 folder.display(),
                 timeout.as_secs()
             ),
@@ -608,7 +608,8 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "LOOKASIDE_PG_TEMP is `{}`, and there is no such folder; make it, or unset it",
+                "the folder `{}` of LOOKASIDE_PG_TEMP does not exist; create it, or unset the \
+                 variable",
                 folder.display()
             ),
         )
@@ -628,8 +629,8 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "the server of `{}` runs already, and not with {what}; stop it first \
-                 (`lookaside pg stop`), or leave that option out",
+                "the server of `{}` is already running without {what}; stop it first (`lookaside \
+                 pg stop`), or omit that option",
                 folder.display()
             ),
         )
@@ -639,7 +640,7 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "there is no cluster in `{}`; `lookaside pg start` makes one",
+                "there is no cluster in `{}`; create one with `lookaside pg start`",
                 folder.display()
             ),
         )
@@ -649,8 +650,8 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "`{}` is damaged; write it anew, a line each: {example} (`data/PG_VERSION` tells \
-                 the major version)",
+                "`{}` is damaged; write it again, with one line each: {example} (`data/PG_VERSION` \
+                 contains the major version)",
                 path.display()
             ),
         )
@@ -682,7 +683,7 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "`{}` holds a cluster already, which `{}` would replace; restore into a new folder",
+                "`{}` already contains a cluster; restore `{}` into a new folder",
                 folder.display(),
                 archive.display()
             ),
@@ -711,8 +712,8 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "no file matches \"{pattern}\", so a change of its contents would go unnoticed; \
-                 patterns begin at the working folder, such as \"migrations/**\""
+                "no file matches \"{pattern}\", so changes would not be detected; patterns are \
+                 relative to the working folder, such as \"migrations/**\""
             ),
         )
     }
@@ -720,8 +721,8 @@ impl Error {
     pub(crate) fn owner_role_of_own_server() -> Self {
         Self::new(
             ErrorKind::Misuse,
-            "`owner_role()` is for databases of the shared server; a server of its own has no roles of \
-             others, so leave it out there, or choose its superuser with `user(…)`",
+            "`owner_role()` applies to databases of the shared server; for a separate server, omit \
+             it, or choose the superuser with `user(…)`",
         )
     }
 
@@ -730,9 +731,9 @@ impl Error {
         let mut error = Self::new(
             ErrorKind::Refused,
             format!(
-                "the database is dropped, and its role `{name}` stays, because it owns something in \
-                 another database or has a privilege there; drop that (`DROP OWNED BY \"{name}\"` in \
-                 the other database), then the role"
+                "the database was dropped, but its role `{name}` was not, because it owns \
+                 something in another database or has a privilege there; remove these (`DROP OWNED \
+                 BY \"{name}\"` in the other database), then drop the role"
             ),
         );
         error.0.sqlstate.clone_from(&refused.0.sqlstate);
@@ -742,8 +743,8 @@ impl Error {
     pub(crate) fn archive_of_shared() -> Self {
         Self::new(
             ErrorKind::Misuse,
-            "an archive holds a whole server, and this one is shared with others; build the database \
-             with `fresh_cluster()`",
+            "an archive contains a whole server, and this one is shared; create the database with \
+             `fresh_cluster()`",
         )
     }
 
@@ -755,7 +756,7 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "`{}` is an archive of PostgreSQL {found}, and {version} cannot read it; ask for version {found}",
+                "`{}` is an archive of PostgreSQL {found}, which {version} cannot read; request version {found}",
                 file.display()
             ),
         )
@@ -764,7 +765,7 @@ impl Error {
     pub(crate) fn archive_damaged(file: &Path) -> Self {
         Self::new(
             ErrorKind::Environment,
-            format!("the archive `{}` is damaged or cut off", file.display()),
+            format!("the archive `{}` is damaged or truncated", file.display()),
         )
     }
 
@@ -781,7 +782,7 @@ impl Error {
     pub(crate) fn has_tablespaces() -> Self {
         Self::new(
             ErrorKind::Misuse,
-            "the cluster has tablespaces, whose data lies outside its folder; dump it as SQL instead",
+            "the cluster has tablespaces, whose data is outside of its folder; dump it as SQL instead",
         )
     }
 
@@ -797,8 +798,8 @@ impl Error {
             ErrorKind::Missing,
             format!(
                 "no pg_dump of PostgreSQL {major} was found; install `postgresql-client-{major}` (for \
-                 Debian and Ubuntu, from apt.postgresql.org if the distribution has none), or write an \
-                 archive (`.tar.zst`), which needs none"
+                 Debian and Ubuntu, from apt.postgresql.org if the distribution has none), or \
+                 write an archive (`.tar.zst`), which does not need pg_dump"
             ),
         )
     }

@@ -303,7 +303,7 @@ pub(crate) fn damaged(cached: &CachedServer) -> Vec<DamagedExtension> {
     let manifests = ExtensionManifest::all(&cached.folder).into_iter();
     let damage = |manifest: ExtensionManifest| {
         let why = match manifest.state {
-            ExtensionState::Untried => Err("it was not tried to its end".to_owned()),
+            ExtensionState::Untried => Err("the trial did not complete".to_owned()),
             ExtensionState::Tried => manifest.check(&cached.folder),
         };
         let known = source::known(&manifest.name, cached.version.major);

@@ -270,7 +270,7 @@ fn acquire(folder: &Path, progress: &dyn Progress) -> Result<File> {
         if begin.elapsed() > NOTICE_DELAY && !is_reported {
             is_reported = true;
             progress.step(&format!(
-                "waiting up to {} s for the server in `{}` to end, whose owner has ended",
+                "waiting up to {} s for the server in `{}`, whose owner has ended, to stop",
                 END_TIMEOUT.as_secs(),
                 folder.display()
             ));

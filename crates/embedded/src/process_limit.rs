@@ -52,21 +52,19 @@ pub(crate) fn hint(output: &str) -> String {
     match (smallest(&groups, Path::new("/sys/fs/cgroup")), user_max) {
         (Some((group, max)), user_max) if user_max.is_none_or(|user_max| max <= user_max) => {
             format!(
-                "the control group `{}` may have {max} processes (pids.max); raise that: \
+                "the control group `{}` may have {max} processes (pids.max); increase it: \
              `docker run --pids-limit`, `TasksMax=` of a systemd unit, or `podPidsLimit` of a kubelet",
                 group.display()
             )
         }
         (_, Some(max)) => format!(
-            "user {} may have {max} processes (RLIMIT_NPROC); raise that: `ulimit -u`, `nproc` in \
+            "user {} may have {max} processes (RLIMIT_NPROC); increase it: `ulimit -u`, `nproc` in \
              /etc/security/limits.conf, or `docker run --ulimit nproc=…`",
             uid.as_raw()
         ),
-        (_, None) => {
-            "a limit on processes was met that cannot be seen from here; see `pids.max` of the \
+        (_, None) => "an unknown limit on processes was reached; see `pids.max` of the \
                       control groups of the host, `kernel.pid_max` and `kernel.threads-max`"
-                .to_owned()
-        }
+            .to_owned(),
     }
 }
 

@@ -192,7 +192,7 @@ impl Template {
         let mut unused = Vec::new();
         for (used, key) in by_last_use(&folder) {
             let what = if is_unused(&key, used) {
-                "template that no server found here uses"
+                "template of a server that was not found"
             } else {
                 prepared_count += usize::from(is_prepared_key(&key));
                 if !is_prepared_key(&key) || prepared_count <= PREPARED_COUNT_MAX {
@@ -225,7 +225,7 @@ impl Template {
         }
         context
             .progress
-            .step("the template is damaged and is made anew");
+            .step("the template is damaged and is made again");
         self.make_locked(context).map(|()| true)
     }
 

@@ -22,7 +22,7 @@ impl Verify {
             Some(value) if value == "full" => Ok(Self::Full),
             Some(value) => {
                 let value = value.to_string_lossy();
-                let known = "write `full` to have each file compared with its manifest";
+                let known = "set it to `full` to compare each file with its manifest";
                 Err(Error::bad_variable("LOOKASIDE_PG_VERIFY", &value, known))
             }
         }

@@ -122,7 +122,7 @@ impl Archive {
         }
         let (version, file) = (self.version, self.file.display());
         progress.step(&format!(
-            "the archive `{file}` of PostgreSQL {version} is not what was downloaded: it is removed"
+            "the archive `{file}` of PostgreSQL {version} is damaged and is removed"
         ));
         self.remove(cache)?;
         Ok(None)
@@ -216,7 +216,7 @@ fn packed_files(bytes: &[u8]) -> Result<Vec<u8>, String> {
             return Ok(packed);
         }
     }
-    Err("it holds no .txz".to_owned())
+    Err("it contains no .txz".to_owned())
 }
 
 /// The operating system's error, such as a full disk, within an error of a library.

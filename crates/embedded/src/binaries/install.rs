@@ -176,7 +176,7 @@ mod tests {
         check(&write(FILES, ""), None, Some(FILES));
         check(&remove(FILES), None, Some(FILES));
         let no_program = |folder: &Path| set_mode(&folder.join("bin/postgres"), 0o644).unwrap();
-        check(&no_program, Some("no program"), Some("no program"));
+        check(&no_program, Some("not executable"), Some("not executable"));
     }
 
     #[test]

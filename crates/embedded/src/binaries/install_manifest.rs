@@ -46,7 +46,7 @@ impl InstallManifest {
         let text = fs::read_to_string(folder.join(MANIFEST))
             .map_err(|e| format!("`{MANIFEST}` cannot be read: {e}"))?;
         let manifest: Self =
-            toml::from_str(&text).map_err(|_| format!("`{MANIFEST}` cannot be understood"))?;
+            toml::from_str(&text).map_err(|_| format!("`{MANIFEST}` cannot be parsed"))?;
         if manifest.version != version.to_string() {
             return Err(format!("`{MANIFEST}` is of version {}", manifest.version));
         }
@@ -54,7 +54,7 @@ impl InstallManifest {
             let path = folder.join(program);
             let size = fs::metadata(&path).map(|metadata| metadata.len()).ok();
             if !is_program(&path) {
-                return Err(format!("`{program}` is missing or no program"));
+                return Err(format!("`{program}` is missing or not executable"));
             }
             if size != manifest.programs.get(program).copied() {
                 return Err(format!("`{program}` has another size"));
@@ -74,7 +74,7 @@ impl InstallManifest {
         }
         for line in files.lines() {
             let Some((hash, path)) = line.split_once("  ") else {
-                return Err(format!("`{FILES}` cannot be understood"));
+                return Err(format!("`{FILES}` cannot be parsed"));
             };
             match hash_file(&folder.join(path)) {
                 Ok((found, _)) if found == hash => {}

@@ -47,7 +47,8 @@ fn find_local(
             }));
         }
         progress.step(&format!(
-            "LOOKASIDE_PG_BIN names PostgreSQL {version}, and {requirement} is asked for: looking on"
+            "LOOKASIDE_PG_BIN is PostgreSQL {version}, but {requirement} is required; \
+             searching for another one"
         ));
     }
     for cached in cache.map(CachedServer::all).unwrap_or_default() {
@@ -122,12 +123,12 @@ fn take(
             ));
             match provide(cached.clone(), search_config, cache, progress) {
                 Ok(binaries) => {
-                    progress.step(&format!("PostgreSQL {version} in `{folder}` is repaired"));
+                    progress.step(&format!("repaired PostgreSQL {version} in `{folder}`"));
                     Some(binaries)
                 }
                 Err(error) => {
                     progress.warning(&format!(
-                        "PostgreSQL {version} cannot be repaired, so another server is looked for: {error}"
+                        "PostgreSQL {version} cannot be repaired; searching for another server: {error}"
                     ));
                     None
                 }

@@ -22,8 +22,8 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "the umask {umask:04o} takes from the owner of new files the right to use them; set one \
-                 that does not, such as `umask 022`"
+                "the umask {umask:04o} removes permissions of the owner of new files; set another, \
+                 such as `umask 022`"
             ),
         )
     }
@@ -59,8 +59,8 @@ impl Error {
             true => "a server writes into its folder; make it writable, or name another folder"
                 .to_owned(),
             false => format!(
-                "the folder belongs to user {owner}, and this is user {me}; run as that user, or name a \
-                 folder of your own"
+                "the folder belongs to user {owner}, but the current user is {me}; run as that \
+                 user, or name a folder of your own"
             ),
         };
         Self::new(
@@ -86,8 +86,8 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "temporary clusters cannot be made in `{}`; set LOOKASIDE_PG_TEMP to a folder that you \
-                 can write to",
+                "temporary clusters cannot be created in `{}`; set LOOKASIDE_PG_TEMP to a folder \
+                 that you can write to",
                 folder.display()
             ),
         )

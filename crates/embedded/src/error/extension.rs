@@ -14,9 +14,9 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "LOOKASIDE_PG_BIN names PostgreSQL {version} in `{folder}`, beside which nothing is \
-                 written; install the extension for it (`apt install postgresql-{major}-…`), or unset \
-                 the variable"
+                "LOOKASIDE_PG_BIN is PostgreSQL {version} in `{folder}`, whose files are not \
+                 changed; install the extension for it (`apt install postgresql-{major}-…`), or \
+                 unset the variable"
             ),
         )
     }
@@ -24,7 +24,10 @@ impl Error {
     pub(crate) fn bad_extension_name(name: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            format!("`{name}` cannot name an extension; write its name alone, such as `vector`"),
+            format!(
+                "`{name}` is not a valid name of an extension; write only the name, such as \
+                 `vector`"
+            ),
         )
     }
 
@@ -71,8 +74,8 @@ impl Error {
         Self::new(
             ErrorKind::Missing,
             format!(
-                "`{file}`, which holds `{name}`, cannot be downloaded: {why}; PIP_INDEX_URL names a \
-                 mirror, and --from a file that is here already"
+                "`{file}`, which contains `{name}`, cannot be downloaded: {why}; PIP_INDEX_URL \
+                 names a mirror, and --from a file that is here already"
             ),
         )
     }
@@ -116,7 +119,7 @@ impl Error {
     pub(crate) fn bad_control_file(name: &str, label: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            format!("`{name}.control` of `{label}` names no default_version"),
+            format!("`{name}.control` of `{label}` does not set default_version"),
         )
     }
 
@@ -148,8 +151,8 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "`{name}` would replace `{}`, which is not its own; remove the extension that it \
-                 belongs to first",
+                "`{name}` would replace `{}`, which belongs to another extension; remove that \
+                 extension first",
                 path.display()
             ),
         )
@@ -163,7 +166,7 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "the extension `{name}` does not load into PostgreSQL {version}, and its files were \
+                "the extension `{name}` cannot be loaded into PostgreSQL {version}; its files were \
                  removed again"
             ),
         )
@@ -174,7 +177,7 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "the extension `{name}` was not created within {} s; `--timeout SECONDS` gives it longer",
+                "the extension `{name}` was not created within {} s; increase the limit with `--timeout SECONDS`",
                 timeout.as_secs()
             ),
         )

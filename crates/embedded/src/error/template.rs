@@ -9,7 +9,7 @@ impl Error {
     ) -> Self {
         let error = Self::new(
             ErrorKind::Misuse,
-            format!("making the template `{key}` failed; no database is made without it"),
+            format!("making the template `{key}` failed; no database was created"),
         );
         error.because(source)
     }
@@ -18,8 +18,9 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "what fills the template `{key}` has dropped or renamed the database `{database}`, which \
-                 is the one to be filled; keep it, and make tables and schemas in it"
+                "the code that fills the template `{key}` has dropped or renamed the database \
+                 `{database}`, which it should fill; keep that database, and create tables and \
+                 schemas in it"
             ),
         )
     }
@@ -28,9 +29,9 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "what fills the template `{key}` has changed the database or the role `postgres` so that no \
-                 session is possible there, and the server is administered through it; leave both as they \
-                 are"
+                "the code that fills the template `{key}` has changed the database or the role `postgres` \
+                 so that no session can be opened, but the server is administered through them; do \
+                 not change them"
             ),
         )
         .because(source)
@@ -40,8 +41,9 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "no server can be used with what {label} has made, so the template is not kept; look for \
-                 `ALTER SYSTEM`, and for changes of the server's configuration and of the role `postgres`"
+                "no server can be used with the contents that {label} created, so the template is \
+                 not kept; check for `ALTER SYSTEM`, and for changes of the server's configuration \
+                 and of the role `postgres`"
             ),
         )
         .because(source)
@@ -51,8 +53,9 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "no session can be opened on a copy of what {label} has made, so the template is not kept; \
-                 look for event triggers on `login`, and for settings of the database"
+                "no session can be opened in a copy of the contents that {label} created, so the \
+                 template is not kept; check for event triggers on `login`, and for settings of \
+                 the database"
             ),
         )
         .because(source)
@@ -62,8 +65,8 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "{label} has set `{setting}`, by which each session waits when it begins, so the template is \
-                 not kept; leave it out, or end with `ALTER SYSTEM RESET {setting}`"
+                "{label} has set `{setting}`, which delays the start of each session, so the \
+                 template is not kept; omit it, or end with `ALTER SYSTEM RESET {setting}`"
             ),
         )
     }

@@ -127,7 +127,7 @@ fn debian_data(reader: &mut (impl Read + Seek)) -> Result<(u64, u64), String> {
         let size = size.map_err(|_| "a member of it has no size".to_owned())?;
         let begin = at + header.len() as u64;
         if end - begin < size {
-            return Err("it is cut off".to_owned());
+            return Err("it is truncated".to_owned());
         }
         if text(0..16).starts_with("data.tar") {
             return Ok((begin, size));
@@ -201,7 +201,7 @@ impl<R: Read> Read for Limited<R> {
 
 fn unpacked_too_large() -> String {
     format!(
-        "what is in it is larger than {} MiB; unpack it, and name the folder",
+        "its contents are larger than {} MiB; unpack it, and name the folder",
         UNPACKED_SIZE_MAX >> 20
     )
 }
@@ -251,8 +251,8 @@ fn tar_entries(
 fn read_file(file: impl Read, size: u64, free_size: &mut u64) -> Result<Vec<u8>, String> {
     *free_size = free_size.checked_sub(size).ok_or_else(|| {
         format!(
-            "the extension's files are larger than {} MiB; if they are to be, unpack it, and name the \
-             folder",
+            "the extension's files are larger than {} MiB; if this is intended, unpack the \
+             package, and name the folder",
             EXTENSION_SIZE_MAX >> 20
         )
     })?;
@@ -263,7 +263,7 @@ fn read_file(file: impl Read, size: u64, free_size: &mut u64) -> Result<Vec<u8>,
         .map_err(|error| error.to_string())?;
     match bytes.len() as u64 == size {
         true => Ok(bytes),
-        false => Err("a file of it has another size than it says".to_owned()),
+        false => Err("a file in it does not have the stated size".to_owned()),
     }
 }
 
@@ -368,6 +368,6 @@ mod tests {
         let mut cut = b"!<arch>\n".to_vec();
         cut.extend(format!("{:16}{:32}{:10}`\n", "data.tar", "", 99).as_bytes());
         let error = read_bytes("file", cut).map(drop).unwrap_err().to_string();
-        assert!(error.contains("cut off"), "{error}");
+        assert!(error.contains("truncated"), "{error}");
     }
 }

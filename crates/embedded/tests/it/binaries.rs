@@ -478,7 +478,7 @@ fn a_full_disk_leaves_nothing_and_says_so() {
     let lines: Vec<_> = text.lines().map(str::to_owned).collect();
     assert_line(
         &lines,
-        &["error Environment", "no room is left", "LOOKASIDE_CACHE"],
+        &["error Environment", "no space is left", "LOOKASIDE_CACHE"],
     );
     // The archive, which was there before, and its hash.
     assert_line(&lines, &["left 2"]);

@@ -110,11 +110,11 @@ fn leftovers_of_ended_processes_are_removed_and_listed_and_the_rest_stays() {
     let removed = [
         (&dead_folder, "cluster of a process that has ended"),
         (&spare, "copy of a template"),
-        (&sockets, "folder of sockets"),
+        (&sockets, "socket folder"),
         (&half_made, "incomplete"),
         (&download, "incomplete"),
-        (&other_format, "template that no server"),
-        (&gone, "template that no server"),
+        (&other_format, "template of a server"),
+        (&gone, "template of a server"),
         (&prepared[4], "template with contents that was not among"),
     ];
     let before = (folders(&site.clusters()), folders(cache.path()));

@@ -85,7 +85,7 @@ fn damage_without_a_trace_is_found_on_demand_and_by_the_doctor() {
         let mut child = Child::start_with(&site, "doctor", with_our_programs);
         child.hear("finding template of new clusters")
     };
-    assert!(report().starts_with("sound"), "{}", report());
+    assert!(report().starts_with("intact"), "{}", report());
     keep_modified(&index, || flip_byte(&index));
     let found = report();
     assert!(
@@ -110,7 +110,7 @@ fn damage_without_a_trace_is_found_on_demand_and_by_the_doctor() {
     assert!(!child.said().contains("step "), "{}", child.said());
     assert!(report().starts_with("damaged"));
     assert!(start("full").contains("step preparing PostgreSQL"));
-    assert!(report().starts_with("sound"));
+    assert!(report().starts_with("intact"));
     // A copy of the cache, with other inodes and times of change, is not damage.
     let copy = template.with_extension("copy");
     let copied = Command::new("cp")
@@ -144,7 +144,7 @@ fn the_doctor_reads_all_files_of_a_fetched_server() {
     child.hear("ready");
     assert!(child.end().success());
     let report = || begin("doctor").hear("finding cached PostgreSQL 18.6");
-    assert!(report().starts_with("sound"), "{}", report());
+    assert!(report().starts_with("intact"), "{}", report());
     let library = cache.path().join("pg/18.6/lib/dict_snowball.so");
     let library = match library.exists() {
         true => library,
@@ -342,7 +342,7 @@ fn a_full_disk_in_the_cache_leaves_nothing_and_says_so() {
         let error = child.hear("error ");
         assert!(error.starts_with("Environment"), "{error}");
         for part in [
-            "no room is left",
+            "no space is left",
             disk.path().to_str().unwrap(),
             "LOOKASIDE_CACHE",
         ] {
@@ -376,7 +376,7 @@ fn a_full_disk_for_clusters_is_not_taken_for_a_damaged_template() {
         };
         let error = child.hear("error ");
         assert!(error.starts_with("Environment"), "{error}");
-        for part in ["no room is left", disk.path().to_str().unwrap(), hint] {
+        for part in ["no space is left", disk.path().to_str().unwrap(), hint] {
             assert!(error.contains(part), "{error}");
         }
         assert!(!child.said().contains("step "), "{}", child.said());

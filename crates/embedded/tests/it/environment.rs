@@ -161,7 +161,7 @@ fn a_limit_on_open_files_is_named_and_nothing_is_made() {
             let site = Site::with_cache(cache.path());
             let error = start(&site, role, limit).error_or_end();
             let error = error.expect("no server starts so");
-            let limit = format!("{limit} files open");
+            let limit = format!("may open {limit} files");
             has_parts(
                 &error,
                 &["Environment", "RLIMIT_NOFILE", &limit, "ulimit -n"],

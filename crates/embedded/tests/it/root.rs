@@ -245,8 +245,8 @@ fn a_folder_of_another_user_is_an_error_with_both_users() {
     open_to_all(site.path());
     for role in ["path", "instance"] {
         for (folder, expected) in [
-            (&closed, "belongs to user 0, and this is user 54321"),
-            (&foreign, "belongs to user 0, and this is user 54321"),
+            (&closed, "belongs to user 0, but the current user is 54321"),
+            (&foreign, "belongs to user 0, but the current user is 54321"),
             (&own, "make it writable"),
         ] {
             let mut command = Command::new("setpriv");
