@@ -181,7 +181,7 @@ impl Error {
             }
         };
         let message = format!(
-            "{}: no knowdb.toml; write {} with the lines: version = 2; {entries}",
+            "{}: there is no knowdb.toml; create {} with the lines: version = 2; {entries}",
             path.display(),
             folder.join("knowdb.toml").display(),
         );
@@ -192,10 +192,10 @@ impl Error {
     pub(crate) fn memory_limit(source: &rusqlite::Error) -> Option<&'static str> {
         match source.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => Some(
-                "a store is limited by SQLITE_MEMDB_DEFAULT_MAXSIZE, 1 GiB unless SQLite was \
-                 compiled with another; set it in LIBSQLITE3_FLAGS",
+                "the size of a database is limited by SQLITE_MEMDB_DEFAULT_MAXSIZE, by default 1 \
+                 GiB; set it in LIBSQLITE3_FLAGS when the program is built",
             ),
-            Some(rusqlite::ErrorCode::OutOfMemory) => Some("memory is used up"),
+            Some(rusqlite::ErrorCode::OutOfMemory) => Some("out of memory"),
             _ => None,
         }
     }

@@ -380,7 +380,7 @@ impl fmt::Display for FunctionError {
                     Function::Cidr4Max => "cidr_key_max(), and compare it with ip_key()",
                     _ => "ip_key(:ip) between cidr_key_min(net) and cidr_key_max(net)",
                 };
-                write!(f, "{name}() is for IPv4, and this is IPv6; use {instead}")
+                write!(f, "{name}() supports IPv4 only; for IPv6, use {instead}")
             }
             Self::ArgumentType(function, index) => {
                 write!(f, "{}(): argument {index} must be text", function.name())
@@ -489,7 +489,7 @@ mod tests {
                 check(
                     &format!("{function}('{net}')"),
                     &format!(
-                        "error: {function}() is for IPv4, and this is IPv6; use {instead}, and \
+                        "error: {function}() supports IPv4 only; for IPv6, use {instead}, and \
                          compare it with ip_key()"
                     ),
                 );
@@ -500,7 +500,7 @@ mod tests {
         check("cidr4_contains('1.2.3.4', '::/0')", "0");
         check(
             "cidr4_contains('2001:db8::1', '2001:db8::/32')",
-            "error: cidr4_contains() is for IPv4, and this is IPv6; use ip_key(:ip) between \
+            "error: cidr4_contains() supports IPv4 only; for IPv6, use ip_key(:ip) between \
              cidr_key_min(net) and cidr_key_max(net)",
         );
     }

@@ -243,7 +243,7 @@ fn reload<T: Reload>(owner: Arc<T>) -> bool {
         }
         Err(error) => {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "reload failed, the old tables stay");
+            tracing::warn!(error, "reload failed; the old tables stay in use");
             false
         }
     }
@@ -285,7 +285,7 @@ impl Folders {
             if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
                 let error: &dyn std::error::Error = &error;
                 let folder = folder.display();
-                tracing::warn!(error, %folder, "changes in this folder will not be noticed");
+                tracing::warn!(error, %folder, "changes in this folder will not be detected");
             }
         }
     }

@@ -23,8 +23,8 @@ impl Error {
     /// A statement that is not a query; the message tells how data is changed in its database.
     pub(crate) fn not_a_query(sql: &str, dialect: Dialect) -> Self {
         let instead = match dialect {
-            Dialect::Sqlite => "tables change by their data files and a reload",
-            _ => "what a provider has is changed on its own server",
+            Dialect::Sqlite => "to change a table, change its data file and reload",
+            _ => "data of a provider is changed on its server",
         };
         let message = format!(
             "statement `{}`: only queries are answered (select, with, values); {instead}",
@@ -36,8 +36,8 @@ impl Error {
     /// A query that locks the rows that it finds.
     pub(crate) fn locking_query(sql: &str) -> Self {
         let message = format!(
-            "statement `{}`: a lookup locks no rows, as it has no transaction; leave out `for update` \
-             and the like",
+            "statement `{}`: a lookup cannot lock rows, because it has no transaction; omit `for \
+             update` and the like",
             shown(sql)
         );
         Self::new(ErrorKind::Refused, message)
@@ -121,8 +121,8 @@ impl Error {
 
     pub(crate) fn too_many_statements(count_max: usize) -> Self {
         let message = format!(
-            "{count_max} statements are prepared, which is the most; give what differs between \
-             them as parameters"
+            "the maximum of {count_max} prepared statements is reached; pass the values that \
+             differ between them as parameters"
         );
         Self::new(ErrorKind::LimitReached, message)
     }
@@ -155,8 +155,8 @@ impl Error {
     /// name of its provider.
     pub(crate) fn mixed(sql: &str, first: (&str, &str), second: (&str, &str)) -> Self {
         let message = format!(
-            "statement `{}`: `{}` is in `{}` and `{}` in `{}`, and one statement reads one \
-             database; write two, or a provider's name before all its tables",
+            "statement `{}`: `{}` is in `{}` and `{}` in `{}`, but a statement can read only one \
+             database; write two statements, or qualify all tables with one provider",
             shown(sql),
             first.0,
             first.1,
@@ -169,8 +169,8 @@ impl Error {
     /// A statement that exceeded its time limit.
     pub(crate) fn query_timeout(sql: &str, limit: Duration) -> Self {
         let message = format!(
-            "statement `{}`: SQLite gave no answer in {limit:?}, which is the query_timeout_ms of \
-             [local]; raise that, or see by `lookaside explain` how the statement is answered",
+            "statement `{}`: SQLite did not answer within {limit:?} (query_timeout_ms of \
+             [local]); increase it, or run `lookaside explain` to see how the statement is answered",
             shown(sql)
         );
         Self::new(ErrorKind::LimitReached, message).of_query_timeout(limit)
@@ -178,7 +178,10 @@ impl Error {
 
     /// A statement whose query was cancelled.
     pub(crate) fn query_cancelled(sql: &str) -> Self {
-        let message = format!("statement `{}`: cancelled before its answer", shown(sql));
+        let message = format!(
+            "statement `{}`: cancelled before it was answered",
+            shown(sql)
+        );
         Self::new(ErrorKind::Cancelled, message)
     }
 

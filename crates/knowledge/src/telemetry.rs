@@ -67,18 +67,18 @@ const COUNTERS: [(&str, &str); 7] = [
     ),
     (
         "lookaside_pool_wait_milliseconds_total",
-        "How long requests waited for a connection to a provider, in all.",
+        "Total time that requests waited for a connection to a provider.",
     ),
     (
         "lookaside_pool_wait_timeouts_total",
-        "Requests that waited for a connection to a provider in vain.",
+        "Requests that timed out while they waited for a connection to a provider.",
     ),
 ];
 
 const GAUGES: [(&str, &str); 12] = [
     (
         "lookaside_generation",
-        "The number of the tables that are served; 1 at the start.",
+        "The generation of the tables in use; 1 at the start.",
     ),
     ("lookaside_sessions", "Sessions that are open."),
     ("lookaside_statements", "Statements that are known."),
@@ -87,13 +87,10 @@ const GAUGES: [(&str, &str); 12] = [
         "lookaside_l1_bytes",
         "Bytes of the answers in the shared cache.",
     ),
-    (
-        "lookaside_l0_bytes",
-        "Bytes that the caches of all sessions took.",
-    ),
+    ("lookaside_l0_bytes", "Bytes of the caches of all sessions."),
     (
         "lookaside_stale_entries",
-        "Last good answers of providers that are kept for when they fail.",
+        "Last good answers of providers, kept for stale_if_error_ms.",
     ),
     (
         "lookaside_stale_bytes",
@@ -109,7 +106,7 @@ const GAUGES: [(&str, &str); 12] = [
     ),
     (
         "lookaside_pool_in_flight",
-        "Requests to a provider that are under way.",
+        "Requests to a provider that are in progress.",
     ),
     (
         "lookaside_pool_waiting",
@@ -132,7 +129,7 @@ const HISTOGRAMS: [(&str, &str); 5] = [
     ),
     (
         "lookaside_flight_queries",
-        "How many queries went in one request to a provider.",
+        "Queries in one request to a provider.",
     ),
     (
         "lookaside_stale_answer_age_seconds",

@@ -129,7 +129,7 @@ fn parse(text: &str) -> Result<Expression<'_>, String> {
     }
     if default.is_some_and(|default| default.contains("${")) {
         return Err(format!(
-            "the default of {name} holds ${{, and defaults do not nest"
+            "the default of {name} contains ${{, and defaults cannot be nested"
         ));
     }
     Ok(Expression {
@@ -158,7 +158,7 @@ fn insert(out: &mut String, context: TomlContext, value: &str) -> Result<(), &'s
             return Err("holds a ', which a '…' string cannot; write \"…\"");
         }
         _ if value.contains(['\n', '\r']) => {
-            return Err("holds a line break; put the expression in a \"…\" string");
+            return Err("contains a line break; write the expression in a \"…\" string");
         }
         _ => out.push_str(value),
     }
@@ -218,7 +218,7 @@ mod tests {
         );
         check(
             "\n\na = ${LINES}",
-            "3: variable LINES holds a line break; put the expression in a \"…\" string",
+            "3: variable LINES contains a line break; write the expression in a \"…\" string",
         );
     }
 
@@ -256,7 +256,7 @@ mod tests {
         );
         check(
             "a = ${X:${Y}}",
-            "1: the default of X holds ${, and defaults do not nest",
+            "1: the default of X contains ${, and defaults cannot be nested",
         );
     }
 }

@@ -113,7 +113,7 @@ fn read(file: &Path) -> Result<String> {
         return Err(Error::config(
             file,
             1,
-            &format!("larger than {CONFIG_SIZE_MAX} bytes; this is not a configuration"),
+            &format!("is larger than {CONFIG_SIZE_MAX} bytes, the limit for a configuration"),
         ));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
@@ -262,7 +262,7 @@ fn read_cache(section: Option<Section<'_>>) -> Result<CacheConfig> {
     let capacity = match section.u64("capacity")? {
         None => default.capacity,
         Some(capacity) => usize::try_from(capacity)
-            .map_err(|_| section.bad("capacity", "is more than memory could hold"))?
+            .map_err(|_| section.bad("capacity", "is larger than the address space"))?
             .max(1),
     };
     let ttl_ms = section.u64("ttl_ms")?;
@@ -296,7 +296,7 @@ fn read_intranet(section: Option<Section<'_>>) -> Result<Option<IntranetNets>> {
     };
     section.only(&["enabled", "enable", "mode", "nets"])?;
     if section.has("enabled") && section.has("enable") {
-        let problem = "stands beside enabled, which means the same; keep one";
+        let problem = "is set together with enabled, which has the same meaning; keep one of them";
         return Err(section.bad("enable", problem));
     }
     let enabled = section.bool("enabled")?.or(section.bool("enable")?);
@@ -307,7 +307,7 @@ fn read_intranet(section: Option<Section<'_>>) -> Result<Option<IntranetNets>> {
     let mode = section.word("mode", &words)?.unwrap_or(IntranetMode::Add);
     let mut nets = Vec::new();
     for net in section.strs("nets")? {
-        let problem = || format!("holds {net:?}, which is not a network; write \"10.0.0.0/8\"");
+        let problem = || format!("contains {net:?}, which is not a network; write \"10.0.0.0/8\"");
         let net: IpNet = net.parse().map_err(|_| section.bad("nets", &problem()))?;
         nets.push(net.trunc());
     }
@@ -326,7 +326,7 @@ fn read_tables(root: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Vec<Ta
         };
         if let Some(first) = tables.iter().find(same) {
             let problem = format!(
-                "{:?} is already the table of line {}; rename or disable one",
+                "{:?} is already the name of the table in line {}; rename or disable one of them",
                 table.name, first.line
             );
             return Err(section.bad("name", &problem));
@@ -398,10 +398,13 @@ fn read_columns(section: Option<Section<'_>>, csv: CsvConfig) -> Result<Columns>
             Ok(Columns::ByHeader(by_header.into_iter().map(trim).collect()))
         }
         (true, false) => Ok(Columns::ByIndex(by_index)),
-        (false, false) => Err(section.bad("by_index", "stands beside by_header; keep one")),
+        (false, false) => Err(section.bad(
+            "by_index",
+            "is set together with by_header; keep one of them",
+        )),
         (true, true) => Err(section.bad(
             "by_header",
-            "and columns.by_index are both empty; leave columns out to take all",
+            "and columns.by_index are both empty; omit columns to use all of them",
         )),
     }
 }

@@ -189,7 +189,7 @@ pub(super) fn read_providers(root: &Section<'_>) -> Result<Vec<ProviderConfig>> 
         let provider = read_provider(&section)?;
         if let Some(first) = providers.iter().find(|first| first.name == provider.name) {
             let problem = format!(
-                "{:?} is already the provider of line {}; give each its own",
+                "{:?} is already the name of the provider in line {}; use another name",
                 provider.name, first.line
             );
             return Err(section.bad("name", &problem));
@@ -232,7 +232,7 @@ fn read_provider(section: &Section<'_>) -> Result<ProviderConfig> {
     let pool_size = match section.u64("pool_size")? {
         Some(0) => return Err(section.bad("pool_size", "must be at least 1")),
         Some(size) if size > POOL_SIZE_MAX => {
-            let problem = format!("is {size}, and {POOL_SIZE_MAX} is the most");
+            let problem = format!("is {size}; the maximum is {POOL_SIZE_MAX}");
             return Err(section.bad("pool_size", &problem));
         }
         size => usize::try_from(size.unwrap_or(8)).expect("it is small"),
@@ -275,7 +275,7 @@ fn read_pipeline_depth(section: &Section<'_>) -> Result<usize> {
     match section.u64("pipeline_depth")? {
         Some(0) => Err(section.bad("pipeline_depth", "must be at least 1")),
         Some(depth) if depth > PIPELINE_DEPTH_MAX => {
-            let problem = format!("is {depth}, and {PIPELINE_DEPTH_MAX} is the most");
+            let problem = format!("is {depth}; the maximum is {PIPELINE_DEPTH_MAX}");
             Err(section.bad("pipeline_depth", &problem))
         }
         Some(depth) => Ok(usize::try_from(depth).expect("it is small")),
@@ -295,11 +295,12 @@ fn read_name(section: &Section<'_>) -> Result<String> {
             && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
     if !is_bare(name) {
-        let problem = format!("{name:?} cannot stand before a table; write letters, digits and _");
+        let problem = format!("{name:?} cannot qualify a table; use letters, digits and _");
         return Err(section.bad("name", &problem));
     }
     if [LOCAL_NAME, "main", "temp"].contains(&name) {
-        let problem = format!("{name:?} names the folder's own tables; choose another");
+        let problem =
+            format!("{name:?} is reserved for the folder's own tables; choose another name");
         return Err(section.bad("name", &problem));
     }
     Ok(name.to_owned())
@@ -312,7 +313,8 @@ fn read_server(section: &Section<'_>, kind: ProviderKind) -> Result<ProviderServ
     };
     let uri = section.str("connection_uri")?;
     if kind == ProviderKind::Embedded {
-        let problem = "is of a server elsewhere; remove it, the embedded one starts by itself";
+        let problem =
+            "does not apply to kind = \"embedded\", which starts its own server; remove it";
         refuse(&["connection_uri"], problem)?;
         let extensions = section.strs("extensions")?;
         return Ok(ProviderServer::Embedded {
@@ -338,7 +340,10 @@ fn read_server(section: &Section<'_>, kind: ProviderKind) -> Result<ProviderServ
         _ => ProviderKind::Postgres,
     };
     if found != kind {
-        let problem = format!("is of a {found} server, and kind is {:?}", kind.name());
+        let problem = format!(
+            "is the URL of a {found} server, but kind is {:?}",
+            kind.name()
+        );
         return Err(section.bad("connection_uri", &problem));
     }
     Ok(ProviderServer::Remote(Box::new(connection)))
@@ -353,8 +358,8 @@ fn read_pooler(section: &Section<'_>, kind: ProviderKind) -> Result<bool> {
     }
     let is_pooled = section.bool("pooler")?.unwrap_or(false);
     if is_pooled && section.has("postgres_session") {
-        let problem = "cannot be set where pooler = true, as each transaction may run in another \
-                       session; set it at the pooler, or for the user by `alter role`";
+        let problem = "cannot be set with pooler = true, because each transaction may run in \
+                       another session; set it at the pooler, or for the user by `alter role`";
         return Err(section.bad("postgres_session", problem));
     }
     Ok(is_pooled)

@@ -69,7 +69,10 @@ impl<'a> Section<'a> {
             let place = self.path(key.get_ref());
             let message = match nearest(key.get_ref(), known) {
                 Some(near) => format!("unknown key {place}; did you mean {near}?"),
-                None => format!("unknown key {place}; known here: {}", known.join(", ")),
+                None => format!(
+                    "unknown key {place}; the known keys are {}",
+                    known.join(", ")
+                ),
             };
             return Err(self.source.error(key.span().start, message));
         }
@@ -99,7 +102,7 @@ impl<'a> Section<'a> {
 
     /// A whole number from 0.
     pub(super) fn u64(&self, key: &str) -> Result<Option<u64>> {
-        self.typed(key, "a whole number from 0", integer)
+        self.typed(key, "a non-negative integer", integer)
     }
 
     /// One of several words.
@@ -123,7 +126,7 @@ impl<'a> Section<'a> {
 
     /// A list of whole numbers from 0.
     pub(super) fn usizes(&self, key: &str) -> Result<Vec<usize>> {
-        self.list(key, "a list of whole numbers from 0", |value| {
+        self.list(key, "a list of non-negative integers", |value| {
             integer(value).and_then(|int| usize::try_from(int).ok())
         })
     }

@@ -186,7 +186,7 @@ impl Column {
     /// text, so that the values can be looked up by equality and shown as written.
     fn comment(&self) -> &'static str {
         if let Bools::All(_) = self.bools {
-            return " -- every value is a boolean: a parameter that is true or false finds them";
+            return " -- every value is a boolean: parameters true and false match them";
         }
         match (self.numbers.count, self.addresses) {
             (0, Addresses::Ip4) => {
@@ -213,12 +213,14 @@ impl Column {
         };
         let why = if self.kind == Kind::Real && self.wide.count > 0 {
             let line = self.wide.first_line;
-            format!("line {line} has more digits than a number keeps beside decimals")
+            format!(
+                "line {line} has more digits than a number can represent in a column with decimals"
+            )
         } else if numbers.count > text_count && text_count < ODD_COUNT_MAX {
             format!("line {} {}", first(dates, others)?, self.first_text)
         } else if dates.count > dateless_count && dateless_count < ODD_COUNT_MAX {
             let line = first(numbers, others)?;
-            format!("most of its cells are dates, and line {line} is none")
+            format!("most of its cells are dates, but line {line} is not")
         } else {
             return None;
         };
@@ -359,9 +361,9 @@ fn why_text(field: &[u8]) -> &'static str {
     {
         "has a leading zero"
     } else if is_decimal && digits.len() > REAL_DIGIT_COUNT_MAX {
-        "has more digits than a number keeps"
+        "has more digits than a number can represent"
     } else if is_number {
-        "is a number in another form, which would be lost"
+        "is a number in a form that conversion would lose"
     } else {
         "is not a number"
     }
@@ -383,12 +385,21 @@ mod tests {
         for (cell, expected) in [
             ("n/a", "line 3 is not a number"),
             ("007", "line 3 has a leading zero"),
-            ("+1", "line 3 is a number in another form"),
-            (".5", "line 3 is a number in another form"),
+            (
+                "+1",
+                "line 3 is a number in a form that conversion would lose",
+            ),
+            (
+                ".5",
+                "line 3 is a number in a form that conversion would lose",
+            ),
             ("1 ", "line 3 has white space"),
             ("9223372036854775808", "line 3 has more digits"),
             (".", "line 3 is not a number"),
-            ("1e400", "line 3 is a number in another form"),
+            (
+                "1e400",
+                "line 3 is a number in a form that conversion would lose",
+            ),
             ("inf", "line 3 is not a number"),
         ] {
             let note = note(&["1", cell, "2.5", ""]).unwrap();
@@ -397,7 +408,7 @@ mod tests {
         }
         assert!(note(&["n/a", "1", "2"]).unwrap().contains("line 2 is not"));
         let (day, time) = ("2026-01-31", "2026-02-01T08:00:00Z");
-        let dates = "column \"price\" is text: most of its cells are dates, and line";
+        let dates = "column \"price\" is text: most of its cells are dates, but line";
         for (cells, line) in [
             (&[day, "20260201", time][..], 3),
             (&[day, time, "", "31.01.2026"], 5),
@@ -406,7 +417,7 @@ mod tests {
         ] {
             let note = note(cells).unwrap();
             assert!(
-                note.starts_with(&format!("{dates} {line} is none;")),
+                note.starts_with(&format!("{dates} {line} is not;")),
                 "{note}"
             );
         }
@@ -431,7 +442,7 @@ mod tests {
 
     #[test]
     fn issue_12_whole_numbers_that_a_real_does_not_hold_are_text_beside_decimals() {
-        let why = "line 2 has more digits than a number keeps";
+        let why = "line 2 has more digits than a number can represent";
         for (cells, expected, note) in [
             (&["9007199254740993", "1.5"][..], Kind::Text, Some(why)),
             (&["-9007199254740993", "", "1.5"], Kind::Text, Some(why)),

@@ -22,8 +22,8 @@ impl Error {
         unit: &'static str,
     ) -> Self {
         let message = format!(
-            "{}:{line}: a record of more than {limit} {unit}; is a quote left open, or the \
-             delimiter another?",
+            "{}:{line}: a record has more than {limit} {unit}; is a quote unclosed, or is the \
+             delimiter different?",
             table.data_file.display()
         );
         Self::new(ErrorKind::LimitReached, message)
@@ -32,7 +32,7 @@ impl Error {
     /// A data file cannot be read further.
     pub(super) fn unreadable(table: &TableConfig, line: u64, source: io::Error) -> Self {
         let message = format!(
-            "{}:{line}: cannot be read from here on",
+            "{}:{line}: cannot be read beyond this line",
             table.data_file.display()
         );
         let kind = match source.kind() {
@@ -111,8 +111,8 @@ impl Error {
             return Self::file(&table.data_file, source);
         }
         let message = format!(
-            "{}: there is no such file, and table {:?} reads it; set the table's dir or data_file, \
-             or enabled = false",
+            "{}: the data file of table {:?} does not exist; set the table's dir or data_file, or \
+             enabled = false",
             table.data_file.display(),
             table.name
         );
@@ -122,7 +122,7 @@ impl Error {
     /// A table's rows should come from a file that is not CSV.
     pub(super) fn not_csv(table: &TableConfig, what: &str, instead: &str) -> Self {
         let (file, name) = (table.data_file.display(), &table.name);
-        let message = format!("{file}: {what}, and table {name:?} is read from CSV; {instead}");
+        let message = format!("{file}: this is {what}, but table {name:?} must be CSV; {instead}");
         Self::new(ErrorKind::Data, message)
     }
 
@@ -131,11 +131,12 @@ impl Error {
         let file = table.data_file.display();
         let message = match header {
             [] => format!(
-                "{file}: no header, and table {:?} wants column {name:?}",
+                "{file}: there is no header, but table {:?} requires column {name:?}",
                 table.name
             ),
             header => format!(
-                "{file}:1: no column {name:?}, which table {:?} wants; there are: {}",
+                "{file}:1: there is no column {name:?}, which table {:?} requires; the columns \
+                 are: {}",
                 table.name,
                 header.join(", ")
             ),
@@ -155,7 +156,8 @@ impl Error {
     /// A mapping names a position that records do not have.
     pub(super) fn beyond_record(table: &TableConfig, index: usize, width: usize) -> Self {
         let message = format!(
-            "{}: table {:?} wants field {index}, counted from 0, of records with {width} fields",
+            "{}: table {:?} requires field {index}, counted from 0, but records have {width} \
+             fields",
             table.data_file.display(),
             table.name
         );
@@ -165,7 +167,7 @@ impl Error {
     /// There is neither SQL nor a header.
     pub(super) fn nothing_to_derive(table: &TableConfig) -> Self {
         let message = format!(
-            "{}: empty, so no columns can be derived from it; write {} and insert.sql",
+            "{}: the file is empty, so no columns can be derived; write {} and insert.sql",
             table.data_file.display(),
             table.folder.join("create.sql").display()
         );
@@ -175,7 +177,7 @@ impl Error {
     /// A table has fewer rows than it should.
     pub(super) fn too_few_rows(table: &TableConfig, rows: u64, min: u64) -> Self {
         let message = format!(
-            "{}: {rows} rows, and table {:?} expects {min} at least",
+            "{}: {rows} rows, but table {:?} expects at least {min}",
             table.data_file.display(),
             table.name
         );

@@ -197,7 +197,7 @@ impl<'a> Records<'a> {
         }
         match self.parse()? {
             Parsed::Record { text_size, width } => Ok(self.judge(text_size, width)),
-            Parsed::OpenQuote => Ok(self.bad("a quote is opened and never closed".to_owned())),
+            Parsed::OpenQuote => Ok(self.bad("a quote is not closed".to_owned())),
             Parsed::End => Ok(NextRecord::End),
         }
     }
@@ -329,13 +329,13 @@ impl<'a> Records<'a> {
         {
             let lines = if line_count == 1 { "line" } else { "lines" };
             reason.push_str(&format!(
-                "; the quote that opens on line {line} takes in {line_count} {lines}, {size} bytes"
+                "; the quote that opens on line {line} spans {line_count} {lines}, {size} bytes"
             ));
         }
         if is_fatal {
             reason.push_str(&format!(
-                "; correct or remove it: on_error = \"skip\" leaves out no more than \
-                 {SWALLOWED_LINE_COUNT_MAX} lines or {} MiB with one record",
+                "; correct or remove it: on_error = \"skip\" skips records of at most \
+                 {SWALLOWED_LINE_COUNT_MAX} lines and {} MiB",
                 SWALLOWED_SIZE_MAX >> 20
             ));
         }

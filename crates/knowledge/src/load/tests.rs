@@ -119,12 +119,12 @@ fn headers_map_by_name() {
     check(
         TABLE,
         "a,B\n1,2\n",
-        "Data: t/data.csv:1: no column \"b\", which table \"t\" wants; there are: a, B",
+        "Data: t/data.csv:1: there is no column \"b\", which table \"t\" requires; the columns are: a, B",
     );
     check(
         TABLE,
         "",
-        "Data: t/data.csv: no header, and table \"t\" wants column \"a\"",
+        "Data: t/data.csv: there is no header, but table \"t\" requires column \"a\"",
     );
 }
 
@@ -146,7 +146,7 @@ fn positions_map_without_a_header() {
     check(
         config,
         "1,2\n",
-        "Data: t/data.csv: table \"t\" wants field 2, counted from 0, of records with 2 fields",
+        "Data: t/data.csv: table \"t\" requires field 2, counted from 0, but records have 2 fields",
     );
     let config = "[[tables]]\nname = 't'\ncolumns.by_index = [1, 0]\n";
     check(config, "a,b\n1,2\n", r#""2","1""#);
@@ -297,7 +297,7 @@ fn expected_rows_guard_both_ends() {
     check(
         &bounded("min = 3"),
         "a,b\n1,1\n2,2\n",
-        "Data: t/data.csv: 2 rows, and table \"t\" expects 3 at least",
+        "Data: t/data.csv: 2 rows, but table \"t\" expects at least 3",
     );
     let (_, report) = Folder::new(&bounded("max = 1"), "a,b\n1,1\n2,2\n")
         .load()
@@ -444,8 +444,8 @@ fn missing_data_names_the_file() {
     folder.remove("t/data.csv");
     assert_eq!(
         folder.select("select 1"),
-        "Environment: t/data.csv: there is no such file, and table \"t\" reads it; set the table's dir \
-         or data_file, or enabled = false",
+        "Environment: t/data.csv: the data file of table \"t\" does not exist; set the table's dir or \
+         data_file, or enabled = false",
     );
 }
 
@@ -505,7 +505,7 @@ fn sql_is_derived_without_a_header_and_for_mapped_columns() {
     folder.write("t/data.csv", "");
     assert_eq!(
         folder.select("select 1"),
-        "Data: t/data.csv: empty, so no columns can be derived from it; write t/create.sql and \
+        "Data: t/data.csv: the file is empty, so no columns can be derived; write t/create.sql and \
          insert.sql",
     );
 }
@@ -530,17 +530,17 @@ fn compressed_data_loads() {
         (
             "d.csv.gz",
             gzip[..gzip.len() - 9].to_vec(),
-            "Data: t/d.csv.gz:3: cannot be read from here on > incomplete deflate stream",
+            "Data: t/d.csv.gz:3: cannot be read beyond this line > incomplete deflate stream",
         ),
         (
             "d.csv.zst",
             zstd[..zstd.len() - 1].to_vec(),
-            "Data: t/d.csv.zst:2: cannot be read from here on > incomplete frame",
+            "Data: t/d.csv.zst:2: cannot be read beyond this line > incomplete frame",
         ),
         (
             "d.csv.gz",
             "a,b\n1,2\n3,4\n5,6\n".into(),
-            "Data: t/d.csv.gz:1: cannot be read from here on > invalid gzip header",
+            "Data: t/d.csv.gz:1: cannot be read beyond this line > invalid gzip header",
         ),
     ] {
         let folder = Folder::new(&format!("{TABLE}data_file = '{name}'\n"), "");
@@ -566,12 +566,12 @@ fn encodings_become_utf8() {
     check(
         &with("utf-16le"),
         &utf16[..utf16.len() - 1],
-        "Data: t/data.csv:2: cannot be read from here on > bytes that are not UTF-16LE",
+        "Data: t/data.csv:2: cannot be read beyond this line > bytes that are not UTF-16LE",
     );
     check(
         &with("gbk"),
         b"a,b\n1,2\n3,\xff\n",
-        "Data: t/data.csv:3: cannot be read from here on > bytes that are not GBK",
+        "Data: t/data.csv:3: cannot be read beyond this line > bytes that are not GBK",
     );
     // Longer than every buffer on the way, so that characters are split at every position.
     let long = format!("a,b\n{},1\n", "\u{4f60}x".repeat(300_000));
@@ -588,8 +588,8 @@ fn records_have_a_limit() {
     let folder = Folder::new(TABLE, format!("a,b\n1,2\n{}\n", ",".repeat(70_000)));
     assert_eq!(
         folder.select("select 1"),
-        "LimitReached: t/data.csv:3: a record of more than 65536 fields; is a quote left open, or \
-         the delimiter another?",
+        "LimitReached: t/data.csv:3: a record has more than 65536 fields; is a quote unclosed, or \
+         is the delimiter different?",
     );
 }
 
@@ -637,16 +637,16 @@ fn a_stray_quote_does_not_lose_the_rest_of_a_table() {
     // The quote opens on line 12 of the file: a header, and ten lines before it.
     assert_eq!(
         load_skipping(lines_with(5000, &[(10, "10,\"x")])),
-        "Data: t/data.csv:12: a quote is opened and never closed; the quote that opens on line 12 \
-         takes in 4990 lines, 33848 bytes; correct or remove it: on_error = \"skip\" leaves out no \
-         more than 1000 lines or 1 MiB with one record"
+        "Data: t/data.csv:12: a quote is not closed; the quote that opens on line 12 \
+         spans 4990 lines, 33848 bytes; correct or remove it: on_error = \"skip\" skips records of \
+         at most 1000 lines and 1 MiB"
     );
     // The next stray quote closes it, and the record has too many fields.
     let seen = load_skipping(lines_with(5000, &[(10, "10,\"x"), (1500, "1500,x\",y")]));
     assert!(
         seen.starts_with(
             "Data: t/data.csv:12: 3 fields where the first record has 2; the quote that opens on \
-             line 12 takes in 1491 lines, "
+             line 12 spans 1491 lines, "
         ),
         "{seen}"
     );
@@ -655,7 +655,7 @@ fn a_stray_quote_does_not_lose_the_rest_of_a_table() {
     assert!(
         seen.starts_with(
             "Data: t/data.csv:12: text follows the closing quote of a field; the quote that opens \
-             on line 12 takes in 1491 lines, "
+             on line 12 spans 1491 lines, "
         ),
         "{seen}"
     );
@@ -670,11 +670,11 @@ fn what_a_small_record_took_in_is_told() {
     assert_eq!(
         load_skipping(lines_with(20, &[(10, "10,\"x"), (12, "12,\"y")])),
         "17 rows; 12: text follows the closing quote of a field; the quote that opens on line 12 \
-         takes in 3 lines, 14 bytes"
+         spans 3 lines, 14 bytes"
     );
     assert_eq!(
         load_skipping(lines_with(20, &[(18, "18,\"x")])),
-        "18 rows; 20: a quote is opened and never closed; the quote that opens on line 20 takes in 2 \
+        "18 rows; 20: a quote is not closed; the quote that opens on line 20 spans 2 \
          lines, 8 bytes"
     );
     // A long line without a quote includes no other lines.
@@ -777,7 +777,7 @@ fn csv_is_read_as_the_csv_crate_reads_it() {
                     // The reference reader accepts a field in an unclosed quote, and text after a
                     // closing quote.
                     NextRecord::Bad { reason, .. }
-                        if reason.contains("never closed") || reason.contains("text follows") =>
+                        if reason.contains("not closed") || reason.contains("text follows") =>
                     {
                         ours.extend(theirs.get(ours.len()).cloned());
                     }
@@ -876,7 +876,7 @@ fn an_ip6_network_does_not_load_as_zero() {
     );
     assert_eq!(
         folder.select("select a from t"),
-        "Data: t/data.csv:3: refused by t/insert.sql > cidr4_min() is for IPv4, and this is IPv6; use \
+        "Data: t/data.csv:3: refused by t/insert.sql > cidr4_min() supports IPv4 only; for IPv6, use \
          cidr_key_min(), and compare it with ip_key()"
     );
     folder.write(

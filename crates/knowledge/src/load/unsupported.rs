@@ -10,14 +10,14 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
     (
         &["mmdb"],
         "a MaxMind database",
-        "take its CSV edition, or export it once, as with `mmdbctl export --format csv`, and look addresses \
-         up with cidr_key_min and cidr_key_max (docs/KNOWDB.md, Functions)",
+        "use its CSV edition, or export it, for example with `mmdbctl export --format csv`, and \
+         look up addresses with cidr_key_min and cidr_key_max (docs/KNOWDB.md, Functions)",
     ),
     (
         &[
             "bz2", "xz", "lzma", "lz4", "br", "z", "zip", "rar", "7z", "tar", "tgz",
         ],
-        "packed in a way that is not read",
+        "compressed in an unsupported format",
         UNPACK,
     ),
     (
@@ -46,7 +46,7 @@ const EXPORT_OF_SQLITE: &str =
 const EXPORT: &str = "export its rows as CSV";
 
 /// The hint for a file that is compressed in another way than its name suggests.
-const UNPACK: &str = "unpack it; a file that ends in .gz or .zst is read as it is";
+const UNPACK: &str = "decompress it; a file that ends in .gz or .zst is read as it is";
 
 /// The hint for text whose encoding is not set in [`Config`](crate::Config).
 const UTF_16: &str = "write its encoding in [csv], such as encoding = \"utf-16le\", or convert the file with `iconv \
@@ -65,11 +65,11 @@ pub(super) fn problem_of_head(
     Some(match head {
         [0x1f, 0x8b, ..] => (
             "gzip",
-            "name it so that it ends in .gz (data_file = \"data.csv.gz\"), or unpack it",
+            "name it so that it ends in .gz (data_file = \"data.csv.gz\"), or decompress it",
         ),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => (
             "zstd",
-            "name it so that it ends in .zst (data_file = \"data.csv.zst\"), or unpack it",
+            "name it so that it ends in .zst (data_file = \"data.csv.zst\"), or decompress it",
         ),
         [b'B', b'Z', b'h', _, b'1', b'A', b'Y', b'&', b'S', b'Y', ..] => ("bzip2", UNPACK),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => ("xz", UNPACK),
@@ -117,7 +117,7 @@ pub(super) fn problem(path: &Path) -> Option<(&'static str, &'static str)> {
     if path.to_string_lossy().contains("://") {
         return Some((
             "a URL",
-            "download the file; tables of a database are asked where they are, by a \
+            "download the file; to query the tables of a database in place, configure a \
              [[provider.sqldb]] (docs/KNOWDB.md, Providers)",
         ));
     }
@@ -140,7 +140,10 @@ mod tests {
     fn issue_13_other_files_than_csv_are_told_by_their_names() {
         for (name, expected) in [
             ("GeoLite2-City.mmdb", Some("a MaxMind database")),
-            ("a/data.csv.bz2", Some("packed in a way that is not read")),
+            (
+                "a/data.csv.bz2",
+                Some("compressed in an unsupported format"),
+            ),
             ("data.JSONL", Some("JSON")),
             ("data.json.gz", Some("JSON")),
             ("shop.db", Some("a database")),

@@ -205,7 +205,7 @@ impl Explanation {
         )?;
         f.write_str(match self.is_first_known {
             true => "  first of several rows: known",
-            false => "  first of several rows: SQLite is asked",
+            false => "  first of several rows: determined by SQLite",
         })
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn plan(
         .visit_operands(&mut |operand| has_call |= operand.is_call());
     if has_samples && has_call {
         return Err(Reason::fixed(
-            "it calls a function, and `analyze` has left samples",
+            "it calls a function, and there are samples of `analyze`",
         ));
     }
     let in_scan_order = !has_samples
@@ -212,14 +212,14 @@ fn key_column(table: &Table, name: &Ident) -> Result<(usize, Affinity), Reason> 
     if !table.column(position).is_binary {
         let name = &name.value;
         return Err(Reason::new(format!(
-            "column `{name}` has a collation of its own"
+            "column `{name}` has a collation other than BINARY"
         )));
     }
     Ok((position, affinity))
 }
 
 const OTHER_ORDER: Reason =
-    Reason::fixed("it is ordered by something else than the lower bound, descending");
+    Reason::fixed("it is not ordered by the lower bound in descending order");
 
 /// Checks that the order is absent, or by the column, or by a function of it.
 fn check_order(

@@ -51,7 +51,7 @@ impl From<TooLarge> for Reason {
 
 impl From<rusqlite::Error> for Reason {
     fn from(error: rusqlite::Error) -> Self {
-        Self::new(format!("SQLite said: {error}"))
+        Self::new(format!("SQLite reports: {error}"))
     }
 }
 

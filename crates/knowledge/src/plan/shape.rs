@@ -92,7 +92,7 @@ pub(super) struct Side {
     pub(super) operand: Operand,
 }
 
-const OTHER_FORM: Reason = Reason::fixed("it has a clause that native plans do not know");
+const OTHER_FORM: Reason = Reason::fixed("it has a clause that native plans do not support");
 
 /// Recognises the shape of a statement; `params` are the names of its parameters in the order of
 /// their values.
@@ -208,14 +208,14 @@ fn projection_of(items: &[SelectItem]) -> Result<Vec<Projected>, Reason> {
             _ => None,
         })
         .collect::<Option<_>>()
-        .ok_or(Reason::fixed("it selects something else than columns"))
+        .ok_or(Reason::fixed("it selects expressions other than columns"))
 }
 
 fn order_of(order: Option<&OrderBy>, projection: &[Projected]) -> Result<Option<Order>, Reason> {
     let Some(order) = order else {
         return Ok(None);
     };
-    let refused = Reason::fixed("it is ordered by something else than the lower bound, descending");
+    let refused = Reason::fixed("it is not ordered by the lower bound in descending order");
     let OrderByKind::Expressions(exprs) = &order.kind else {
         return Err(refused);
     };

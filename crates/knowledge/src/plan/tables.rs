@@ -87,7 +87,7 @@ impl TableCache {
             let letter: Vec<u8> =
                 connection.query_row("select cast('a' as blob)", [], |row| row.get(0))?;
             if letter != b"a" {
-                return Err(Reason::fixed("the database is not in UTF-8"));
+                return Err(Reason::fixed("the encoding of the database is not UTF-8"));
             }
             Table::describe(connection, name).map(Arc::new)
         })

@@ -65,7 +65,7 @@ fn not_analyzed(reason: &str) -> StatementWarning {
         message: format!(
             "this statement could not be analyzed, so mistakes in it are not found: {reason}"
         ),
-        help: "write it in another form: without what the reason names, or as shorter statements"
+        help: "rewrite it without the construct that the reason names, or as shorter statements"
             .to_owned(),
     }
 }
@@ -84,10 +84,10 @@ fn self_comparisons(scopes: &[Scope]) -> Vec<StatementWarning> {
             let warning = StatementWarning {
                 kind: WarningKind::SelfComparison,
                 message: format!(
-                    "`{column}` is compared with itself, so the condition decides nothing"
+                    "`{column}` is compared with itself, so the condition has no effect"
                 ),
                 help: format!(
-                    "give the value that is looked for as a parameter: `read({name})` in a model, \
+                    "pass the value to look up as a parameter: `read({name})` in a model, \
                      `:{name}` elsewhere"
                 ),
             };

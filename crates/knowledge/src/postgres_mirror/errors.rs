@@ -23,7 +23,7 @@ impl Error {
         let column = context.map_or_else(String::new, |context| format!(" ({context})"));
         let message = format!(
             "table {:?}: the embedded PostgreSQL refuses {what}: {}{column}; write {} with types \
-             that hold what is in its data",
+             that fit the data",
             table.name,
             last(error),
             table.folder.join(CREATE_FILE).display()
@@ -42,7 +42,7 @@ impl Error {
     /// A table in PostgreSQL lacks a column of the data.
     pub(crate) fn no_such_column(table: &str, column: &str, known: &[String]) -> Self {
         let message = format!(
-            "table {table:?}: its {} makes no column {column:?}, which create.sql has; there are: {}",
+            "table {table:?}: {} does not create the column {column:?} of create.sql; the columns are: {}",
             CREATE_FILE,
             known.join(", ")
         );

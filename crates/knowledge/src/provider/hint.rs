@@ -31,7 +31,7 @@ pub(super) fn hint(
         let name = missing.strip_prefix("main.").unwrap_or(missing);
         if config.is_some_and(|config| config.is_unlisted_table(name)) {
             return Some(format!(
-                "there is a folder with its data, so add to knowdb.toml: [[tables]], name = {name:?}"
+                "a folder with its data exists; add to knowdb.toml: [[tables]], name = {name:?}"
             ));
         }
         return Some(match tables.is_empty() {
@@ -56,8 +56,8 @@ fn provider_hint(names: &Names) -> Option<String> {
     let others: Vec<&&str> = others.iter().filter(|_| names.has_providers()).collect();
     let first = others.first()?;
     Some(format!(
-        "SQLite answers it, because it reads no table of another database; write {first}. before a \
-         table or a function behind `from`, and `{first}` answers"
+        "SQLite answers this statement, because it reads no table of another database; to send \
+         it to `{first}`, write `{first}.` before a table or a function after `from`"
     ))
 }
 

@@ -92,13 +92,13 @@ impl Names {
         let all = self.all();
         let alike = all.iter().find(|known| known.eq_ignore_ascii_case(name));
         match alike {
-            Some(alike) => format!(
-                "no provider is named `{name}`, as upper and lower case count; write `{alike}`"
-            ),
+            Some(alike) => {
+                format!("no provider is named `{name}`; names are case-sensitive: write `{alike}`")
+            }
             None => {
                 let names: Vec<String> = all.iter().map(|name| format!("`{name}`")).collect();
                 let names = names.join(", ");
-                format!("no provider is named `{name}`; there is {names}")
+                format!("no provider is named `{name}`; the providers are {names}")
             }
         }
     }

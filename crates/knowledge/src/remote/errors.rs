@@ -40,7 +40,7 @@ impl Error {
                     Some(rest) => rest.split_once(": ").map_or(rest, |(_, reason)| reason),
                     None => &reason,
                 };
-                format!("statement `{sql}`: provider `{name}` refuses it: {param}{reason}")
+                format!("statement `{sql}`: provider `{name}` refused it: {param}{reason}")
             }
             ErrorKind::LimitReached => {
                 format!("statement `{sql}`: provider `{name}`: {reason}")
@@ -48,7 +48,7 @@ impl Error {
             _ => {
                 let place = &remote.place;
                 let what = match error.is_log_in_refused() {
-                    true => "cannot be asked",
+                    true => "cannot be queried",
                     false => "does not answer",
                 };
                 let hint = error.hint().map(|step| format!("; {step}"));
@@ -92,8 +92,8 @@ impl Error {
     pub(crate) fn provider_timeout(remote: &Remote, info: &StatementInfo) -> Self {
         let timeout = remote.config.query_timeout.unwrap_or_default();
         let message = format!(
-            "statement `{}`: provider `{}` ({}) gave no answer in {timeout:?}, which is its \
-             query_timeout_ms",
+            "statement `{}`: provider `{}` ({}) did not answer within {timeout:?} \
+             (query_timeout_ms)",
             shown(&info.sql),
             remote.name(),
             remote.place
@@ -144,8 +144,8 @@ impl Error {
         found: &[Text],
     ) -> Self {
         let message = format!(
-            "statement `{}`: provider `{}` answers other columns ({}) than it described ({}); name \
-             the columns in the statement, or start again",
+            "statement `{}`: provider `{}` returned other columns ({}) than it described ({}); \
+             name the columns in the statement, or restart the program",
             shown(&info.sql),
             remote.name(),
             found.join(", "),

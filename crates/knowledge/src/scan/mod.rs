@@ -237,7 +237,7 @@ mod tests {
             ("select a from t lock in share mode", Dialect::Mysql),
         ] {
             let error = scan(sql, dialect).unwrap_err().to_string();
-            assert!(error.contains("locks no rows"), "{sql}: {error}");
+            assert!(error.contains("cannot lock rows"), "{sql}: {error}");
         }
         for (sql, dialect) in [
             ("select substring(a from 1 for 2) from t", Dialect::Postgres),

@@ -174,11 +174,11 @@ fn versions() {
     check("version = 1", "knowdb.toml:1: version must be 2, not 1");
     check(
         "\nversion = -2",
-        "knowdb.toml:2: version must be a whole number from 0, not -2",
+        "knowdb.toml:2: version must be a non-negative integer, not -2",
     );
     check(
         "version = \"2\"",
-        "knowdb.toml:1: version must be a whole number from 0, not a string",
+        "knowdb.toml:1: version must be a non-negative integer, not a string",
     );
 }
 
@@ -194,7 +194,7 @@ fn unknown_keys_name_the_nearest_known_one() {
     );
     check_below(
         "[default]\nqq = 5",
-        "knowdb.toml:3: unknown key default.qq; known here: transaction, batch_size, on_error",
+        "knowdb.toml:3: unknown key default.qq; the known keys are transaction, batch_size, on_error",
     );
     check_below(
         "[[tables]]\nname = 't'\n[[tables]]\nname = 'u'\nexpected_row = {}",
@@ -214,7 +214,7 @@ fn unknown_keys_name_the_nearest_known_one() {
 fn wrong_types_and_values_name_their_key() {
     check_below(
         "[cache]\ncapacity = \"10\"",
-        "knowdb.toml:3: cache.capacity must be a whole number from 0, not a string",
+        "knowdb.toml:3: cache.capacity must be a non-negative integer, not a string",
     );
     check_below(
         "[cache]\ncapacity_bytes = 64000000000000000000",
@@ -248,12 +248,12 @@ fn wrong_types_and_values_name_their_key() {
     );
     check_below(
         "[intranet_nets]\nnets = [\n'10.0.0.0/8', '10.0.0.0/33']",
-        "knowdb.toml:3: intranet_nets.nets holds \"10.0.0.0/33\", which is not a network; write \
+        "knowdb.toml:3: intranet_nets.nets contains \"10.0.0.0/33\", which is not a network; write \
          \"10.0.0.0/8\"",
     );
     check_below(
         "[intranet_nets]\nenable = true\nenabled = true",
-        "knowdb.toml:3: intranet_nets.enable stands beside enabled, which means the same; keep one",
+        "knowdb.toml:3: intranet_nets.enable is set together with enabled, which has the same meaning; keep one of them",
     );
 }
 
@@ -273,7 +273,7 @@ fn tables_say_what_is_wrong_with_them() {
     );
     check_below(
         "[[tables]]\nname = 't'\n\n[[tables]]\ndir = 'x'\nname = 'T'",
-        "knowdb.toml:7: tables.name \"T\" is already the table of line 2; rename or disable one",
+        "knowdb.toml:7: tables.name \"T\" is already the name of the table in line 2; rename or disable one of them",
     );
     check_below(
         "[csv]\nhas_header = false\n[[tables]]\nname = 't'\ncolumns.by_header = ['a']",
@@ -281,16 +281,16 @@ fn tables_say_what_is_wrong_with_them() {
     );
     check_below(
         "[[tables]]\nname = 't'\ncolumns.by_header = ['a']\ncolumns.by_index = [0]",
-        "knowdb.toml:5: columns.by_index stands beside by_header; keep one",
+        "knowdb.toml:5: columns.by_index is set together with by_header; keep one of them",
     );
     check_below(
         "[[tables]]\nname = 't'\ncolumns.by_header = []",
-        "knowdb.toml:4: columns.by_header and columns.by_index are both empty; leave columns out to \
-         take all",
+        "knowdb.toml:4: columns.by_header and columns.by_index are both empty; omit columns to use \
+         all of them",
     );
     check_below(
         "[[tables]]\nname = 't'\ncolumns.by_index = [0, -1]",
-        "knowdb.toml:4: columns.by_index must be a list of whole numbers from 0",
+        "knowdb.toml:4: columns.by_index must be a list of non-negative integers",
     );
     check_below(
         "[[tables]]\nname = 't'\nexpected_rows = { min = 2, max = 1 }",
@@ -379,7 +379,7 @@ fn a_folder_without_the_file_is_told_what_to_write() {
     assert_eq!(
         message(folder.path()),
         format!(
-            "{place}: no knowdb.toml; write {place}/knowdb.toml with the lines: version = 2; \
+            "{place}: there is no knowdb.toml; create {place}/knowdb.toml with the lines: version = 2; \
              [[tables]], name = \"…\", data_file = \"…\""
         )
     );
@@ -390,7 +390,7 @@ fn a_folder_without_the_file_is_told_what_to_write() {
     assert_eq!(
         message(folder.path()),
         format!(
-            "{place}: no knowdb.toml; write {place}/knowdb.toml with the lines: version = 2; \
+            "{place}: there is no knowdb.toml; create {place}/knowdb.toml with the lines: version = 2; \
              [[tables]], name = \"asn\"; [[tables]], name = \"users\""
         )
     );
@@ -470,13 +470,13 @@ fn an_engine_opens_the_folder_of_a_whole_project() {
     );
     let error = open(&format!("{project}[mine]\nx = 1\n")).unwrap_err();
     assert!(
-        error.contains("unknown key mine; known here: version"),
+        error.contains("unknown key mine; the known keys are version"),
         "{error}"
     );
     // A caller's list replaces the default list.
     check_below(
         "[server]\nbind = 'x'\n",
-        "knowdb.toml:2: unknown key server; known here: \
+        "knowdb.toml:2: unknown key server; the known keys are \
         version, base_dir, default, csv, cache, local, tables, provider, intranet_nets, enrich",
     );
 }

@@ -63,7 +63,7 @@ fn an_unknown_name_is_refused_with_the_known_ones() {
     };
     let text = message("select id from assets.t");
     assert!(text.contains("no provider is named `assets`"), "{text}");
-    assert!(text.contains("there is `default`"), "{text}");
+    assert!(text.contains("the providers are `default`"), "{text}");
     // SQLite itself answers or refuses its own schemas.
     let text = message("select id from main.u");
     assert!(text.contains("no such table: main.u"), "{text}");

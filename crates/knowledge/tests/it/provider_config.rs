@@ -152,8 +152,8 @@ fn mistakes_name_their_place_and_the_way_out() {
     check(
         "[provider.sqldb]\nkind = 'postgres'\nconnection_uri = 'postgres://u@h/d'\npooler = true\n\
          postgres_session.jit = false",
-        "6: sqldb.postgres_session cannot be set where pooler = true, as each transaction may run in \
-         another session; set it at the pooler, or for the user by `alter role`",
+        "6: sqldb.postgres_session cannot be set with pooler = true, because each transaction may \
+         run in another session; set it at the pooler, or for the user by `alter role`",
     );
     check(
         "[provider.sqldb]\nkind = 'mysql'",
@@ -161,7 +161,7 @@ fn mistakes_name_their_place_and_the_way_out() {
     );
     check(
         "[provider.sqldb]\nkind = 'mysql'\nconnection_uri = 'postgres://u@h/d'",
-        "4: sqldb.connection_uri is of a postgres server, and kind is \"mysql\"",
+        "4: sqldb.connection_uri is the URL of a postgres server, but kind is \"mysql\"",
     );
     check(
         "[provider.sqldb]\nkind = 'postgres'\nconnection_uri = 'postgres://u@h/d'\npoolsize = 3",
@@ -173,7 +173,7 @@ fn mistakes_name_their_place_and_the_way_out() {
     );
     for (depth, problem) in [
         ("0", "must be at least 1"),
-        ("2000", "is 2000, and 1024 is the most"),
+        ("2000", "is 2000; the maximum is 1024"),
     ] {
         check(
             &format!(
@@ -185,16 +185,16 @@ fn mistakes_name_their_place_and_the_way_out() {
     }
     check(
         "[provider.sqldb]\nkind = 'postgres'\nconnection_uri = 'postgres://u@h/d'\nname = 'a b'",
-        "5: sqldb.name \"a b\" cannot stand before a table; write letters, digits and _",
+        "5: sqldb.name \"a b\" cannot qualify a table; use letters, digits and _",
     );
     check(
         "[provider.sqldb]\nkind = 'postgres'\nconnection_uri = 'postgres://u@h/d'\nname = 'local'",
-        "5: sqldb.name \"local\" names the folder's own tables; choose another",
+        "5: sqldb.name \"local\" is reserved for the folder's own tables; choose another name",
     );
     check(
         "[provider.sqldb]\nkind = 'embedded'\nconnection_uri = 'postgres://u@h/d'",
-        "4: sqldb.connection_uri is of a server elsewhere; remove it, the embedded one starts by \
-         itself",
+        "4: sqldb.connection_uri does not apply to kind = \"embedded\", which starts its own server; \
+         remove it",
     );
     check(
         "[provider.sqldb]\nkind = 'postgres'\nversion = '18'",
@@ -217,7 +217,7 @@ fn mistakes_name_their_place_and_the_way_out() {
     let one = |name: &str| format!("[[provider.sqldb]]\nname = '{name}'\nkind = 'embedded'\n");
     check(
         &format!("{}{}", one("a"), one("a")),
-        "6: sqldb.name \"a\" is already the provider of line 2; give each its own",
+        "6: sqldb.name \"a\" is already the name of the provider in line 2; use another name",
     );
 }
 

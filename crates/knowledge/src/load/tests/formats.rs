@@ -11,19 +11,19 @@ fn gzip(data: &[u8]) -> Vec<u8> {
 #[test]
 fn are_refused_with_their_format_and_the_way_out() {
     let refused = |what: &str, instead: &str| {
-        format!("Data: t/data.csv: {what}, and table \"t\" is read from CSV; {instead}")
+        format!("Data: t/data.csv: this is {what}, but table \"t\" must be CSV; {instead}")
     };
     let csv = b"a,b\n1,2\n";
     for (data, what, instead) in [
         (
             gzip(csv),
             "gzip",
-            "name it so that it ends in .gz (data_file = \"data.csv.gz\"), or unpack it",
+            "name it so that it ends in .gz (data_file = \"data.csv.gz\"), or decompress it",
         ),
         (
             zstd::encode_all(&csv[..], 1).unwrap(),
             "zstd",
-            "name it so that it ends in .zst (data_file = \"data.csv.zst\"), or unpack it",
+            "name it so that it ends in .zst (data_file = \"data.csv.zst\"), or decompress it",
         ),
         (
             b"PK\x03\x04\x14\0".to_vec(),
@@ -69,7 +69,10 @@ fn packed_files_are_looked_into() {
     let folder = Folder::new(&format!("{TABLE}data_file = 'data.csv.gz'\n"), "");
     folder.write("t/data.csv.gz", gzip(b"%PDF-1.7\r%\xe2\xe3\xcf\xd3\r"));
     let said = folder.select("select a from t");
-    assert!(said.starts_with("Data: t/data.csv.gz: PDF, and"), "{said}");
+    assert!(
+        said.starts_with("Data: t/data.csv.gz: this is PDF, but"),
+        "{said}"
+    );
     folder.write("t/data.csv.gz", gzip(b"a,b\n1,2\n"));
     assert_eq!(folder.select("select a, b from t"), r#""1","2""#);
 }

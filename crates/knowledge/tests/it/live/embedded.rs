@@ -100,7 +100,7 @@ fn tables_are_there_with_their_types() {
     assert_eq!(plan.kind, PlanKind::Hash);
     let error = knowledge.query_all("select owner from networks where net >>= '10.0.0.0/8'", ());
     let text = error.unwrap_err().to_string();
-    assert!(text.contains("write pg. before"), "{text}");
+    assert!(text.contains("write `pg.` before"), "{text}");
     let sql = "select count(*) from pg.pg_indexes where schemaname like 'lookaside%'";
     let indexes = knowledge.query_first(sql, ()).unwrap().unwrap();
     assert_eq!(indexes[0], Value::Int(4));

@@ -103,7 +103,7 @@ fn mistakes_and_changed_tables_are_said() {
             error.to_string()
         };
         let text = refusal("select a from nowhere");
-        assert!(text.contains("provider `my` refuses it: "), "{text}");
+        assert!(text.contains("provider `my` refused it: "), "{text}");
         assert!(text.contains("nowhere"), "{text}");
         let text = refusal("select a from t into outfile '/nowhere'");
         assert!(text.contains("only queries"), "{text}");
