@@ -21,28 +21,28 @@ const KEY_COUNT: usize = 1 << 20;
 /// The number of queries of one task between two clock readings in `warm`.
 const SHARE: usize = 4096;
 
-/// Lookups of a provider through the caches, many tasks at once
+/// Lookups of a provider through the caches, by many concurrent tasks
 ///
-/// `cold` is the shape of the published figures of the original: 10,000 rows, 128 keys in turn, the
-/// caches empty but for one key when the clock starts. `warm` is what a service sees: every key is
-/// kept already, and they are asked for by Zipf's law.
+/// `cold` has the shape of the published results of the original: 10,000 rows, 128 keys in turn,
+/// and caches that contain only one key at the start. `warm` is the situation of a running service:
+/// every key is cached, and keys are requested by a Zipf distribution.
 #[derive(Debug, Args)]
 pub(crate) struct CacheArguments {
-    /// What is in the caches at the start; both in turn when it is left out.
+    /// The contents of the caches at the start; by default, both in turn.
     #[arg(long, value_enum)]
     shape: Option<Shape>,
-    /// Which caches; all in turn when it is left out.
+    /// The caches to use; by default, all of them in turn.
     #[arg(long, value_enum)]
     policy: Option<CachePolicy>,
     #[command(flatten)]
     target: TargetArguments,
-    /// How many tasks ask at once; can be repeated.
+    /// The number of concurrent tasks; can be repeated.
     #[arg(long, value_name = "COUNT", default_values_t = [1, 4, 16, 64], value_parser = clap::value_parser!(u16).range(1..=4096))]
     concurrency: Vec<u16>,
-    /// Rows of the table that `warm` asks.
+    /// Rows of the table that `warm` queries.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(128..))]
     rows: u64,
-    /// Questions in one round of `cold`.
+    /// Queries in one round of `cold`.
     #[arg(long, default_value_t = 20_000, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     operations: u32,
     /// Connections of the pool.
@@ -54,9 +54,9 @@ pub(crate) struct CacheArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Shape {
-    /// A new engine each round, one key known: `--operations` questions for 128 keys in turn.
+    /// A new engine in each round, with one key cached: `--operations` queries of 128 keys in turn.
     Cold,
-    /// Every key known: questions by Zipf's law for as long as a round lasts.
+    /// Every key is cached: queries by a Zipf distribution for the duration of a round.
     Warm,
 }
 
@@ -64,11 +64,11 @@ enum Shape {
 enum CachePolicy {
     /// None.
     Bypass,
-    /// The shared cache, and before it the one of a session, through the async functions.
+    /// The session's cache and the shared cache, through the async functions.
     Global,
-    /// One of each task's own.
+    /// A separate cache for each task.
     Local,
-    /// Each task has a session: what is kept needs no other thread. Only `warm`.
+    /// Each task has its own session, so cached answers need no other thread. Only for `warm`.
     Session,
 }
 

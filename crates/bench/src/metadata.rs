@@ -23,16 +23,16 @@ const INSERT_ROW_COUNT: u64 = 500;
 /// The number of answers that are hashed.
 const HASHED: usize = 100;
 
-/// Wide and long results of MySQL or MariaDB, by what is done with the columns' definitions
+/// Wide and long results of MySQL or MariaDB, by the handling of column definitions
 ///
 /// The tables are lookaside_bench_wide_N with N integer columns; they stay. The published shapes are
 /// `--columns 2` with `--rows 10000` and with `--rows 1`, each without and with `--delay 30`.
 #[derive(Debug, Args)]
 pub(crate) struct MetadataArguments {
-    /// The server to ask, as mysql://user:password@host/database.
+    /// The server to query, as mysql://user:password@host/database.
     #[arg(long, value_name = "URL")]
     url: String,
-    /// What is done with the definitions; all in turn when it is left out.
+    /// The handling of the definitions; by default, all ways in turn.
     #[arg(long, value_enum)]
     mode: Option<Mode>,
     /// Columns of the table.
@@ -41,11 +41,11 @@ pub(crate) struct MetadataArguments {
     /// Rows of each result.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=ROW_COUNT))]
     rows: u64,
-    /// Questions under way at once.
+    /// The number of queries in flight.
     #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     window: u16,
-    /// Milliseconds that a round trip takes longer, through a relay in this process, whose CPU time
-    /// counts then.
+    /// An additional delay of each round trip in milliseconds, by a relay in this process, whose
+    /// CPU time is then included.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     delay: Option<u64>,
     #[command(flatten)]
@@ -54,12 +54,12 @@ pub(crate) struct MetadataArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// They come each time, and are read each time, as most drivers do it.
+    /// The definitions are sent and parsed each time, as by most drivers.
     Parse,
-    /// MySQL sends them each time, and they are read when they differ from the last ones; MariaDB
-    /// leaves them out while they are the same.
+    /// MySQL sends them each time, and they are parsed only if they differ from the previous ones;
+    /// MariaDB omits them while they are the same.
     Default,
-    /// MySQL leaves them out, changed or not: see `Request::pinned_columns` for what that risks.
+    /// MySQL omits them even if they have changed: see `Request::pinned_columns` for the risk.
     Pinned,
 }
 

@@ -17,10 +17,11 @@ const KEY_COUNT: usize = 1 << 20;
 /// The minimum number of records of one thread between two clock readings.
 const SHARE: usize = 1 << 16;
 
-/// A model over batches of records, its lookups answered by a server or a cache before it
+/// A model over batches of records, whose lookups are answered by a server or by a cache in front
+/// of it
 #[derive(Debug, Args)]
 pub(crate) struct OmlProviderArguments {
-    /// Which model and caches; all in turn when it is left out.
+    /// The model and the caches to use; by default, all of them in turn.
     #[arg(long, value_enum)]
     case: Option<Case>,
     #[command(flatten)]
@@ -44,9 +45,9 @@ pub(crate) struct OmlProviderArguments {
 enum Case {
     /// `V = read(id) ;`
     Pure,
-    /// A lookup, nothing kept: every record's answer comes from the server.
+    /// A lookup without a cache: the server answers for every record.
     Provider,
-    /// A lookup, every answer kept before the clock starts.
+    /// A lookup with all answers cached before the measurement.
     Cached,
 }
 

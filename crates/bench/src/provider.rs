@@ -27,20 +27,20 @@ const HASHED: usize = 1000;
 /// The number of queries between two clock readings.
 const BLOCK: usize = 2000;
 
-/// Lookups that the server answers every time, by the way they take
+/// Lookups that the server answers every time, by interface
 #[derive(Debug, Args)]
 pub(crate) struct ProviderArguments {
-    /// The way; all in turn when it is left out.
+    /// The interface to use; by default, all of them in turn.
     #[arg(long, value_enum)]
     case: Option<Case>,
     #[command(flatten)]
     target: TargetArguments,
     #[command(flatten)]
     keys: KeyArguments,
-    /// Questions under way at once on the connection of `window` and `flight`.
+    /// The number of queries in flight on the connection of `window` and `flight`.
     #[arg(long, default_value_t = 32, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     window: u16,
-    /// Tasks that ask at once in `pool` and `facade-tasks`.
+    /// Concurrent tasks in `pool` and `facade-tasks`.
     #[arg(long, default_value_t = 64, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=4096))]
     tasks: u16,
     /// Threads that the tasks run on; 0 is the thread of the benchmark alone.
@@ -58,21 +58,21 @@ pub(crate) struct ProviderArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Case {
-    /// The driver, waited for: one connection, one question at a time.
+    /// The blocking driver: one connection, one query at a time.
     Blocking,
-    /// The driver for tokio: one connection, one question at a time.
+    /// The tokio driver: one connection, one query at a time.
     Async,
-    /// The driver for tokio: as many tasks as the window share one connection.
+    /// The tokio driver: as many tasks as the window share one connection.
     Window,
-    /// The driver for tokio: the window's keys as one request, which shares Syncs.
+    /// The tokio driver: the window's keys as one request, which shares Syncs.
     Flight,
-    /// The pool: many tasks, one question at a time each.
+    /// The pool: many tasks, each with one query at a time.
     Pool,
-    /// The facade, past its caches: one question at a time, waited for.
+    /// The facade without caches: blocking, one query at a time.
     FacadeSync,
-    /// The facade, past its caches: one question at a time, awaited.
+    /// The facade without caches: asynchronous, one query at a time.
     FacadeAsync,
-    /// The facade, past its caches: many tasks, one question at a time each.
+    /// The facade without caches: many tasks, each with one query at a time.
     FacadeTasks,
     /// The facade: batches of keys none of which is in a cache.
     FacadeBatch,

@@ -25,12 +25,12 @@ const INSERT_ROW_COUNT: u64 = 5000;
 /// Options for the server that is queried.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TargetArguments {
-    /// The server to ask, as postgres://… or mysql://… [default: an embedded PostgreSQL, over TCP]
+    /// The server to query, as postgres://… or mysql://… [default: an embedded PostgreSQL, over TCP]
     ///
-    /// The benchmark makes a table lookaside_bench_kv there, and drops it at its end.
+    /// The benchmark creates a table lookaside_bench_kv there, and drops it at its end.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Leave the table, so that the next run need not fill it.
+    /// Keep the table, so that the next run does not have to fill it.
     #[arg(long, requires = "url")]
     keep: bool,
 }

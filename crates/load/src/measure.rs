@@ -8,13 +8,13 @@ use serde::Serialize;
 /// How long, how often, and how it is shown.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Rounds {
-    /// Seconds that one round lasts at least.
+    /// The minimum duration of a round in seconds.
     #[arg(long, default_value_t = 0.2, value_name = "SECONDS")]
     pub seconds: f64,
-    /// Rounds after one that warms up; the median is the figure to quote.
+    /// Rounds after the warm-up round; the median is the result to quote.
     #[arg(long, default_value_t = 5, value_name = "COUNT")]
     pub rounds: usize,
-    /// One line of JSON a case.
+    /// Print one line of JSON per case.
     #[arg(long)]
     pub json: bool,
 }

@@ -37,12 +37,12 @@ impl Random {
     }
 }
 
-/// How often which key is asked for.
+/// The distribution of the requested keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum KeyLaw {
     /// Key `k` with probability proportional to `1/k` (Zipf, exponent 1), the ranks shuffled.
     Zipf,
-    /// Every key alike.
+    /// All keys with equal probability.
     Uniform,
     /// 128 keys in turn, `(i * 17) mod 128`: the shape of the published figures of the original.
     Hotset,
@@ -54,7 +54,7 @@ pub struct KeyArguments {
     /// Rows of the key-value table.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub rows: u64,
-    /// How often which key is asked for.
+    /// The distribution of the requested keys.
     #[arg(long, value_enum, default_value_t = KeyLaw::Zipf)]
     pub keys: KeyLaw,
 }

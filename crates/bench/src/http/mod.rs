@@ -21,13 +21,13 @@ use crate::progress::bar;
 
 /// Send requests to an HTTP/1.1 server and measure its answers
 ///
-/// As many as are answered, or at a fixed rate, in which case latencies count from the moment a
-/// request was due, whether it could be sent then or not. Each connection asks for one of the
-/// requests that are given, and for the next one when it is opened again. In paths, bodies and files
-/// {RAND:1:050} is a number from 1 to 50 as wide as 050, {SEQ:7} counts from 7 up over all
-/// connections, and {LENGTH} is the size of the body.
+/// Requests are sent as fast as they are answered, or at a fixed rate; then latencies are measured
+/// from when a request was due, even if it could not be sent at that time. Each connection sends
+/// one of the given requests, and the next one when it is reopened. In paths, bodies and files,
+/// {RAND:1:050} is a random number from 1 to 50, padded with zeros to the width of 050, {SEQ:7}
+/// counts up from 7 over all connections, and {LENGTH} is the size of the body.
 ///
-/// CPU time is that of the processes, in microseconds an answer, between the warm-up and the end.
+/// CPU time is that of the processes between the warm-up and the end, in microseconds per answer.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,10 +37,10 @@ Examples:
       --server-pid $(pidof server) --json
   cargo bench-lookaside http 127.0.0.1:8080 --post /items --body '{\"id\":{SEQ:100001}}' --expect-status 201")]
 pub(crate) struct HttpArguments {
-    /// The server, as http://HOST:PORT, HOST:PORT or unix:PATH; a path behind it is asked for by GET
+    /// The server, as http://HOST:PORT, HOST:PORT or unix:PATH; a path after it is requested by GET
     #[arg(value_name = "ADDRESS")]
     target: String,
-    /// A path to ask for by GET; can be repeated.
+    /// A path to request by GET; can be repeated.
     #[arg(long, value_name = "PATH")]
     get: Vec<String>,
     /// A path to POST the body to; can be repeated.
@@ -55,37 +55,38 @@ pub(crate) struct HttpArguments {
     /// A header of --get and --post; can be repeated.
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
-    /// A file that holds a request as it goes over the wire; can be repeated.
+    /// A file with the bytes of a complete request; can be repeated.
     #[arg(long, value_name = "FILE")]
     template: Vec<PathBuf>,
-    /// Take the next of several requests with each request, not with each connection.
+    /// Use the next of several requests for each request instead of for each connection.
     #[arg(long)]
     rotate: bool,
-    /// Connections at once.
+    /// The number of connections.
     #[arg(long, default_value_t = 64, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections: u32,
-    /// Requests on a connection at once.
+    /// The number of pipelined requests on a connection.
     #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=4096))]
     depth: u16,
-    /// Close a connection after so many answers and open another.
+    /// Close a connection after this number of answers and open another.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     requests_per_connection: Option<u64>,
     /// Threads that send; one is enough for most servers.
     #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
-    /// Seconds that are measured.
+    /// The duration of the measurement in seconds.
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS", value_parser = seconds)]
     duration: f64,
-    /// Seconds before those that are not.
+    /// The duration of the warm-up in seconds.
     #[arg(long, default_value_t = 1.0, value_name = "SECONDS", value_parser = seconds)]
     warm_up: f64,
-    /// Requests a second, answered or not; without it the next is sent once one is answered.
+    /// Requests per second, regardless of answers; without this option, the next request is sent
+    /// when the previous one is answered.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rate: Option<u64>,
-    /// Seconds after which a request without an answer is given up.
+    /// Seconds after which a request without an answer fails.
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS", value_parser = seconds)]
     timeout: f64,
-    /// Statuses that are right, such as 2xx or 404; others fail the run.
+    /// Expected statuses, such as 2xx or 404; any other fails the run.
     #[arg(long, value_name = "STATUS", value_delimiter = ',', default_value = "2xx", value_parser = statuses)]
     expect_status: Vec<RangeInclusive<u16>>,
     /// The body that every answer has to have.
@@ -97,7 +98,7 @@ pub(crate) struct HttpArguments {
     /// Count the CPU time of this process and its children as the database's.
     #[arg(long, value_name = "PID")]
     database_pid: Option<u32>,
-    /// What {RAND} is drawn from.
+    /// The seed of {RAND}.
     #[arg(long, default_value_t = 7)]
     seed: u64,
     /// One line of JSON.

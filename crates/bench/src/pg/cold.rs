@@ -19,11 +19,11 @@ use super::report::Report;
 use super::served::{open, ours, run_script};
 use crate::progress::DownloadBar;
 
-/// First database of a fresh process: with an empty cache, with a full one, with a server up, and
-/// with nothing of it in memory
+/// The first database of a new process: with an empty cache, with a full cache, with a running
+/// server, and with an empty file cache
 #[derive(Debug, Args)]
 pub(super) struct ColdArguments {
-    /// Which PostgreSQL: a major version such as 17, or exactly one such as 17.11
+    /// The version of PostgreSQL: a major version such as 17, or an exact one such as 17.11
     #[arg(long, value_name = "VERSION")]
     pg_version: Option<VersionRequirement>,
 

@@ -18,9 +18,8 @@ use crate::Result;
 /// Measure the embedded server, or any other, on this machine
 ///
 /// Prints the median, the smallest and the largest round, and the CPU time of the client's process.
-/// The client is Lookaside's own driver.
-/// Each figure says what stood already when its clock began. The hash is over the rows that came
-/// back: equal hashes, equal answers.
+/// The client is Lookaside's own driver. Each result states what was prepared before the
+/// measurement. The hash is computed over the returned rows: equal hashes mean equal answers.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -13,8 +13,8 @@ use super::measure::{Latencies, Samples};
 use super::report::Report;
 use super::served::{ServedArguments, ServedDatabase, hash_rows, open, run_script};
 
-/// Round trips of our own driver on one connection: prepared and simple statements, small and large
-/// rows
+/// Round trips of the project's own driver on one connection: prepared and simple statements, small
+/// and large rows
 #[derive(Debug, Args)]
 pub(super) struct RttArguments {
     #[command(flatten)]

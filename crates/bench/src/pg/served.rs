@@ -46,7 +46,7 @@ pub(super) struct ServedArguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = read_setting)]
     set: Vec<Setting>,
 
-    /// Let the embedded server answer before data is safe on the disk
+    /// Let the embedded server acknowledge writes before they are on the disk
     #[arg(long)]
     relaxed_durability: bool,
 

@@ -13,7 +13,7 @@ use super::measure::Samples;
 use super::report::Report;
 use super::served::{ServedArguments, ServedDatabase, run_script};
 
-/// Prepared updates by key through our own driver: one after the other, and pipelined
+/// Prepared updates by key through the project's own driver: one after the other, and pipelined
 #[derive(Debug, Args)]
 pub(super) struct UpdatesArguments {
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub(super) struct UpdatesArguments {
     #[arg(long, default_value_t = 5_000, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     ops: u64,
 
-    /// Updates that are asked for at once
+    /// The number of updates in flight
     #[arg(long, default_value_t = 100, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     batch: u16,
 }

@@ -17,11 +17,11 @@ use super::report::Report;
 use super::served::{open, ours, run_script};
 use crate::progress::DownloadBar;
 
-/// Databases handed out in a warm process: from the ready pool, on demand, each with its own server;
-/// snapshots; many tests at once
+/// Databases of a process that has a server: created in advance, on demand, each with its own
+/// server; snapshots; many concurrent tests
 #[derive(Debug, Args)]
 pub(super) struct WarmArguments {
-    /// Which PostgreSQL: a major version such as 17, or exactly one such as 17.11
+    /// The version of PostgreSQL: a major version such as 17, or an exact one such as 17.11
     #[arg(long, value_name = "VERSION")]
     pg_version: Option<VersionRequirement>,
 

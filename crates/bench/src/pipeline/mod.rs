@@ -16,21 +16,21 @@ use self::line::{Line, Shape};
 use super::Result;
 use super::progress::bar;
 
-/// Handing items from thread to thread in a ring
+/// Pass items between threads through a ring buffer
 ///
-/// One producer and the stages behind it, a thread each. Hand-over (one-stage, two-stages): wall and
+/// One producer and its stages, each with its own thread. Hand-over (one-stage, two-stages): wall and
 /// CPU time of an item, from the first push until the last item is at the last stage, when the
 /// producer hands over 1, 8 or 64 at once. Headroom: how many ns of its own work the first stage can
 /// do for each item before throughput drops below 97 % of what it is without ("work ns"); what is
 /// left of the time between two items ("period ns") is the pipeline's ("overhead ns"). Idle: CPU
 /// time of a pipeline without items, in percent of one core.
 ///
-/// With its defaults it takes half a minute. Threads that stay awake need a core each: left out
-/// are the cases of two stages that would wait so on fewer cores than threads, and headroom then is
-/// that of a single stage. Name the wait to measure them all the same.
+/// With the defaults, it takes half a minute. Threads that spin need a core each: if there are fewer
+/// cores than threads, the cases of two stages with such a wait are omitted, and headroom is measured
+/// for a single stage. Name the wait to measure these cases nevertheless.
 #[derive(Debug, Args)]
 pub(crate) struct PipelineArguments {
-    /// What is measured; all cases in turn when it is left out.
+    /// The case to run; by default, all of them in turn.
     #[arg(long, value_enum)]
     case: Option<Case>,
     /// How threads without items wait; all ways in turn when it is left out.
