@@ -234,14 +234,14 @@ impl Error {
 
     /// The server of a MySQL URL did not send a greeting, and answers PostgreSQL's `SSLRequest`.
     pub(crate) fn server_is_postgres() -> Self {
-        let message = "the server is a PostgreSQL, and no MySQL or MariaDB: its URL begins with \
+        let message = "the server is PostgreSQL, not MySQL or MariaDB: its URL begins with \
                        `postgres://`";
         Self::new(ErrorKind::Protocol, Sent::Nothing, message)
     }
 
     /// The server of a PostgreSQL URL sent a greeting first, as MySQL does.
     pub(crate) fn server_is_mysql() -> Self {
-        let message = "the server is a MySQL or MariaDB, and no PostgreSQL: its URL begins with \
+        let message = "the server is MySQL or MariaDB, not PostgreSQL: its URL begins with \
                        `mysql://`";
         Self::new(ErrorKind::Protocol, Sent::Nothing, message)
     }
@@ -253,7 +253,7 @@ impl Error {
     }
 
     pub(crate) fn statement_limit(error: ErrPacket<'static>) -> Self {
-        let message = "the server takes no further prepared statements: raise its \
+        let message = "the server accepts no more prepared statements: increase its \
                        `max_prepared_stmt_count`, or lower `Options::statement_count_max`";
         let cause = Cause::Mysql(error);
         Self::because(ErrorKind::Refused, Sent::Something, message, cause)
@@ -270,7 +270,8 @@ impl Error {
     }
 
     pub(crate) fn local_infile_refused() -> Self {
-        let message = "a file of this machine, as for `LOAD DATA LOCAL`, is nothing a server gets";
+        let message =
+            "the server requested a local file (`LOAD DATA LOCAL`), which is not supported";
         Self::new(ErrorKind::Misuse, Sent::Something, message)
     }
 
@@ -289,7 +290,7 @@ impl Error {
     }
 
     pub(crate) fn socket(error: io::Error) -> Self {
-        let message = "the connection to the server broke";
+        let message = "the connection to the server was lost";
         let cause = Cause::Other(error.into());
         Self::because(ErrorKind::Connection, Sent::Something, message, cause)
     }
@@ -354,12 +355,12 @@ impl Error {
     /// A server that does not match `target_session_attrs`.
     pub(crate) fn unfit_session(wanted: TargetSession) -> Self {
         let message = match wanted {
-            TargetSession::ReadWrite => "the session takes no writes",
-            TargetSession::ReadOnly => "the session takes writes",
+            TargetSession::ReadWrite => "the session is read-only",
+            TargetSession::ReadOnly => "the session is not read-only",
             TargetSession::Primary => "the server is a standby",
             _ => "the server is not a standby",
         };
-        let message = format!("{message}, against `target_session_attrs`");
+        let message = format!("{message}, which `target_session_attrs` does not allow");
         Self::new(ErrorKind::Connection, Sent::Nothing, message)
     }
 
@@ -375,12 +376,12 @@ impl Error {
     }
 
     pub(crate) fn too_early() -> Self {
-        let message = "the session may be unfit for `target_session_attrs`; wait until it is ready";
+        let message = "the session may not satisfy `target_session_attrs`; wait until it is ready";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
     pub(crate) fn no_random_bytes(error: getrandom::Error) -> Self {
-        let message = "the system has no random bytes for the log-in";
+        let message = "the system returned no random bytes for the log-in";
         let cause = Cause::Other(error.into());
         Self::because(ErrorKind::Connection, Sent::Nothing, message, cause)
     }
@@ -390,16 +391,19 @@ impl Error {
             return Self::server_is_mysql();
         }
         if error.is_password_missing() {
-            let message = "the server wants a password for the log-in";
+            let message = "the server requires a password";
             let cause = Cause::Other(error.into());
             return Self::because(ErrorKind::Refused, Sent::Nothing, message, cause);
         }
         let (kind, message) = if error.is_tls_missing() {
-            (ErrorKind::Tls, "the server offers no TLS")
+            (ErrorKind::Tls, "the server does not offer TLS")
         } else if error.kind() == lookaside_wire::ErrorKind::Authentication {
-            (ErrorKind::Protocol, "the two sides agree on no log-in")
+            (
+                ErrorKind::Protocol,
+                "client and server have no common authentication method",
+            )
         } else {
-            (ErrorKind::Protocol, "the server broke the protocol")
+            (ErrorKind::Protocol, "the server violated the protocol")
         };
         let cause = Cause::Other(error.into());
         Self::because(kind, Sent::Something, message, cause)
@@ -415,8 +419,10 @@ impl Error {
     }
 
     pub(crate) fn column_changed(column: &str) -> Self {
-        let message =
-            format!("column `{column}` has another type now, which it was not asked for as");
+        let message = format!(
+            "the type of column `{column}` has changed, and its format was requested for the \
+             previous type"
+        );
         Self::new(ErrorKind::Protocol, Sent::Something, message)
     }
 
@@ -426,13 +432,15 @@ impl Error {
     }
 
     pub(crate) fn no_row() -> Self {
-        let message = "the statement gave no row, and one was expected; `query_opt` takes none";
+        let message = "the statement returned no row, but one was expected; use `query_opt` if \
+                       there may be none";
         Self::new(ErrorKind::Misuse, Sent::Something, message)
     }
 
     pub(crate) fn too_many_rows(count: usize) -> Self {
         let message = format!(
-            "the statement gave {count} rows, and at most one was expected; `query` takes more"
+            "the statement returned {count} rows, but at most one was expected; use `query` for \
+             more"
         );
         Self::new(ErrorKind::Misuse, Sent::Something, message)
     }
@@ -444,7 +452,7 @@ impl Error {
     }
 
     pub(crate) fn row(error: RowError) -> Self {
-        let message = "the answer cannot be read as wanted";
+        let message = "the answer cannot be converted to the requested type";
         let cause = Cause::Other(error.into());
         Self::because(ErrorKind::Misuse, Sent::Something, message, cause)
     }
@@ -469,8 +477,8 @@ impl Error {
     /// The error of a statement with more parameters than the protocols support.
     pub(crate) fn too_many_parameters(count: usize) -> Self {
         let message = format!(
-            "{count} values were given, and a statement takes 65,535 at most: send \
-             fewer at a time, one array instead of many values, or many parameter sets of one statement"
+            "{count} values were given, but a statement can have at most 65,535: send fewer at a \
+             time, one array instead of many values, or many parameter sets of one statement"
         );
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
@@ -479,14 +487,14 @@ impl Error {
     /// server.
     pub(crate) fn request_may_be_too_large(size: usize, error: Self) -> Self {
         let message = format!(
-            "the connection ended over a request of {size} bytes; a server closes it where that is more \
-             than its `max_allowed_packet`"
+            "the connection ended during a request of {size} bytes; the server closes a connection \
+             if a request exceeds its `max_allowed_packet`"
         );
         Self::because(error.0.kind, error.0.sent, message, Cause::Step(error))
     }
 
     pub(crate) fn no_copy() -> Self {
-        let message = "what copies is a COPY; other statements are queries";
+        let message = "only a COPY statement can copy data; send other statements as queries";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
@@ -514,7 +522,7 @@ impl Error {
     }
 
     pub(crate) fn no_portal() -> Self {
-        let message = "the transaction has ended that the rest of the rows was to come in";
+        let message = "the transaction of the row stream has ended";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
@@ -532,18 +540,20 @@ impl Error {
 
     pub(crate) fn no_scripts() -> Self {
         let message =
-            "MySQL and MariaDB are not asked scripts here; send the statements one by one";
+            "scripts are not supported for MySQL and MariaDB; send the statements one by one";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
     pub(crate) fn copy_in_refused() -> Self {
-        let message = "a script brings no data for COPY FROM STDIN; psql reads it from a file";
+        let message =
+            "a script cannot contain the data of COPY FROM STDIN; use psql for such a file";
         Self::new(ErrorKind::Misuse, Sent::Something, message)
     }
 
     pub(crate) fn too_many_queries(query_count_max: usize) -> Self {
-        let message =
-            format!("{query_count_max} queries wait already; see `Options::query_count_max`");
+        let message = format!(
+            "{query_count_max} queries are already waiting; see `Options::query_count_max`"
+        );
         Self::new(ErrorKind::Limit, Sent::Nothing, message)
     }
 
@@ -570,7 +580,7 @@ impl Error {
     }
 
     pub(crate) fn canceled(sent: Sent) -> Self {
-        let message = "the query was canceled";
+        let message = "the query was cancelled";
         Self::new(ErrorKind::Canceled, sent, message)
     }
 
@@ -580,14 +590,15 @@ impl Error {
     }
 
     pub(crate) fn not_released() -> Self {
-        let message = "what a dropped lock left under way, or the end of its transaction, was not \
-                       answered within `PoolOptions::check_timeout`, and the connection was closed";
+        let message = "the queries of a dropped lock, or the end of its transaction, were not \
+                       answered within `PoolOptions::check_timeout`, and the connection was \
+                       closed";
         Self::new(ErrorKind::Connection, Sent::Something, message)
     }
 
     pub(crate) fn database_chosen() -> Self {
-        let message = "a session that began without a database, and has chosen one, cannot be \
-                       reset, and the connection was closed: name a database in the URL";
+        let message = "a session that began without a database and has selected one cannot be \
+                       reset; the connection was closed: name a database in the URL";
         Self::new(ErrorKind::Connection, Sent::Something, message)
     }
 
@@ -597,52 +608,52 @@ impl Error {
     }
 
     pub(crate) fn transaction_gone() -> Self {
-        let message = "the server has rolled the transaction back for an error before";
+        let message = "the server has rolled back the transaction because of an earlier error";
         Self::new(ErrorKind::Refused, Sent::Nothing, message)
     }
 
     pub(crate) fn shared_transaction() -> Self {
-        let message = "a transaction needs a connection for itself: see `Pool::lock`";
+        let message = "a transaction requires its own connection: see `Pool::lock`";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
     pub(crate) fn shared_session() -> Self {
-        let message = "a change of the session needs a connection for itself, as others use this \
-                       one: see `Pool::lock`; what each connection begins with is said in \
+        let message = "a change of the session requires its own connection, because this one is \
+                       shared: see `Pool::lock`; statements for all sessions belong in \
                        `PoolOptions::session`";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
     /// Why a shared connection was closed.
     pub(crate) fn left_in_transaction() -> Self {
-        let message = "a statement left a transaction open on a connection that others use as \
-                       well; the connection was closed, and what was not committed is undone: a \
-                       transaction needs a connection for itself, see `Pool::lock`";
+        let message = "a statement left a transaction open on a shared connection; the connection \
+                       was closed, and uncommitted changes were rolled back: a transaction \
+                       requires its own connection, see `Pool::lock`";
         Self::new(ErrorKind::Misuse, Sent::Something, message)
     }
 
     /// Why a shared connection was closed.
     pub(crate) fn autocommit_off() -> Self {
-        let message = "autocommit is off on a connection that others use as well; the connection \
-                       was closed, and what was not committed is undone: to turn it off takes a \
-                       connection for itself, see `Pool::lock`";
+        let message = "autocommit is off on a shared connection; the connection was closed, and \
+                       uncommitted changes were rolled back: turning it off requires its own \
+                       connection, see `Pool::lock`";
         Self::new(ErrorKind::Misuse, Sent::Something, message)
     }
 
     /// Why a connection was closed: with this `setting`, texts would be misinterpreted.
     pub(crate) fn other_encoding(setting: &str, value: &str, required: &str) -> Self {
         let message = format!(
-            "a statement set `{setting}` to `{value}`; the connection was closed, as texts are sent \
-             and read as {required} and would be stored wrongly: leave it at `{required}`"
+            "a statement set `{setting}` to `{value}`; the connection was closed, because text is \
+             sent and read as {required} and would be stored wrongly: keep `{required}`"
         );
         Self::new(ErrorKind::Misuse, Sent::Something, message)
     }
 
     pub(crate) fn begins_without_autocommit() -> Self {
-        let message = "autocommit is off in the sessions of this pool, so that all its requests would \
-                       become parts of one transaction: such a request needs a connection for \
-                       itself, see `Pool::lock`; `set autocommit = 1` in `PoolOptions::session` \
-                       turns it on";
+        let message = "autocommit is off in the sessions of this pool, so all requests would \
+                       become parts of one transaction: such a request requires its own \
+                       connection, see `Pool::lock`; `set autocommit = 1` in \
+                       `PoolOptions::session` turns it on";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
@@ -657,14 +668,14 @@ impl Error {
     }
 
     pub(crate) fn connect_timeout(timeout: Duration) -> Self {
-        let message = format!("no connection was made within {timeout:?}");
+        let message = format!("no connection was opened within {timeout:?}");
         let cause = Cause::Other(io::Error::from(io::ErrorKind::TimedOut).into());
         Self::because(ErrorKind::Connection, Sent::Nothing, message, cause)
     }
 
     /// The error of a session set-up statement. No query was sent.
     pub(crate) fn session(sql: &str, error: Self) -> Self {
-        let message = format!("`{sql}`, which each connection is to begin with, failed");
+        let message = format!("the session statement `{sql}` failed");
         Self::because(error.kind(), Sent::Nothing, message, Cause::Step(error))
     }
 

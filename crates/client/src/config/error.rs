@@ -33,7 +33,7 @@ impl ConfigError {
 
     pub(super) fn other_server(found: &str, wanted: &str) -> Self {
         Self::new(format!(
-            "this is a URL of {found}; the one that is needed here begins with `{wanted}://`"
+            "this is a URL of {found}; a URL that begins with `{wanted}://` is required"
         ))
     }
 
@@ -52,7 +52,7 @@ impl ConfigError {
 
     pub(super) fn stray(letter: char) -> Self {
         Self::new(format!(
-            "the URL has a `{letter}` where none can stand; {ENCODE}"
+            "the URL has a `{letter}` in a place where it is not allowed; {ENCODE}"
         ))
     }
 
@@ -101,15 +101,15 @@ impl ConfigError {
 
     pub(super) fn not_one_of(origin: &str, value: &str, known: &[&str]) -> Self {
         let hint = suggestion(value, known);
-        Self::new(format!("{origin}: `{value}` is none of its values{hint}"))
+        Self::new(format!("{origin}: `{value}` is not a valid value{hint}"))
     }
 
     pub(super) fn counts_differ(what: &str, count: usize, host_count: usize) -> Self {
-        Self::new(format!("there are {count} {what} for {host_count} hosts"))
+        Self::new(format!("{count} {what} were given for {host_count} hosts"))
     }
 
     pub(super) fn no_user() -> Self {
-        Self::new("the URL names no user, nor does the environment; write USER@ before the host")
+        Self::new("neither the URL nor the environment names a user; write USER@ before the host")
     }
 
     pub(super) fn contradiction(message: &str) -> Self {
@@ -118,7 +118,8 @@ impl ConfigError {
 
     pub(super) fn passfile_open(path: &Path) -> Self {
         Self::new(format!(
-            "the password file `{}` can be read by others and is left alone; chmod 600 it",
+            "the password file `{}` can be read by other users and is not used; run `chmod \
+             600` on it",
             path.display()
         ))
     }

@@ -29,16 +29,16 @@ pub(super) const KEYS: &[Key] = &[
 ];
 
 const UNSUPPORTED: &[(&str, &str)] = &[
-    ("allow-local-infile", "no server may ask for files here"),
-    ("local-infile", "no server may ask for files here"),
-    ("compress", "connections are not compressed"),
-    ("compression", "connections are not compressed"),
-    ("compression-algorithms", "connections are not compressed"),
-    ("collation", "set it by a statement of the session"),
-    ("default-auth", "the server says which one it wants"),
-    ("ssl-capath", "name one file by `ssl-ca`"),
+    ("allow-local-infile", "servers may not request files"),
+    ("local-infile", "servers may not request files"),
+    ("compress", "compression is not supported"),
+    ("compression", "compression is not supported"),
+    ("compression-algorithms", "compression is not supported"),
+    ("collation", "set it by a session statement"),
+    ("default-auth", "the server selects it"),
+    ("ssl-capath", "name a single file with `ssl-ca`"),
     ("ssl-cipher", "it is negotiated"),
-    ("ssl-crl", "lists of revoked certificates are not read"),
+    ("ssl-crl", "revocation lists are not supported"),
     ("tls-version", "it is 1.3, or 1.2 with older servers"),
 ];
 

@@ -56,35 +56,38 @@ pub(super) const KEYS: &[Key] = &[
 /// user has requested.
 const UNSUPPORTED: &[(&str, &str)] = &[
     ("gssencmode", "connections are encrypted by TLS only"),
-    ("gssdelegation", "there is no Kerberos"),
-    ("gsslib", "there is no Kerberos"),
-    ("krbsrvname", "there is no Kerberos"),
+    ("gssdelegation", "Kerberos is not supported"),
+    ("gsslib", "Kerberos is not supported"),
+    ("krbsrvname", "Kerberos is not supported"),
     ("max_protocol_version", "it is always 3.0"),
     ("min_protocol_version", "it is always 3.0"),
-    ("oauth_client_id", "there is no OAuth"),
-    ("oauth_client_secret", "there is no OAuth"),
-    ("oauth_issuer", "there is no OAuth"),
-    ("oauth_scope", "there is no OAuth"),
-    ("replication", "this is not a replication client"),
+    ("oauth_client_id", "OAuth is not supported"),
+    ("oauth_client_secret", "OAuth is not supported"),
+    ("oauth_issuer", "OAuth is not supported"),
+    ("oauth_scope", "OAuth is not supported"),
+    ("replication", "replication is not supported"),
     (
         "require_auth",
         "use `channel_binding=require` or `sslmode=verify-full`",
     ),
-    ("requirepeer", "the socket's owner cannot be asked for"),
-    ("scram_client_key", "write the password"),
-    ("scram_server_key", "write the password"),
-    ("service", "write the URL in full"),
-    ("servicefile", "write the URL in full"),
+    ("requirepeer", "the owner of a socket cannot be checked"),
+    ("scram_client_key", "give the password itself"),
+    ("scram_server_key", "give the password itself"),
+    ("service", "write the complete URL"),
+    ("servicefile", "write the complete URL"),
     (
         "ssl_max_protocol_version",
         "it is 1.3, or 1.2 with older servers",
     ),
     ("ssl_min_protocol_version", "it is 1.2"),
-    ("sslcertmode", "leave out `sslcert`, or name it"),
-    ("sslcompression", "TLS libraries no longer compress"),
-    ("sslcrl", "lists of revoked certificates are not read"),
-    ("sslcrldir", "lists of revoked certificates are not read"),
-    ("sslkeylogfile", "keys are written nowhere"),
+    ("sslcertmode", "omit `sslcert`, or name a file"),
+    (
+        "sslcompression",
+        "compression of TLS is no longer supported",
+    ),
+    ("sslcrl", "revocation lists are not supported"),
+    ("sslcrldir", "revocation lists are not supported"),
+    ("sslkeylogfile", "TLS keys are not logged"),
     ("sslpassword", "decrypt the key first"),
 ];
 
@@ -449,7 +452,7 @@ fn tls(settings: &Settings<'_>, environment: &Environment) -> Result<Tls, Config
     };
     if roots == RootCertificates::System && mode.is_some_and(|mode| mode < SslMode::VerifyFull) {
         return Err(ConfigError::contradiction(
-            "`sslrootcert=system` trusts every holder of a certificate; it goes with \
+            "`sslrootcert=system` trusts every holder of a certificate; use it with \
              `sslmode=verify-full` only",
         ));
     }
@@ -469,7 +472,7 @@ fn tls(settings: &Settings<'_>, environment: &Environment) -> Result<Tls, Config
         }),
         _ if required => {
             return Err(ConfigError::contradiction(
-                "`sslcert` and `sslkey` go together: name both",
+                "`sslcert` and `sslkey` must both be set",
             ));
         }
         _ => None,
@@ -486,8 +489,7 @@ fn negotiation(settings: &Settings<'_>, tls: &Tls) -> Result<TlsNegotiation, Con
     let negotiation = settings.choice("sslnegotiation", NEGOTIATIONS)?;
     if negotiation == Some(TlsNegotiation::Direct) && tls.mode < SslMode::Require {
         return Err(ConfigError::contradiction(
-            "`sslnegotiation=direct` leaves no way without TLS; it goes with `sslmode=require` \
-             and stronger ones only",
+            "`sslnegotiation=direct` requires TLS; use it with `sslmode=require` or stronger",
         ));
     }
     Ok(negotiation.unwrap_or(TlsNegotiation::Postgres))

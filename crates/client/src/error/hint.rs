@@ -30,17 +30,19 @@ impl Error {
             return Some(match error.code() {
                 // Access denied, also by a plugin without a password.
                 1045 | 1698 => {
-                    "check user and password; MySQL and MariaDB also go by the host one comes from \
-                     (`'user'@'host'`)"
+                    "check user and password; accounts of MySQL and MariaDB also depend on the \
+                     client's host (`'user'@'host'`)"
                 }
                 // Access denied to a database.
-                1044 => "`grant` the user the database there",
+                1044 => "grant the user access to the database",
                 1049 => "create the database, or name another one at the end of the URL's path",
-                1040 | 1203 => "raise the server's `max_connections`, or let fewer be open here",
+                1040 | 1203 => "increase the server's `max_connections`, or open fewer connections",
                 // This host is blocked, or not allowed.
-                1129 | 1130 => "let this machine in: the server knows its users by host",
+                1129 | 1130 => {
+                    "permit this machine on the server, whose accounts depend on the client's host"
+                }
                 // Connections using insecure transport are prohibited.
-                3159 => "ask for TLS: `ssl-mode=REQUIRED`",
+                3159 => "use TLS: `ssl-mode=REQUIRED`",
                 _ => return None,
             });
         }
@@ -53,12 +55,12 @@ impl Error {
         Some(match state.as_bytes() {
             b"28P01" => "check user and password (`PGPASSWORD`, or the file of `PGPASSFILE`)",
             b"28000" => {
-                "the server's pg_hba.conf says who may come, from where, and whether by TLS \
-                 (`sslmode=require`)"
+                "the server's pg_hba.conf defines which users may connect, from which hosts, and \
+                 whether with TLS (`sslmode=require`)"
             }
             b"3D000" => "create the database, or name another one at the end of the URL's path",
-            b"53300" => "raise the server's `max_connections`, or let fewer be open here",
-            b"57P03" => "the server starts or stops; try again",
+            b"53300" => "increase the server's `max_connections`, or open fewer connections",
+            b"57P03" => "the server is starting or stopping; try again",
             _ => return None,
         })
     }
@@ -84,17 +86,15 @@ impl Error {
                     io::ErrorKind::ConnectionRefused => {
                         Some("no server listens on that port; check host and port")
                     }
-                    io::ErrorKind::NotFound => {
-                        Some("there is no such socket: does the server run, and with that folder?")
-                    }
-                    io::ErrorKind::PermissionDenied => {
-                        Some("the socket is not this user's to open")
-                    }
+                    io::ErrorKind::NotFound => Some(
+                        "the socket does not exist: is the server running, and does it use that \
+                         folder?",
+                    ),
+                    io::ErrorKind::PermissionDenied => Some("this user may not open the socket"),
                     io::ErrorKind::TimedOut
                     | io::ErrorKind::HostUnreachable
                     | io::ErrorKind::NetworkUnreachable => Some(
-                        "nothing comes back from there: is it the right host, and does a firewall \
-                         stand in between?",
+                        "the host does not answer: is it the right host, and is there a firewall?",
                     ),
                     _ => None,
                 };
@@ -127,9 +127,12 @@ mod tests {
                 io::ErrorKind::ConnectionRefused,
                 Some("check host and port"),
             ),
-            (io::ErrorKind::NotFound, Some("there is no such socket")),
+            (io::ErrorKind::NotFound, Some("the socket does not exist")),
             (io::ErrorKind::TimedOut, Some("a firewall")),
-            (io::ErrorKind::PermissionDenied, Some("not this user's")),
+            (
+                io::ErrorKind::PermissionDenied,
+                Some("this user may not open"),
+            ),
             (io::ErrorKind::OutOfMemory, None),
         ] {
             let error = Error::cannot_connect(&host, kind.into());

@@ -15,24 +15,25 @@ impl Error {
     /// The server does not support TLS, which the configuration requires.
     pub(crate) fn server_without_tls(place: impl fmt::Display) -> Self {
         let message = format!(
-            "{place} offers no TLS; switch it on there, or ask for less than `sslmode=require` \
-             (MySQL: `ssl-mode=REQUIRED`) on a network that you trust"
+            "{place} does not offer TLS; enable it there, or use a weaker mode than \
+             `sslmode=require` (MySQL: `ssl-mode=REQUIRED`) if the network is trusted"
         );
         Self::new(ErrorKind::Tls, Sent::Nothing, message)
     }
 
     pub(crate) fn protocol_unconfirmed(host: &Host) -> Self {
         let message = format!(
-            "{host} does not confirm by ALPN that it speaks PostgreSQL, as `sslnegotiation=direct` \
-             needs and PostgreSQL does since version 17; leave the setting out"
+            "{host} does not confirm the PostgreSQL protocol by ALPN, which \
+             `sslnegotiation=direct` requires and PostgreSQL supports since version 17; omit the \
+             setting"
         );
         Self::new(ErrorKind::Tls, Sent::Nothing, message)
     }
 
     pub(crate) fn name_unverifiable(host: &Host) -> Self {
         let message = format!(
-            "no certificate can be made out to {host}; name the host as in its certificate, or do \
-             not ask for its name (`sslmode=verify-ca`, `ssl-mode=VERIFY_CA`)"
+            "{host} cannot be the name in a certificate; use the host name of the certificate, or \
+             do not verify the name (`sslmode=verify-ca`, `ssl-mode=VERIFY_CA`)"
         );
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
@@ -40,8 +41,9 @@ impl Error {
     pub(crate) fn no_roots(missing: Option<&Path>) -> Self {
         let place = missing.map(|path| format!(" in `{}`", path.display()));
         let message = format!(
-            "there are no root certificates{} to check the server's with; name a file of them by \
-             `sslrootcert` (MySQL: `ssl-ca`), or trust the system's by `sslrootcert=system`",
+            "there are no root certificates{} to verify the server's certificate; name a file with \
+             `sslrootcert` (MySQL: `ssl-ca`), or use those of the system with \
+             `sslrootcert=system`",
             place.unwrap_or_default()
         );
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
@@ -85,11 +87,11 @@ impl Error {
         let message = match &error {
             TlsError::InvalidCertificate(reason) => certificate_message(host, reason),
             TlsError::AlertReceived(_) => format!(
-                "{host} ended the TLS connection; its log says why, often because of the \
-                 certificate shown to it (`sslcert`, `ssl-cert`)"
+                "{host} ended the TLS connection; its log has the reason, which is often the \
+                 client certificate (`sslcert`, `ssl-cert`)"
             ),
             TlsError::InvalidMessage(_) => {
-                format!("what {host} says is not TLS; is there a proxy in between?")
+                format!("the answer of {host} is not TLS; is there a proxy?")
             }
             _ => format!("TLS with {host} failed"),
         };
@@ -105,15 +107,17 @@ fn certificate_message(host: &Host, reason: &CertificateError) -> String {
             format!("the certificate of {host} has expired; renew it on the server")
         }
         E::NotValidYet | E::NotValidYetContext { .. } => {
-            format!("the certificate of {host} is not valid yet; is a clock wrong?")
+            format!("the certificate of {host} is not valid yet; is the clock correct?")
         }
         E::UnknownIssuer => format!(
-            "the certificate of {host} comes from an issuer that is not trusted; name the issuer's \
-             own certificate by `sslrootcert` (MySQL: `ssl-ca`)"
+            "the issuer of the certificate of {host} is not trusted; name the issuer's certificate \
+             with `sslrootcert` (MySQL: `ssl-ca`)"
         ),
         E::NotValidForName => other_name(host, &[]),
         E::NotValidForNameContext { presented, .. } => other_name(host, presented),
-        E::BadSignature => format!("the certificate of {host} is not signed by who it says"),
+        E::BadSignature => {
+            format!("the signature of the certificate of {host} is not that of its issuer")
+        }
         _ => format!("the certificate of {host} cannot be trusted"),
     }
 }
@@ -124,7 +128,8 @@ fn other_name(host: &Host, presented: &[String]) -> String {
         names => format!("it names {}", names.join(", ")),
     };
     format!(
-        "the certificate of {host} is not made out to that host: {names}; connect by such a name, \
-         or check the issuer only (`sslmode=verify-ca`, MySQL: `ssl-mode=VERIFY_CA`)"
+        "the certificate of {host} does not name that host: {names}; connect with a name of the \
+         certificate, or verify only the issuer (`sslmode=verify-ca`, MySQL: \
+         `ssl-mode=VERIFY_CA`)"
     )
 }

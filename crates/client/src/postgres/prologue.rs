@@ -147,6 +147,6 @@ mod tests {
         );
         let error = answered(Transport::Tls, b"N").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Tls);
-        assert!(error.to_string().starts_with("db:5432 offers no TLS"));
+        assert!(error.to_string().starts_with("db:5432 does not offer TLS"));
     }
 }

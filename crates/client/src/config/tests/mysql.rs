@@ -90,12 +90,12 @@ fn mistakes_are_named() {
         ),
         (
             "mysql://h/d?ssl-mode=on",
-            "the URL's setting `ssl-mode`: `on` is none of its values; there are: DISABLED, \
+            "the URL's setting `ssl-mode`: `on` is not a valid value; there are: DISABLED, \
              PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY",
         ),
         (
             "mysql://h/d?local_infile=1",
-            "the URL's setting `local-infile` is not supported: no server may ask for files here",
+            "the URL's setting `local-infile` is not supported: servers may not request files",
         ),
         (
             "mysql://h/d?ssl-cert=/c",

@@ -107,7 +107,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
         .collect::<Result<_, _>>()
         .map_err(|cause| error(cause.into()))?;
     if found.is_empty() {
-        return Err(error("it holds no `BEGIN CERTIFICATE`".into()));
+        return Err(error("it contains no `BEGIN CERTIFICATE`".into()));
     }
     Ok(found)
 }
@@ -125,7 +125,7 @@ fn certified_key(
     let error = |cause| Error::bad_tls_file("the key", &files.key, cause);
     if keeps_key_private && is_open(&files.key).map_err(|cause| error(cause.into()))? {
         return Err(error(
-            "others can read it; chmod 600 it, or 640 if it is root's".into(),
+            "other users can read it; run `chmod 600` on it, or 640 if it belongs to root".into(),
         ));
     }
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|cause| error(cause.into()))?;

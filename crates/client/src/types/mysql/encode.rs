@@ -206,10 +206,10 @@ mod tests {
 
     #[test]
     fn values_that_would_not() {
-        check_loss(f64::NAN, "this float is not a number");
-        check_loss(f64::NEG_INFINITY, "this float is not a number");
-        check_loss(decimal("NaN"), "this decimal is not a number");
-        check_loss(decimal("-Infinity"), "this decimal is not a number");
+        check_loss(f64::NAN, "this float is not finite");
+        check_loss(f64::NEG_INFINITY, "this float is not finite");
+        check_loss(decimal("NaN"), "this decimal is not finite");
+        check_loss(decimal("-Infinity"), "this decimal is not finite");
         check_loss(decimal(&"9".repeat(66)), "this decimal has more digits");
         check_loss(
             decimal(&format!("0.{}", "1".repeat(31))),
@@ -217,13 +217,13 @@ mod tests {
         );
         check_loss(
             time("2026-01-02 03:04:05.0000001"),
-            "this time is finer than a microsecond",
+            "this time has a precision finer than a microsecond",
         );
         let early = Value::Time(Time::from_civil(jiff::civil::date(-1, 1, 1).at(0, 0, 0, 0)));
         check_loss(early, "this time is before the year 0");
         check_loss(
             vec![Value::Float(f64::NAN)],
-            "this array holds a number that json has not",
+            "this array contains a number that JSON does not support",
         );
     }
 

@@ -85,18 +85,25 @@ impl fmt::Display for EncodeError {
         match self.loss {
             Loss::NoNumber => write!(
                 f,
-                "this {from} is not a number, and MySQL knows numbers only"
+                "this {from} is not finite, and MySQL supports finite numbers only"
             ),
             Loss::Digits => write!(
                 f,
                 "this {from} has more digits than MySQL keeps: 65, of which 30 after the point"
             ),
-            Loss::NoJson => write!(f, "this {from} holds a number that json has not"),
+            Loss::NoJson => write!(
+                f,
+                "this {from} contains a number that JSON does not support"
+            ),
             Loss::Nanoseconds => write!(
                 f,
-                "this {from} is finer than a microsecond, which MySQL does not keep: round it"
+                "this {from} has a precision finer than a microsecond, which MySQL does not store: \
+                 round it"
             ),
-            Loss::Year => write!(f, "this {from} is before the year 0, which MySQL has not"),
+            Loss::Year => write!(
+                f,
+                "this {from} is before the year 0, which MySQL does not support"
+            ),
         }
     }
 }

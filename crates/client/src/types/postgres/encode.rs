@@ -498,7 +498,7 @@ mod tests {
         check_misfit(
             TEXT,
             "a\0b",
-            "this text holds a zero byte, which no text can",
+            "this text contains a zero byte, which text does not allow",
         );
         for text in [
             "2026-01-02 03:04:05 Europe/Berlin",
@@ -511,8 +511,9 @@ mod tests {
             check_misfit(
                 TIMESTAMP,
                 text,
-                "this text has a time zone, which timestamp does not keep: write the whole time with \
-                 its offset, such as 2026-01-31T08:00:00+01:00, which becomes UTC",
+                "this text has a time zone, which timestamp does not store: write the complete \
+                 time with its offset, such as 2026-01-31T08:00:00+01:00, which is converted to \
+                 UTC",
             );
         }
         check_misfit(UUID, "x", "this text is not a valid uuid");
@@ -528,7 +529,7 @@ mod tests {
             jiff::civil::date(-5000, 1, 1).at(0, 0, 0, 0),
         ));
         check_misfit(TIMESTAMP, early, "this time is out of range for timestamp");
-        let json = "this array holds a number that json has not";
+        let json = "this array contains a number that json does not support";
         check_misfit(JSON, Value::from(vec![Value::Float(f64::NAN)]), json);
         check_misfit(INT4_ARRAY, 1_i64, "this int is not a valid int4[]");
         let ragged = "this array is not a valid int4[]: the arrays in it differ in length, or nest deeper than 6";

@@ -98,16 +98,22 @@ impl fmt::Display for EncodeError {
         match self.misfit {
             Misfit::Other => write!(f, "this {from} is not a valid {to}"),
             Misfit::OutOfRange => write!(f, "this {from} is out of range for {to}"),
-            Misfit::ZeroByte => write!(f, "this {from} holds a zero byte, which no {to} can"),
+            Misfit::ZeroByte => write!(
+                f,
+                "this {from} contains a zero byte, which {to} does not allow"
+            ),
             Misfit::Ragged => write!(
                 f,
                 "this {from} is not a valid {to}: the arrays in it differ in length, or nest deeper than 6"
             ),
-            Misfit::NoJson => write!(f, "this {from} holds a number that {to} has not"),
+            Misfit::NoJson => write!(
+                f,
+                "this {from} contains a number that {to} does not support"
+            ),
             Misfit::Zone => write!(
                 f,
-                "this {from} has a time zone, which {to} does not keep: write the whole time with \
-                 its offset, such as 2026-01-31T08:00:00+01:00, which becomes UTC"
+                "this {from} has a time zone, which {to} does not store: write the complete time \
+                 with its offset, such as 2026-01-31T08:00:00+01:00, which is converted to UTC"
             ),
             Misfit::HostBits => write!(
                 f,

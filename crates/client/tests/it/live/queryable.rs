@@ -183,8 +183,11 @@ fn other_counts_of_rows_are_errors() {
         block_on(async {
             let client = Client::connect(&postgres.url()).await.unwrap();
             for (sql, expected) in [
-                ("select 1 where false", "the statement gave no row"),
-                ("select generate_series(1, 3)", "the statement gave 3 rows"),
+                ("select 1 where false", "the statement returned no row"),
+                (
+                    "select generate_series(1, 3)",
+                    "the statement returned 3 rows",
+                ),
             ] {
                 let error = client.query_one(sql, &[]).await.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Misuse);

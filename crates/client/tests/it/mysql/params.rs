@@ -157,7 +157,7 @@ fn what_would_lose_something_is_refused() {
         assert_eq!(error.kind(), ErrorKind::Misuse);
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert!(
-            cause.starts_with("parameter `?2`: this time is finer than a microsecond"),
+            cause.starts_with("parameter `?2`: this time has a precision finer than a microsecond"),
             "{cause}"
         );
         let error = connection.query("select ?", &[]).unwrap_err();

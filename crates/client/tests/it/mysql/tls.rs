@@ -110,7 +110,7 @@ fn a_server_without_tls_says_so() {
         format!("cannot log in to 127.0.0.1:{port}")
     );
     let said = format!("{error:?}");
-    assert!(said.contains("the server offers no TLS"), "{said}");
+    assert!(said.contains("the server does not offer TLS"), "{said}");
 }
 
 /// It makes certificates for itself, which name no host.

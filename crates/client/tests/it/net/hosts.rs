@@ -106,7 +106,7 @@ fn a_server_without_a_reported_role_is_not_chosen() {
         let config = site.config("&target_session_attrs=standby");
         let error = api.ask(&config, requests()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Connection, "{api:?}: {error:?}");
-        assert!(format!("{error:?}").contains("against `target_session_attrs`"));
+        assert!(format!("{error:?}").contains("which `target_session_attrs` does not allow"));
     }
 }
 

@@ -38,14 +38,11 @@ fn servers_that_are_not_to_be_trusted_are_not() {
         }
         check(
             &other_host("other"),
-            "is not made out to that host: it names DnsName(\"db\"), DnsName(\"*.example.com\"), \
-             IpAddress(127.0.0.2); connect by such a name",
+            "does not name that host: it names DnsName(\"db\"), DnsName(\"*.example.com\"), \
+             IpAddress(127.0.0.2); connect with a name of the",
         );
-        check(
-            &other_host("a.b.example.com"),
-            "is not made out to that host",
-        );
-        check(&other_host("127.0.0.3"), "is not made out to that host");
+        check(&other_host("a.b.example.com"), "does not name that host");
+        check(&other_host("127.0.0.3"), "does not name that host");
         // Only the issuer matters there.
         let ca = other_host("other").replace("verify-full", "verify-ca");
         assert_eq!(outcome(api, &ca), "tls");
@@ -53,9 +50,9 @@ fn servers_that_are_not_to_be_trusted_are_not() {
             let url = server.url("anybody", mode) + &foreign;
             check(
                 &url,
-                "comes from an issuer that is not trusted; name the issuer's",
+                "is not trusted; name the issuer's certificate with `sslrootcert`",
             );
-            check(&url, "the certificate of db:");
+            check(&url, "the issuer of the certificate of db:");
         }
     }
     server.show(&authority.issue_expired(&["db"]));
@@ -100,7 +97,7 @@ fn clients_show_certificates() {
         assert_eq!(error.kind(), ErrorKind::Tls, "{error:?}");
         let said = said(&error);
         assert!(
-            said.contains("because of the certificate shown to it"),
+            said.contains("which is often the client certificate"),
             "{said}"
         );
     }
@@ -122,7 +119,7 @@ fn files_that_cannot_be_used_are_named() {
         (
             certificate.clone() + &setting("sslkey", &open),
             "open.key",
-            "others can read it; chmod 600 it",
+            "other users can read it; run `chmod 600` on it",
         ),
         (
             certificate.clone() + &setting("sslkey", &server.file("s.key", &strange)),
@@ -138,7 +135,7 @@ fn files_that_cannot_be_used_are_named() {
         (
             setting("sslrootcert", &server.file("empty.crt", "nothing")),
             "empty.crt",
-            "it holds no `BEGIN CERTIFICATE`",
+            "it contains no `BEGIN CERTIFICATE`",
         ),
     ] {
         for api in APIS {

@@ -48,7 +48,8 @@ fn each_mode_with_and_without_tls_on_the_server() {
     let url = format!("postgres://anybody@127.0.0.1:{port}/{database}?sslmode=require");
     for api in APIS {
         let said = said(&error(api, &url));
-        let begin = format!("127.0.0.1:{port} offers no TLS; switch it on there, or ask for less");
+        let begin =
+            format!("127.0.0.1:{port} does not offer TLS; enable it there, or use a weaker mode");
         assert!(said.starts_with(&begin), "{said}");
     }
 }
