@@ -12,5 +12,4 @@ pub(crate) fn doubled(columns: &[Text]) -> Option<&Text> {
 }
 
 /// The hint for such columns.
-pub(crate) const DOUBLED_HELP: &str =
-    "name one of them otherwise, as in select a.id, b.id as other_id";
+pub(crate) const DOUBLED_HELP: &str = "rename one of them, as in select a.id, b.id as other_id";

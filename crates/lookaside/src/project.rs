@@ -60,7 +60,7 @@ impl Project {
                 failure
             } else {
                 failure.with_help(format!(
-                    "`lookaside new {}` makes a project there",
+                    "create a project there with `lookaside new {}`",
                     dir.display()
                 ))
             }
@@ -98,7 +98,7 @@ impl Project {
                 warn!(
                     table = table.name,
                     line = row.line,
-                    "row left out: {}",
+                    "row skipped: {}",
                     row.reason
                 );
             }

@@ -23,22 +23,22 @@ use crate::models::{Models, draw, model_failure};
 use crate::numbers::grouped;
 use crate::serve::{Catalog, Files, Lookup};
 
-/// Look for mistakes in a project without running it
+/// Check a project for mistakes without running it
 #[derive(Debug, Args)]
 #[command(long_about = "\
-Look for mistakes in a project without running it
+Check a project for mistakes without running it
 
-Reads the configuration, loads every table, asks every provider for its version, parses every
-model, prepares the SQL in it, looks at the values of [enrich] and [server], and prepares the lookups
-of `lookaside serve`. Prints the tables with the SQL that was derived for them, the providers, the
-models, which of them runs when no flag says otherwise, and how each lookup is answered: by an index of
-ours, by SQLite with an index, or by a full scan. Warns of lookups that are answered and yet probably
-wrong. Ends with code 1 at the first kind of thing that is wrong.")]
+Reads the configuration, loads every table, requests the version of every provider, parses every
+model, prepares its SQL, validates the values of [enrich] and [server], and prepares the lookups of
+`lookaside serve`. Prints the tables with their derived SQL, the providers, the models, which model
+runs by default, and how each lookup is answered: by a native plan, by SQLite with an index, or by a
+full scan. Warns of lookups that are probably wrong. Ends with exit code 1 after the first step that
+finds an error.")]
 pub(crate) struct CheckArguments {
-    /// The project: a folder with a knowdb.toml, or such a file
+    /// The project: a folder with a knowdb.toml, or the path of that file
     dir: PathBuf,
 
-    /// End with code 1 if there is a warning about a lookup, too
+    /// Treat warnings about lookups as errors, with exit code 1
     #[arg(long)]
     strict: bool,
 }
@@ -131,7 +131,7 @@ fn strict_failure(warning_count: usize) -> Failure {
         count => format!("{count} warnings about lookups"),
     };
     Failure::new(format!("{warnings}, which --strict treats as errors"))
-        .with_help("correct what the warnings name, or leave out --strict and [enrich] strict")
+        .with_help("correct what the warnings name, or omit --strict and [enrich] strict")
 }
 
 /// Describes a lookup of `lookaside serve`: how it is answered, and warnings about it.
@@ -165,7 +165,7 @@ fn ask_providers(knowledge: &Knowledge) -> Result<(), Failure> {
         let (name, place) = (&provider.name, &provider.place);
         let millis = begun.elapsed().as_secs_f64() * 1e3;
         Ok(format!(
-            "provider {name}: {place}, {version}, asked in {millis:.0} ms"
+            "provider {name}: {place}, {version}, answered in {millis:.0} ms"
         ))
     };
     let asked: Vec<Result<String, Error>> = thread::scope(|scope| {

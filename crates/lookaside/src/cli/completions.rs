@@ -7,7 +7,7 @@ use crate::cli::Arguments;
 use crate::cli::output::finish_stdout;
 use crate::failure::CommandResult;
 
-/// Print completions for a shell
+/// Print completion scripts for a shell
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -178,13 +178,11 @@ fn write_summary(
 /// The error of a strict run that completed with stale answers.
 fn stale(count: u64) -> Failure {
     let answers = match count {
-        1 => "1 stale answer was used".to_owned(),
-        count => format!("{} stale answers were used", grouped(count)),
+        1 => "1 answer of a provider is stale".to_owned(),
+        count => format!("{} answers of providers are stale", grouped(count)),
     };
-    Failure::new(format!(
-        "{answers} while a provider did not answer, which --strict treats as errors"
-    ))
-    .with_help("leave --strict out, or stale_if_error_ms, which enables stale answers")
+    Failure::new(format!("{answers}, which --strict treats as errors"))
+        .with_help("omit --strict, or remove stale_if_error_ms, which allows stale answers")
 }
 
 /// The action of SIGHUP: loads the new tables beside the old ones and swaps them, or logs a warning
@@ -194,7 +192,7 @@ fn reload(knowledge: Knowledge) -> impl Fn() + Send + 'static {
         Ok(generation) => info!(generation, "tables reloaded"),
         Err(error) => {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
-            warn!(%error, cause, "tables not reloaded, the old ones stay");
+            warn!(%error, cause, "tables not reloaded; the old ones stay in use");
         }
     }
 }

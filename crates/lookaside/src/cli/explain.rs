@@ -9,13 +9,13 @@ use crate::cli::query::statement;
 use crate::failure::{CommandResult, Failure};
 use crate::project::Project;
 
-/// Show how a SQL query is answered: by which index, by which provider, or why by SQLite
+/// Show how a SQL query is answered: by which index or provider, or why SQLite answers it
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   lookaside explain examples/access-log \"select name from users where login = :login\"")]
 pub(crate) struct ExplainArguments {
-    /// The project: a folder with a knowdb.toml, or such a file
+    /// The project: a folder with a knowdb.toml, or the path of that file
     dir: PathBuf,
 
     /// The statement; `-` reads it from standard input

@@ -9,7 +9,7 @@ use crate::config::{PER_SECOND_MAX, key_name};
 use crate::failure::{CommandResult, Failure};
 use crate::keys::new_key;
 
-/// Make keys for `lookaside serve`
+/// Generate keys for `lookaside serve`
 #[derive(Debug, Args)]
 pub(crate) struct KeyArguments {
     #[command(subcommand)]
@@ -21,23 +21,23 @@ enum KeyCommand {
     New(NewArguments),
 }
 
-/// Make a key, and the lines that let it in
+/// Generate a key, and the lines of knowdb.toml that accept it
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The key is shown once and kept nowhere; knowdb.toml gets its hash, which is not a secret.
+The key is shown once and not stored; knowdb.toml contains its hash, which is not a secret.
 
 Example:
   lookaside key new --name dashboard >>my-project/knowdb.toml")]
 struct NewArguments {
-    /// What logs call it
+    /// The name of the key in logs
     #[arg(long, default_value = "key-1", value_parser = name)]
     name: String,
 
-    /// How many requests a second it may make [default: any number]
+    /// The maximum number of requests per second [default: no limit]
     #[arg(long, value_name = "COUNT", value_parser = value_parser!(u64).range(1..=PER_SECOND_MAX))]
     per_second: Option<u64>,
 
-    /// Whether it may reload and ask ad-hoc queries
+    /// Permit reloads, ad-hoc queries, and reading tables, plans and statements
     #[arg(long)]
     admin: bool,
 }
@@ -48,14 +48,14 @@ fn name(text: &str) -> Result<String, &'static str> {
 
 pub(crate) fn run(arguments: &KeyArguments) -> CommandResult {
     let KeyCommand::New(arguments) = &arguments.command;
-    let (key, hash) =
-        new_key().map_err(|error| Failure::new("no random numbers").because(&error))?;
+    let (key, hash) = new_key()
+        .map_err(|error| Failure::new("the system returned no random numbers").because(&error))?;
     // The lines for the file go to standard output, the secret to standard error.
     let mut stderr = std::io::stderr().lock();
     let written = writeln!(
         stderr,
-        "{key}\n  is the key, shown this once; send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`.\n  \
-         Put these lines into knowdb.toml:"
+        "{key}\n  is the key, which is shown only once; send it as `Authorization: Bearer KEY` or \
+         `X-API-Key: KEY`.\n  Put these lines into knowdb.toml:"
     );
     written.map_err(|error| Failure::new("cannot show the key").because(&error))?;
     drop(stderr);

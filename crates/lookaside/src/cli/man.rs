@@ -17,7 +17,7 @@ Examples:
   lookaside man | man -l -
   lookaside man ~/.local/share/man/man1    then: man lookaside-enrich")]
 pub(crate) struct ManArguments {
-    /// A folder for one page a command; it is made if it is not there
+    /// A folder for the pages, one per command; it is created if it does not exist
     folder: Option<PathBuf>,
 }
 

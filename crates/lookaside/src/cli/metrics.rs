@@ -37,7 +37,7 @@ const RELOAD_SECONDS: [f64; 8] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 const DESCRIPTIONS: [(&str, &str); 9] = [
     (
         "lookaside_events_in_total",
-        "Events read, rejects among them.",
+        "Events read, including rejects.",
     ),
     ("lookaside_events_out_total", "Events written."),
     (
@@ -50,16 +50,16 @@ const DESCRIPTIONS: [(&str, &str); 9] = [
     ),
     (
         "lookaside_rejects_total",
-        "Lines that do not parse, and events that cannot be written.",
+        "Lines that cannot be parsed, and events that cannot be written.",
     ),
     ("lookaside_lookup_failures_total", "Lookups that failed."),
     (
         "lookaside_lookups_total",
-        "Lookups, one a statement and event.",
+        "Lookups, one per statement and event.",
     ),
     (
         "lookaside_lookups_asked_total",
-        "Lookups that were asked for; equal ones of a batch once.",
+        "Lookups that were executed; equal ones of a batch are executed once.",
     ),
     ("lookaside_lookups_absent_total", "Lookups without a row."),
 ];
@@ -168,7 +168,7 @@ fn serve(listener: &TcpListener, stop: &StopFlag, handle: &PrometheusHandle, pub
         if let Err(error) = poll(&mut polled, Some(&interval))
             && error != rustix::io::Errno::INTR
         {
-            warn!(%error, "metrics are served no more");
+            warn!(%error, "metrics are no longer served");
             return;
         }
         handle.run_upkeep();

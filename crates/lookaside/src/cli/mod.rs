@@ -27,24 +27,25 @@ use clap::{FromArgMatches as _, Parser, Subcommand};
 use crate::failure::{CommandResult, Exit};
 use crate::log;
 
-const ABOUT: &str = "Answers \"for this key, which row?\" at memory speed";
+const ABOUT: &str =
+    "Answer SQL lookups in reference tables and enrich events with them, at memory speed";
 
 const LONG_ABOUT: &str = "\
-Answers \"for this key, which row?\" at memory speed: enriches streams of events with rows that SQL
-finds in reference tables.
+Answers SQL lookups in reference tables at memory speed, and enriches streams of events with the
+rows that they return.
 
-A project is a folder: knowdb.toml, one folder a table with its data.csv, and models/*.oml, which
-say how an event becomes another. `lookaside new DIR` makes one that runs.";
+A project is a folder: knowdb.toml, a folder with a data.csv for each table, and models/*.oml, which
+define how events are transformed. `lookaside new DIR` creates a project that can be run.";
 
 const AFTER_HELP: &str = "\
 Exit codes:
   0    done
   1    the run failed, or --strict, check or test found problems
-  2    the command line makes no sense
-  130  ended by Ctrl-C (SIGINT); 143 by SIGTERM: the output holds whole events
-`pg run` ends as its command does; its --help has the rest.
+  2    the command line is invalid
+  130  ended by Ctrl-C (SIGINT), or 143 by SIGTERM; the output contains complete events
+`pg run` ends with the exit code of its command; its --help lists the others.
 
-Standard output carries results only; the summary, progress, log and errors go to standard error.";
+Only results go to standard output; the summary, progress, log and errors go to standard error.";
 
 #[derive(Debug, Parser)]
 #[command(name = "lookaside", version, about = ABOUT, long_about = LONG_ABOUT, after_help = AFTER_HELP)]

@@ -27,14 +27,15 @@ use crate::project::Project;
 Run the tests of a project's models
 
 models/a.test.jsonl tests models/a.oml. Each line is one test, an object with `input` and `output`,
-and perhaps a `name`. An `input` that is an object is the event; one that is a text is a line in the
-format of the project's [enrich] section. `output` is the event that must come out, all of it.
-Differences are shown field by field, `-` expected and `+` found, and end the command with code 1.")]
+and optionally a `name`. If `input` is an object, it is the event; if it is a string, it is a line
+in the format of the project's [enrich] section. `output` is the complete event that is expected.
+Differences are shown field by field, with `-` for expected and `+` for found, and end the command
+with exit code 1.")]
 #[command(after_long_help = "\
 Example of a line:
   {\"input\":{\"host\":\"web-1\",\"status\":200},\"output\":{\"host\":\"web-1\",\"class\":\"ok\"}}")]
 pub(crate) struct TestArguments {
-    /// The project: a folder with a knowdb.toml, or such a file
+    /// The project: a folder with a knowdb.toml, or the path of that file
     dir: PathBuf,
 }
 
@@ -45,7 +46,7 @@ pub(crate) fn run(arguments: &TestArguments) -> CommandResult {
     if files.is_empty() {
         let folder = project.models_folder();
         return Err(
-            Failure::new(format!("there is no test in {}", folder.display()))
+            Failure::new(format!("{} contains no tests", folder.display()))
                 .with_help("write one beside its model, models/NAME.test.jsonl; see --help"),
         );
     }
@@ -81,7 +82,7 @@ fn tested_model<'a>(models: &'a Models, tests: &Path) -> Result<&'a Model, Failu
         .find(|candidate| candidate.file_name() == model);
     found
         .map(|found| &**found)
-        .ok_or_else(|| Failure::new(format!("{name} tests {model}, and there is no such model")))
+        .ok_or_else(|| Failure::new(format!("{name} tests {model}, which does not exist")))
 }
 
 #[derive(Default)]
@@ -198,7 +199,7 @@ impl Subject<'_> {
                 Some(format) => (format, line.clone()),
                 None => {
                     return Err(
-                        "  the input is a text, and [enrich] names no `format`\n".to_owned()
+                        "  the input is a string, and [enrich] does not set `format`\n".to_owned(),
                     );
                 }
             },
@@ -227,7 +228,7 @@ impl Subject<'_> {
             .decoder(&self.names)
             .decode(&chunk, &mut batch, &mut rejects);
         match (rejects.first().first(), batch.len()) {
-            (Some(reject), _) => Err(format!("  the input does not parse: {}\n", reject.reason)),
+            (Some(reject), _) => Err(format!("  the input cannot be parsed: {}\n", reject.reason)),
             (None, 1) => Ok(batch),
             (None, count) => Err(format!("  the input is {count} events, not one\n")),
         }

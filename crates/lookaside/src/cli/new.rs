@@ -9,13 +9,13 @@ use clap::Args;
 use crate::cli::output::finish_stdout;
 use crate::failure::{CommandResult, Failure};
 
-/// Make a project folder that runs at once
+/// Create a project folder that can be run immediately
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   lookaside new my-events && lookaside enrich my-events")]
 pub(crate) struct NewArguments {
-    /// The folder to make; one that exists must be empty
+    /// The folder to create; an existing one must be empty
     dir: PathBuf,
 }
 

@@ -33,7 +33,7 @@ fn is_closed(fd: BorrowedFd<'_>) -> bool {
 pub(crate) fn check_stdin() -> Result<(), Failure> {
     if IS_STDIN_CLOSED.load(Ordering::Relaxed) {
         let failure = Failure::new("standard input is closed");
-        return Err(failure.with_help("to read nothing on purpose, redirect it: </dev/null"));
+        return Err(failure.with_help("to read nothing, redirect it: </dev/null"));
     }
     Ok(())
 }
@@ -42,7 +42,7 @@ pub(crate) fn check_stdin() -> Result<(), Failure> {
 pub(crate) fn check_stdout() -> Result<(), Failure> {
     if IS_STDOUT_CLOSED.load(Ordering::Relaxed) {
         let failure = Failure::new("standard output is closed");
-        return Err(failure.with_help("to write nothing on purpose, redirect it: >/dev/null"));
+        return Err(failure.with_help("to write nothing, redirect it: >/dev/null"));
     }
     Ok(())
 }

@@ -22,11 +22,11 @@ use clap::{Args, Subcommand};
 
 use crate::failure::{CommandResult, Failure};
 
-/// Start, ask and dump a PostgreSQL of your own
+/// Start, query and dump an embedded PostgreSQL
 ///
-/// The server's programs are those that LOOKASIDE_PG_BIN names, else those that were fetched
-/// before, else those of an installed PostgreSQL 14 or newer, else they are fetched once.
-/// `lookaside pg doctor` says what was found.
+/// The programs of the server are those in the folder LOOKASIDE_PG_BIN, otherwise those that were
+/// fetched before, otherwise those of an installed PostgreSQL 14 or newer; if there are none, they
+/// are fetched once. `lookaside pg doctor` reports what was found.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -44,17 +44,18 @@ enum PgCommand {
     Start(instance::StartArguments),
     /// Stop the server of a folder; its data stays
     Stop(instance::FolderArguments),
-    /// Say whether a folder's server runs; exit code 1 if it does not
+    /// Print whether the server of a folder is running; exit code 1 if it is not
     Status(instance::FolderArguments),
     Url(url::UrlArguments),
     List(instance::ListArguments),
-    /// Leave a folder out of the list until it is started again; its data stays
+    /// Remove a folder from the list until it is started again; its data stays
     Forget(instance::FolderArguments),
     Extension(extension::ExtensionArguments),
     Shell(shell::ShellArguments),
     Dump(dump::DumpArguments),
     Restore(dump::RestoreArguments),
-    /// Say which PostgreSQL was found, what the cache holds, and what to do about it
+    /// Report which PostgreSQL was found, what the cache contains, and what to do about each
+    /// finding
     Doctor,
     Clean(clean::CleanArguments),
 }

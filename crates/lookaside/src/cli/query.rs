@@ -25,7 +25,7 @@ Examples:
       \"select * from asn where first_ip <= ip4_int(:ip) and last_ip >= ip4_int(:ip)\"
   echo \"select :n + 1 as next\" | lookaside query examples/access-log - --param n:=41")]
 pub(crate) struct QueryArguments {
-    /// The project: a folder with a knowdb.toml, or such a file
+    /// The project: a folder with a knowdb.toml, or the path of that file
     dir: PathBuf,
 
     /// The statement, with parameters written :name; `-` reads it from standard input
@@ -35,7 +35,7 @@ pub(crate) struct QueryArguments {
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = parameter)]
     param: Vec<(String, Value)>,
 
-    /// How the rows are written
+    /// The format of the rows
     #[arg(long, short, value_enum, value_name = "FORM", default_value = "table")]
     format: RowForm,
 }
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> CommandResult {
         .map_err(|error| Failure::from_error(&error))?;
     let is_json = arguments.format == RowForm::Json;
     if let Some(column) = doubled(rows.columns()).filter(|_| is_json) {
-        let problem = format!("the statement gives two columns of the name {column:?}");
+        let problem = format!("the statement returns two columns named {column:?}");
         return Err(Failure::new(problem).with_help(DOUBLED_HELP));
     }
     finish_stdout(|out| write_rows(&rows, arguments.format, out))
@@ -72,7 +72,7 @@ pub(crate) fn statement(argument: &str) -> Result<String, Failure> {
         .read_to_string(&mut sql)
         .map_err(|error| Failure::new("cannot read SQL from standard input").because(&error))?;
     if sql.len() as u64 > SQL_SIZE_MAX {
-        let message = format!("standard input holds more than {SQL_SIZE_MAX} bytes of SQL");
+        let message = format!("standard input contains more than {SQL_SIZE_MAX} bytes of SQL");
         return Err(Failure::new(message));
     }
     Ok(sql)
@@ -105,7 +105,9 @@ fn json(text: &str) -> Result<Value, String> {
             (None, Some(float)) => Ok(Value::Float(float)),
             (None, None) => Err(format!("{number} is out of range")),
         },
-        Ok(Json::Array(_) | Json::Object(_)) => Err("SQL has no lists and objects".to_owned()),
+        Ok(Json::Array(_) | Json::Object(_)) => {
+            Err("lists and objects cannot be passed to SQL".to_owned())
+        }
         Err(error) => Err(format!("this is not JSON: {error}")),
     }
 }
@@ -147,7 +149,7 @@ mod tests {
                 "=1",
                 Err("the name is missing: write NAME=TEXT or NAME:=JSON"),
             ),
-            ("n:=[]", Err("SQL has no lists and objects")),
+            ("n:=[]", Err("lists and objects cannot be passed to SQL")),
         ] {
             let found = parameter(text);
             let expected = expected.map(|(name, value)| (name.to_owned(), value));

@@ -33,10 +33,11 @@ const LONG_ABOUT: &str = "\
 Serve lookups over HTTP
 
 Answers GET /v1/lookup/NAME?param=value with the row of [lookups.NAME] in the project's knowdb.toml,
-as JSON, CSV or MessagePack, and POST with thousands of parameter sets at once. What is served, to
-whom and where is said by [lookups.*] and [server]; docs/SERVE.md is the reference.
+as JSON, CSV or MessagePack, and POST with thousands of parameter sets at once. The sections
+[lookups.*] and [server] define the lookups, the keys and the addresses; docs/SERVE.md is the
+reference.
 
-Without keys it listens to this machine only. `lookaside key new` makes a key.";
+Without keys, the server listens on this machine only. `lookaside key new` generates a key.";
 
 const AFTER_LONG_HELP: &str = "\
 Examples:
@@ -46,38 +47,38 @@ Examples:
 
   lookaside serve my-project --listen 8301 --listen unix:/tmp/lookups.sock --access-log -
 
-Signals: SIGHUP loads tables, lookups and keys again beside the old ones, and no request waits for
-it. SIGTERM and SIGINT (Ctrl-C) take no more connections, answer the requests that are here, and end
-within drain_timeout_ms; a second one ends at once.
+Signals: SIGHUP reloads tables, lookups and keys without delaying requests. After SIGTERM and SIGINT
+(Ctrl-C), the server accepts no more connections, answers the requests that it has received, and
+ends within drain_timeout_ms; a second signal ends it immediately.
 
-Exit codes: 0 when a signal ended it in order; 1 when it could not start, a thread of it failed, or
-drain_timeout_ms were not enough; 2 when the command line makes no sense.";
+Exit codes: 0 after a signal; 1 if the server could not start, one of its threads failed, or
+drain_timeout_ms was exceeded; 2 if the command line is invalid.";
 
 /// Serve lookups over HTTP
 #[derive(Debug, Args)]
 #[command(long_about = LONG_ABOUT, after_long_help = AFTER_LONG_HELP)]
 pub(crate) struct ServeArguments {
-    /// The project: a folder with a knowdb.toml, or such a file
+    /// The project: a folder with a knowdb.toml, or the path of that file
     dir: PathBuf,
 
-    /// Where to listen, in place of what [server] says: ADDRESS:PORT, a port of 127.0.0.1, or
-    /// unix:PATH; may be repeated
+    /// The address to listen on, instead of those of [server]: ADDRESS:PORT, a port of 127.0.0.1,
+    /// or unix:PATH; may be repeated
     #[arg(long, value_name = "PLACE", value_parser = listen_address)]
     listen: Vec<ListenAddress>,
 
-    /// I/O threads [default: one a core]
+    /// I/O threads [default: one per core]
     #[arg(long, value_name = "COUNT", value_parser = count::<NonZero<usize>>)]
     threads: Option<NonZero<usize>>,
 
-    /// Where to log requests, one JSON object a line: a file, or `-` for standard error
+    /// The access log, one JSON object per line: a file, or `-` for standard error
     #[arg(long, value_name = "FILE")]
     access_log: Option<String>,
 
-    /// Load everything again when one of the tables' files changes
+    /// Reload everything when a file of the tables changes
     #[arg(long)]
     watch: bool,
 
-    /// Say nothing at the start
+    /// Print nothing at the start
     #[arg(long, short)]
     quiet: bool,
 }
@@ -164,10 +165,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> CommandResult {
             _ => "SIGINT",
         };
         // A failed write to standard error is ignored.
-        let _ = writeln!(
-            io::stderr(),
-            "{signal}: answering the requests that are under way"
-        );
+        let _ = writeln!(io::stderr(), "{signal}: answering the requests in progress");
     }
     service.drain()?;
     Ok(Exit::Done)
@@ -239,11 +237,11 @@ impl ListenAddresses {
 
 /// The note if the user has no runtime folder.
 const NO_SOCKET: &str =
-    "  no socket: XDG_RUNTIME_DIR is not set; `--listen unix:PATH` makes one elsewhere\n";
+    "  no socket: XDG_RUNTIME_DIR is not set; create one elsewhere with `--listen unix:PATH`\n";
 
 /// The note if nothing is served yet.
 const NO_LOOKUP: &str = "\
-there is no lookup; write one into knowdb.toml, and send SIGHUP:
+no lookup is defined; add one to knowdb.toml, and send SIGHUP:
   [lookups.NAME]
   sql = \"select … from … where … = :key\"
 ";
@@ -307,7 +305,7 @@ fn bound_the_end(stop: &StopFlag, drain_timeout: Duration) -> Result<(), Failure
         }
         // The thread usually ends with the process, long before the timeout.
         thread::sleep(drain_timeout);
-        let message = "error: not everything ended within drain_timeout_ms of the first signal\n";
+        let message = "error: the server did not end within drain_timeout_ms of the first signal\n";
         // A failed write to standard error is ignored.
         let _ = io::stderr().lock().write_all(message.as_bytes());
         process::exit(Exit::Failed.number().into());

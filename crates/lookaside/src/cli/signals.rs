@@ -110,7 +110,7 @@ fn end_in_time(drain: Drain, exit: Exit) {
         thread::sleep(before + HANG);
         warn!(
             ?timeout,
-            "the run does not end within its time, and is broken off"
+            "the run did not end within drain_timeout_ms and is aborted"
         );
         process::exit(exit.number().into());
     };

@@ -45,7 +45,7 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
         let workers = count(figures.worker_count as u64, "worker");
         write!(
             out,
-            ", {} events/s, {cpu:.2} us CPU an event, {workers}, model {}",
+            ", {} events/s, {cpu:.2} us CPU per event, {workers}, model {}",
             grouped(rate as u64),
             figures.model
         )?;
@@ -68,7 +68,7 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
     writeln!(out)?;
     write_losses(summary, out)?;
     for part in &summary.parts {
-        writeln!(out, "  what was written is in {}", part.display())?;
+        writeln!(out, "  the output written so far is in {}", part.display())?;
     }
     write_lookups(figures, out)?;
     write_rejects("rejects", &summary.rejects, out)?;
@@ -76,7 +76,7 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
     if events > 0 && summary.rejects.count() >= events {
         writeln!(
             out,
-            "  hint: no event was read and written; is this the format of the input (--format)?"
+            "  hint: all of the input was rejected; is this the format of the input (--format)?"
         )?;
     }
     Ok(())
@@ -98,7 +98,7 @@ fn write_losses(summary: &Summary, out: &mut String) -> std::fmt::Result {
     if summary.truncations > 0 {
         writeln!(
             out,
-            "  the followed file was cut back or gone {}: at least {} of it were never read",
+            "  the followed file was truncated or lost {}: at least {} were not read",
             count(summary.truncations, "time"),
             size(summary.bytes_unread),
         )?;
@@ -118,7 +118,7 @@ fn write_lookups(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result
     let counts = &figures.counts;
     writeln!(
         out,
-        "  {}, {} without a row; asked for {}: native {}, L0 {}, L1 {}, database {}",
+        "  {}, {} without a row; executed {}: native {}, L0 {}, L1 {}, database {}",
         count(wanted, "lookup"),
         grouped(absent),
         grouped(asked),
@@ -130,7 +130,7 @@ fn write_lookups(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result
     if counts.stale_answers > 0 {
         writeln!(
             out,
-            "  stale answers while a provider did not answer: {}, the oldest of {}",
+            "  stale answers, because a provider did not answer: {}, the oldest {} old",
             grouped(counts.stale_answers),
             seconds(figures.stale_age_max)
         )?;

@@ -85,7 +85,7 @@ impl EnrichSettings {
                 }
                 _ => {
                     let hint = did_you_mean(key, KEYS);
-                    let help = format!("[{ENRICH}] knows {}", KEYS.join(", "));
+                    let help = format!("the keys of [{ENRICH}] are {}", KEYS.join(", "));
                     return Err(entry
                         .failure(&format!("unknown key {ENRICH}.{key}{hint}"))
                         .with_help(help));

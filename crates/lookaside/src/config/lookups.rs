@@ -99,14 +99,14 @@ fn read_lookup(
     let many = section.bool("many")?.unwrap_or(false);
     let rows_max = section.number("rows_max", 1, ROWS_MAX_MAX)?;
     if rows_max.is_some() && !many {
-        let problem = "is for lookups with many = true; this one gives the first row";
+        let problem = "requires many = true; this lookup returns only the first row";
         return Err(section.bad("rows_max", problem));
     }
     let ttl = section.millis("ttl_ms", 0, TTL_MS_MAX)?;
     if let Some(ttl) = ttl.filter(|ttl| *ttl > config.cache.ttl && config.cache.enabled) {
         let problem = format!(
-            "is {} ms, and no answer is kept longer than cache.ttl_ms, which is {}; raise that one \
-             and shorten the others",
+            "is {} ms, but no answer is kept longer than cache.ttl_ms ({}); increase cache.ttl_ms, \
+             and set a shorter ttl_ms for the other lookups",
             ttl.as_millis(),
             config.cache.ttl.as_millis()
         );
@@ -164,7 +164,7 @@ fn param_type(section: &Section<'_>, key: &str, word: &str) -> Result<ParamType,
     ParamType::from_name(word).ok_or_else(|| {
         let names = ParamType::ALL.map(ParamType::name);
         let hint = did_you_mean(word, names);
-        let problem = format!("is of an unknown type {word:?}{hint}");
+        let problem = format!("has the unknown type {word:?}{hint}");
         let help = format!("the types are {}", names.join(", "));
         section.bad(key, &problem).with_help(help)
     })

@@ -64,7 +64,7 @@ impl ParamType {
     /// What a value must be, for messages that begin with the parameter's name.
     pub(crate) fn wanted(self) -> &'static str {
         match self {
-            Self::Text => "must be a text",
+            Self::Text => "must be text",
             Self::Int => "must be a whole number within 64 bits",
             Self::Float => "must be a number within the range of 64-bit floats",
             Self::Bool => "must be true or false",
@@ -76,7 +76,9 @@ impl ParamType {
             Self::Net => "must be a network such as 192.0.2.0/24",
             Self::Time => "must be a time such as 2026-01-31T08:00:00Z",
             Self::Any => {
-                "must be a text, a number, true, false or null; a number beyond 64 bits as a string"
+                "must be a string, a number, true, false or null; write a number beyond 64 bits as \
+                 a \
+                 string"
             }
         }
     }

@@ -26,6 +26,6 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let per_second = 1_000_000_000 / self.interval_ns;
         let burst = self.burst_ns / self.interval_ns + 1;
-        write!(f, "{per_second} a second, {burst} at once after a pause")
+        write!(f, "{per_second} per second, {burst} at once after a pause")
     }
 }

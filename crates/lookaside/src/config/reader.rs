@@ -41,7 +41,7 @@ impl<'a> Section<'a> {
         };
         let hint = did_you_mean(key, known.iter().copied());
         let message = format!("unknown key {}.{key}{hint}", self.path);
-        let known = format!("[{}] knows {}", self.path, known.join(", "));
+        let known = format!("the keys of [{}] are {}", self.path, known.join(", "));
         Err(self.failure(key, &message).with_help(known))
     }
 
@@ -219,7 +219,7 @@ fn found(value: &Value) -> String {
         _ => None,
     };
     match odd {
-        Some(item) => format!("a list that holds {}", kind_of(item)),
+        Some(item) => format!("a list that contains {}", kind_of(item)),
         None => kind_of(value).to_owned(),
     }
 }

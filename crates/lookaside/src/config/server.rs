@@ -188,7 +188,8 @@ impl ServerConfig {
         let Some(open) = open.filter(|_| self.keys.is_empty()) else {
             return Ok(());
         };
-        let message = format!("{open} can be reached from other machines, and there are no keys");
+        let message =
+            format!("{open} can be reached from other machines, and no keys are configured");
         // An address given by a flag has no position in the file.
         let is_of_file = self.listen.as_ref().is_some_and(|all| all.contains(open));
         let message = match is_of_file {
@@ -196,8 +197,8 @@ impl ServerConfig {
             false => message,
         };
         Err(Failure::new(message).with_help(
-            "make one with `lookaside key new` and put the line that it prints into [[server.keys]]; \
-             or listen on 127.0.0.1 and let a proxy in front decide who may ask",
+            "generate one with `lookaside key new` and add the lines that it prints to \
+             knowdb.toml; or listen on 127.0.0.1 behind a proxy that restricts access",
         ))
     }
 
@@ -219,7 +220,7 @@ impl ServerConfig {
                 true => format!("{}: server.listen: {message}", self.listen_place),
                 false => message,
             };
-            return Err(Failure::new(message).with_help("make the folder, or name another one"));
+            return Err(Failure::new(message).with_help("create the folder, or name another one"));
         }
         Ok(())
     }
@@ -235,7 +236,7 @@ impl ServerConfig {
             "{}: server.access_log: cannot write {name}: the folder {folder} does not exist",
             self.access_log_place
         );
-        Err(Failure::new(message).with_help("make the folder, or name another one"))
+        Err(Failure::new(message).with_help("create the folder, or name another one"))
     }
 
     /// Loads the certificate and its key.
@@ -298,7 +299,7 @@ pub(crate) fn read_server(config: &Config) -> Result<ServerConfig, Failure> {
     let listen = match section.strings_like("listen", LISTEN_WANTED)? {
         None => None,
         Some(texts) if texts.is_empty() => {
-            return Err(section.bad("listen", "is empty; leave it out for the default"));
+            return Err(section.bad("listen", "is empty; omit it for the default"));
         }
         Some(texts) => Some(
             texts
@@ -346,7 +347,7 @@ fn read_place(
     text: &str,
 ) -> Result<ListenAddress, Failure> {
     let place = ListenAddress::parse(text)
-        .map_err(|wanted| section.bad("listen", &format!("holds {text:?}; {wanted}")))?;
+        .map_err(|wanted| section.bad("listen", &format!("contains {text:?}; {wanted}")))?;
     Ok(match place {
         ListenAddress::Unix(path) => ListenAddress::Unix(config.folder().join(path)),
         tcp => tcp,
@@ -367,12 +368,12 @@ fn read_keys(section: &Section<'_>) -> Result<Vec<KeyConfig>, Failure> {
             key.bad("sha256", problem)
         })?;
         if keys.iter().any(|other| other.name == name) {
-            return Err(key.bad("name", &format!("{name:?} stands here twice")));
+            return Err(key.bad("name", &format!("{name:?} occurs twice")));
         }
         let per_second = key.number("per_second", 1, PER_SECOND_MAX)?;
         let burst = key.number("burst", 1, PER_SECOND_MAX)?;
         if burst.is_some() && per_second.is_none() {
-            return Err(key.bad("burst", "needs per_second beside it"));
+            return Err(key.bad("burst", "requires per_second"));
         }
         keys.push(KeyConfig {
             name: name.to_owned(),
@@ -436,8 +437,8 @@ fn read_origins(section: &Section<'_>) -> Result<Vec<String>, Failure> {
         });
         if !is_plain {
             let problem = format!(
-                "holds {origin:?}, which is not an origin; write https://app.example.com, in lower case \
-                 and with nothing behind the host and port"
+                "contains {origin:?}, which is not an origin; write https://app.example.com, in lower \
+                 case and without a path"
             );
             return Err(section.bad("cors", &problem));
         }

@@ -108,7 +108,7 @@ fn what_is_wrong_is_named_with_its_line() {
         ),
         (
             "[lookups.a]\nsql = ''\nparams.ip = 'decimall'",
-            "FILE:4: lookups.a.params.ip is of an unknown type \"decimall\"; did you mean \"decimal\"?",
+            "FILE:4: lookups.a.params.ip has the unknown type \"decimall\"; did you mean \"decimal\"?",
         ),
         (
             "[lookups.a]\nsql = ''\nmany = 1",
@@ -116,11 +116,11 @@ fn what_is_wrong_is_named_with_its_line() {
         ),
         (
             "[lookups.a]\nsql = ''\nrows_max = 1",
-            "FILE:4: lookups.a.rows_max is for lookups with",
+            "FILE:4: lookups.a.rows_max requires many = true",
         ),
         (
             "[lookups.a]\nsql = ''\nttl_ms = 40000",
-            "FILE:4: lookups.a.ttl_ms is 40000 ms, and no",
+            "FILE:4: lookups.a.ttl_ms is 40000 ms, but no",
         ),
         (
             "[server]\nlistens = ''",

@@ -128,8 +128,8 @@ impl Unbound {
         };
         let message = format!("{} cannot be used now: {who}", diagnostics.file_name());
         let help = format!(
-            "start {whose} server{}, or correct connection_uri in knowdb.toml; `lookaside check` asks \
-             every provider",
+            "start {whose} server{}, or correct connection_uri in knowdb.toml; `lookaside check` \
+             tries every provider",
             if providers.len() == 1 { "" } else { "s" }
         );
         Failure::new(message)

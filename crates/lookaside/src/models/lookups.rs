@@ -112,10 +112,10 @@ pub(crate) fn scan_note(place: String, explanation: &Explanation) -> Option<Note
     (scan.row_count > SCANNED_ROW_COUNT_MAX).then(|| Note {
         place,
         message: format!(
-            "each lookup scans the whole table {}: no index serves it",
+            "each lookup scans the whole table {}, because no index can be used",
             scan.table
         ),
-        help: "write a condition that a native plan knows (docs/PLANS.md), or `create index` in \
+        help: "write a condition that has a native plan (docs/PLANS.md), or add `create index` to \
                create.sql"
             .to_owned(),
         row_count: Some(scan.row_count),
@@ -145,8 +145,8 @@ fn no_parameter(sql: &Sql) -> Diagnostic {
         label: "this statement".to_owned(),
         span: sql.span,
         help: Some(
-            "write `read(FIELD)` where a value of the event belongs, or a typed constant, such as \
-             `digit(1)`, where the same row is meant"
+            "write `read(FIELD)` for a value of the event, or a typed constant such as `digit(1)` \
+             if the same row is intended"
                 .to_owned(),
         ),
     }

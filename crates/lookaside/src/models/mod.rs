@@ -69,8 +69,8 @@ impl Models {
     /// The selected model; the error lists the models that exist.
     pub(crate) fn choose(&self, wanted: Wanted<'_>) -> Result<&Arc<Model>, Failure> {
         if self.set.is_empty() {
-            let message = format!("there is no model in {}", self.folder.display());
-            return Err(Failure::new(message).with_help("write one into a file there, *.oml"));
+            let message = format!("{} contains no models", self.folder.display());
+            return Err(Failure::new(message).with_help("create a file *.oml there"));
         }
         match wanted {
             Wanted::Name(name) => self.by_name(name),
@@ -85,7 +85,7 @@ impl Models {
     fn by_name(&self, name: &str) -> Result<&Arc<Model>, Failure> {
         match self.set.by_name(name) {
             Some(model) if model.enabled() => Ok(model),
-            Some(model) => Err(Failure::new(format!("the model {name} is switched off"))
+            Some(model) => Err(Failure::new(format!("the model {name} is disabled"))
                 .with_help(format!("remove `enable : false` in {}", model.file_name()))),
             None => {
                 let hint = did_you_mean(name, self.iter().map(|model| model.name().as_str()));

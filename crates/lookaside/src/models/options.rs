@@ -30,7 +30,7 @@ pub(crate) fn timezone(name: Option<&String>) -> Result<TimeZone, Failure> {
             Err(_) => Err(error),
         })
         .map_err(|error| {
-            Failure::usage(format!("there is no time zone {name}"))
+            Failure::usage(format!("unknown time zone {name}"))
                 .because(&error)
                 .with_help("write a name such as UTC or Europe/Berlin, or an offset such as +08:00")
         })

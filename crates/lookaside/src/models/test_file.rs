@@ -25,12 +25,12 @@ impl Test {
                 ("name", Value::String(text)) => name = Some(text),
                 ("input", value @ (Value::Object(_) | Value::String(_))) => input = Some(value),
                 ("output", Value::Object(object)) => output = Some(object),
-                ("name", _) => return Err("`name` must be a text".to_owned()),
-                ("input", _) => return Err("`input` must be an object or a text".to_owned()),
+                ("name", _) => return Err("`name` must be a string".to_owned()),
+                ("input", _) => return Err("`input` must be an object or a string".to_owned()),
                 ("output", _) => return Err("`output` must be an object".to_owned()),
                 _ => {
                     return Err(format!(
-                        "a test has `input`, `output` and `name`, no `{key}`"
+                        "unknown key `{key}`; a test has `input`, `output` and `name`"
                     ));
                 }
             }
@@ -66,11 +66,11 @@ mod tests {
             (r#"{"input":{}}"#, "the test has no `output`"),
             (
                 r#"{"input":1,"output":{}}"#,
-                "`input` must be an object or a text",
+                "`input` must be an object or a string",
             ),
             (
                 r#"{"inputs":{}}"#,
-                "a test has `input`, `output` and `name`, no `inputs`",
+                "unknown key `inputs`; a test has `input`, `output` and `name`",
             ),
         ] {
             assert_eq!(Test::parse(line).err().as_deref(), Some(expected), "{line}");

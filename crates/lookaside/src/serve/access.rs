@@ -34,7 +34,7 @@ pub(crate) enum Want {
 const HOW: &str = "send it as `Authorization: Bearer KEY` or as `X-API-Key: KEY`";
 
 /// The same for requests whose key is unknown.
-const HOW_KNOWN: &str = "send one that [[server.keys]] lists, whole and as `lookaside key new` \
+const HOW_KNOWN: &str = "send a key that [[server.keys]] lists, exactly as `lookaside key new` \
                          printed it, as `Authorization: Bearer KEY` or as `X-API-Key: KEY`";
 
 /// The rules of one catalog.
@@ -110,25 +110,26 @@ impl Access {
             return self.admit_neighbour(caller).map(|()| None);
         }
         let key = presented(caller.authorization, caller.api_key)
-            .ok_or_else(|| Problem::new(401, "a key is needed").detail(HOW))?;
+            .ok_or_else(|| Problem::new(401, "a key is required").detail(HOW))?;
         let known = self.keys.iter().map(|key| key.config.hash);
         let index = KeyHash::of(key).find(known);
-        let index =
-            index.ok_or_else(|| Problem::new(401, "this key is not known").detail(HOW_KNOWN))?;
+        let index = index.ok_or_else(|| Problem::new(401, "unknown key").detail(HOW_KNOWN))?;
         let key = &self.keys[index];
         if let Some(bucket) = &key.bucket {
             bucket.take(now).map_err(|wait| {
                 // Rounded up to whole seconds, so that the next try is not too early.
                 let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
                 let rate = bucket.rate();
-                let detail = format!("its requests may be {rate}; ask again in {seconds} s");
+                let detail = format!("the limit is {rate}; try again in {seconds} s");
                 let problem = Problem::new(429, "rate limit of this key exceeded");
                 problem.detail(detail).retry_after(seconds)
             })?;
         }
         if want == Want::Admin && !key.config.admin {
-            return Err(Problem::new(403, "this key may not do that")
-                .detail("its entry in [[server.keys]] needs admin = true"));
+            return Err(
+                Problem::new(403, "this key does not have the required permission")
+                    .detail("its entry in [[server.keys]] needs admin = true"),
+            );
         }
         Ok(Some(key.name.clone()))
     }
@@ -144,17 +145,19 @@ impl Access {
         if let Some(host) = caller.host
             && !self.is_own_name(host)
         {
-            return Err(Problem::new(403, "this server is not known under that name").detail(
-                "without keys it answers to localhost and addresses of this machine; add the name to \
-                 hosts in [server], or make keys with `lookaside key new`",
+            return Err(Problem::new(403, "unknown host name").detail(
+                "without keys, the server accepts only localhost and addresses of this machine; \
+                 add the name to hosts in [server], or generate keys with `lookaside key new`",
             ));
         }
         if let Some(origin) = caller.origin
             && !self.cors.iter().any(|known| known.as_bytes() == origin)
             && !is_same_origin(origin, caller)
         {
-            return Err(Problem::new(403, "pages of other sites may not ask")
-                .detail("add the page's origin to cors in [server]"));
+            return Err(
+                Problem::new(403, "requests from pages of other origins are not allowed")
+                    .detail("add the page's origin to cors in [server]"),
+            );
         }
         Ok(())
     }

@@ -135,7 +135,9 @@ fn write(mut target: Target, receiver: &Receiver<String>, reopen: &AtomicBool) {
         {
             match open(path) {
                 Ok(opened) => *file = opened,
-                Err(error) => warn!(%error, path = %path.display(), "access log not opened again"),
+                Err(error) => {
+                    warn!(%error, path = %path.display(), "access log cannot be reopened")
+                }
             }
         }
         let written = match &mut target {

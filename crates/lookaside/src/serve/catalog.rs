@@ -121,7 +121,7 @@ impl Catalog {
                     lookups,
                     models,
                     error,
-                    "a provider does not answer, and these lookups and models wait for it"
+                    "a provider does not answer; these lookups and models wait for it"
                 );
             }
         }
@@ -138,7 +138,7 @@ impl Catalog {
                     provider,
                     lookups,
                     models,
-                    "a provider answers, and so do these lookups and models"
+                    "a provider answers; these lookups and models are ready"
                 );
             }
         }

@@ -206,7 +206,7 @@ pub(crate) fn write_metrics(
         text,
         "lookaside_http_requests_total",
         "counter",
-        "Requests, by what was asked for and the class of the status.",
+        "Requests, by path and class of the status.",
     );
     for path in Path::ALL {
         for class in 0..4 {
@@ -223,7 +223,7 @@ pub(crate) fn write_metrics(
         text,
         "lookaside_http_not_modified_total",
         "counter",
-        "Answers that are as the client has them.",
+        "Answers that the client already has (304).",
     );
     line(
         text,
@@ -234,7 +234,7 @@ pub(crate) fn write_metrics(
         text,
         "lookaside_http_answers_total",
         "counter",
-        "Answers, by who had them.",
+        "Answers, by the layer that answered.",
     );
     for layer in Layer::ALL {
         let count = sum(&|counters| &counters.layers[layer as usize]);
@@ -248,7 +248,7 @@ pub(crate) fn write_metrics(
         text,
         "lookaside_http_lookups_total",
         "counter",
-        "Answers by lookup or model and outcome, one a parameter set or event.",
+        "Answers by lookup or model and outcome, one per parameter set or event.",
     );
     let mut outcomes = |label: &str, name: &str, counts: &LookupCounts| {
         for (outcome, count) in counts.named() {

@@ -158,7 +158,7 @@ impl Encoder {
             BodyFormat::Json => out.push(b'['),
             BodyFormat::JsonLines => {}
             BodyFormat::MessagePack => msgpack::write_array_size(count, out),
-            BodyFormat::Csv => unreachable!("a batch is not CSV"),
+            BodyFormat::Csv => unreachable!("batches are not available as CSV"),
         }
     }
 

@@ -119,14 +119,14 @@ pub(super) fn prepare(
         if !is_local && answerer != Some(wanted) {
             let found = answerer.unwrap_or("local");
             let problem = place(&format!(
-                "is to be answered by {wanted:?}, and its tables are those of {found:?}"
+                "sets provider = {wanted:?}, but its tables belong to {found:?}"
             ));
             let help = "write the name before the table, as in assets.hosts, or correct provider";
             return Err(Failure::new(problem).with_help(help));
         }
     }
     if let Some(column) = doubled(&explanation.columns) {
-        let problem = place(&format!("gives two columns of the name {column:?}"));
+        let problem = place(&format!("returns two columns named {column:?}"));
         return Err(Failure::new(problem).with_help(DOUBLED_HELP));
     }
     let params = statement_params(config, &statement)?;
@@ -154,7 +154,7 @@ fn statement_params(config: &LookupConfig, statement: &Statement) -> Result<Vec<
     let names = statement.params();
     if names.len() > PARAM_COUNT_MAX {
         let problem = format!(
-            "has {} parameters, and {PARAM_COUNT_MAX} are the most",
+            "has {} parameters; the maximum is {PARAM_COUNT_MAX}",
             names.len()
         );
         return Err(Failure::new(place(&problem)));
@@ -165,8 +165,8 @@ fn statement_params(config: &LookupConfig, statement: &Statement) -> Result<Vec<
             let problem = place(&format!(
                 "declares the parameter {declared}, {}",
                 match names {
-                    [] => "and its statement has none".to_owned(),
-                    _ => format!("which its statement does not have{hint}"),
+                    [] => "but its statement has no parameters".to_owned(),
+                    _ => format!("which does not occur in its statement{hint}"),
                 }
             ));
             return Err(Failure::new(problem).with_help("parameters are written :name in the SQL"));
@@ -183,7 +183,8 @@ fn statement_params(config: &LookupConfig, statement: &Statement) -> Result<Vec<
         let kind = kind(param);
         if kind.parse(text).is_none() {
             let (at, lookup, wanted) = (&config.place, &config.name, kind.wanted());
-            let problem = format!("{at}: lookups.{lookup}.example.{name} is {text:?} and {wanted}");
+            let problem =
+                format!("{at}: lookups.{lookup}.example.{name} is {text:?}, but {wanted}");
             let help = format!("correct it, or the type in params.{name}");
             return Err(Failure::new(problem).with_help(help));
         }

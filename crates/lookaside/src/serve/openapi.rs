@@ -58,7 +58,7 @@ pub(super) fn openapi(
         "components": {
             "schemas": {"Problem": problem()},
             "responses": {"Problem": answer(
-                "Why there is no answer",
+                "The reason why there is no answer",
                 &[PROBLEM_TYPE],
                 &json!({"$ref": "#/components/schemas/Problem"}),
             )},
@@ -84,7 +84,7 @@ fn enrich_param(name: &str, description: &str, schema: Json) -> Json {
 /// The header with the coding of a request's body.
 fn content_encoding() -> Json {
     json!({"name": "Content-Encoding", "in": "header",
-           "description": "What the body is compressed with",
+           "description": "The compression of the body",
            "schema": {"type": "string", "enum": ["gzip", "br", "zstd"]}})
 }
 
@@ -124,24 +124,26 @@ fn enrich(model: &str) -> Json {
         "parameters": [
             enrich_param(
                 "format",
-                "How events are read; else as Content-Type or [enrich] says, else as JSON lines",
+                "The format of the events; by default according to Content-Type or [enrich], \
+                 otherwise JSON lines",
                 json!({"type": "string", "enum": InputFormat::NAMES}),
             ),
             enrich_param(
                 "output_format",
-                "How events are written; else as Accept or [enrich] says, else as JSON lines",
+                "The format of the answer; by default according to Accept or [enrich], otherwise \
+                 JSON lines",
                 json!({"type": "string", "enum": OutputFormat::NAMES}),
             ),
             enrich_param(
                 "columns",
-                "Of answers in CSV: the names of the columns, parted by commas; else those of the \
-                 first event",
+                "For answers in CSV: the names of the columns, separated by commas; by default \
+                 those of the first event",
                 json!({"type": "string"}),
             ),
             enrich_param(
                 "extra",
-                "Of answers in CSV: whether an event with a field that has no column is rejected, or \
-                 the field is left out",
+                "For answers in CSV: whether an event with a field that has no column is rejected, \
+                 or the field is omitted",
                 json!({"type": "string", "enum": ["reject", "ignore"], "default": "reject"}),
             ),
             enrich_param(
@@ -151,23 +153,25 @@ fn enrich(model: &str) -> Json {
             ),
             enrich_param(
                 "summary",
-                "Of answers in JSON lines: whether a last line counts events, rejected and failed",
+                "For answers in JSON lines: whether a last line contains the numbers of events, \
+                 rejected events and failed lookups",
                 json!({"type": "boolean", "default": false}),
             ),
             content_encoding(),
         ],
         "requestBody": {"required": true, "content": any(&["application/x-ndjson", "text/csv", "text/plain"])},
         "responses": {
-            "200": {"description": "Events as they leave the model, in their order",
+            "200": {"description": "The events that the model produces, in order",
                     "headers": {
                         "X-Events": count_header(
-                            "Events in the answer; as the others, a trailer of one that is long"),
+                            "The number of events in the answer; like the other counts, a trailer \
+                             if the answer is long"),
                         "X-Rejected": count_header(
                             "Lines that do not parse, and events that do not fit the CSV; absent if none"),
                         "X-Failed": count_header("Failed lookups; absent if none"),
-                        "X-Reject-Reason": {"description": "Why the first of the rejected was so; absent if none",
+                        "X-Reject-Reason": {"description": "The reason of the first reject; absent if there is none",
                                             "schema": {"type": "string"}},
-                        "X-Failure-Reason": {"description": "Why the first of the failed lookups did; absent if none",
+                        "X-Failure-Reason": {"description": "The reason of the first failed lookup; absent if there is none",
                                              "schema": {"type": "string"}},
                     },
                     "content": any(&["application/x-ndjson", "text/csv", "text/plain"])},

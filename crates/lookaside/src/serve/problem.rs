@@ -14,11 +14,13 @@ use crate::config::ParamType;
 pub(crate) const PROBLEM_TYPE: &str = "application/problem+json";
 
 /// Where to find a cause that the client may not see.
-const MORE: &str = "the server's log says more; error_detail = true in [server] shows it here";
+const MORE: &str = "the server's log has the details; with error_detail = true in [server], they \
+                    are \
+     shown here";
 
 const REJECTED_QUERY: &str = "the database rejected the query";
 const NO_ANSWER: &str = "the database behind this lookup does not answer";
-const LIMIT_REACHED: &str = "a limit is reached";
+const LIMIT_REACHED: &str = "a limit was reached";
 
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +100,7 @@ impl Problem {
             },
             BatchFault::Malformed(set, message) => Self {
                 set,
-                ..Self::new(400, "the body is not what this lookup reads")
+                ..Self::new(400, "the body is invalid for this lookup")
                     .detail(format!("{message}; {}", body_wanted(params)))
             },
             BatchFault::Cancelled => Self::cancelled(),
@@ -147,7 +149,7 @@ impl Problem {
 
     /// The problem of a cancelled request: its client is gone, or the server ends.
     pub(crate) fn cancelled() -> Self {
-        Self::new(503, "the query was cancelled before its answer").retry_after(1)
+        Self::new(503, "the query was cancelled before it was answered").retry_after(1)
     }
 
     /// The problem of a lookup whose provider has never responded, with the error.
@@ -254,7 +256,7 @@ fn body_wanted(params: &[Param]) -> String {
         member
     });
     let set = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
-    format!("a body is a JSON array of parameter sets, [{set}], or such a set on each line")
+    format!("the body must be a JSON array of parameter sets, [{set}], or one such set per line")
 }
 
 /// An error and its sources in one line.

@@ -24,7 +24,7 @@ pub(crate) struct NotReloaded {
 }
 
 /// The message of a reload that replaced the tables only.
-pub(crate) const ONLY_TABLES: &str = "the tables are new, the lookups stay as they were";
+pub(crate) const ONLY_TABLES: &str = "the new tables are in use, with the previous lookups";
 
 impl From<Failure> for NotReloaded {
     fn from(failure: Failure) -> Self {

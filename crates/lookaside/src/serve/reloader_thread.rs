@@ -225,7 +225,7 @@ impl Work {
         if let Some(Err(error)) = shared.tls.get().map(|tls| tls.reload()) {
             let error = chain(&error);
             warnings.push(format!(
-                "certificate not loaded again, the old one stays: {error}"
+                "certificate not reloaded; the old one stays in use: {error}"
             ));
         }
         warnings.extend(table_warnings(shared));
@@ -240,9 +240,9 @@ impl Work {
             return Vec::new();
         };
         vec![match others {
-            [] => format!("{last} changes with a restart only"),
+            [] => format!("{last} takes effect only after a restart"),
             _ => format!(
-                "{} and {last} change with a restart only",
+                "{} and {last} take effect only after a restart",
                 others.join(", ")
             ),
         }]
@@ -294,7 +294,7 @@ impl Work {
                 let reason = failure.line();
                 // The attempt may repeat each second, so each reason is logged once.
                 if self.logged_reason.as_ref() != Some(&reason) {
-                    warn!(reason, "the lookups stay as they were");
+                    warn!(reason, "the previous lookups stay in use");
                     self.logged_reason = Some(reason);
                 }
             }

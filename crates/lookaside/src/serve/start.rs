@@ -244,7 +244,7 @@ fn answering(drain_timeout: Duration) -> Duration {
 fn log_panic(caught: &CaughtPanic<'_>) {
     let CaughtPanic { stage, peer, .. } = caught;
     // The message may quote what the client sent; the panic itself has put it on standard error.
-    tracing::error!(?stage, ?peer, "a defect ended a connection");
+    tracing::error!(?stage, ?peer, "a panic ended a connection");
 }
 
 /// Waits for providers to describe their statements, while the server already listens, and serves
@@ -313,8 +313,8 @@ fn listen(
                 addresses.remove(index);
             }
             None => {
-                let help =
-                    "another program may have the address; `--listen 8301` takes another one";
+                let help = "another program may use the address; choose another one, such as \
+                            `--listen 8301`";
                 return Err(Failure::from_error(&error).with_help(help));
             }
         }

@@ -98,7 +98,7 @@ fn query_says_what_is_wrong() {
     project
         .run(&["query", ".", "select 1 as a, 2 as a", "-f", "json"])
         .ended(1)
-        .err_has(&["gives two columns of the name \"a\"", "as other_id"]);
+        .err_has(&["returns two columns named \"a\"", "as other_id"]);
     project
         .run(&["query", ".", "select 1 as a, 2 as a", "-f", "csv"])
         .ended(0);
@@ -167,7 +167,7 @@ fn test_shows_differences_field_by_field() {
          - \"gone\": null\n  \
          + \"owner\": \"shop\"\n"
     );
-    assert!(rest.starts_with("  the input does not parse: "), "{rest}");
+    assert!(rest.starts_with("  the input cannot be parsed: "), "{rest}");
     assert!(rest.ends_with("1 passed, 2 failed\n"), "{rest}");
 }
 

@@ -228,7 +228,7 @@ fn a_checkpoint_needs_one_followed_file() {
         .into_iter()
         .chain(checkpoint))
     .ended(2)
-    .err_has(&["--checkpoint is for one followed file"]);
+    .err_has(&["--checkpoint requires a single followed file"]);
     project.write("wrong", "not one\n");
     let wrong = project.file("wrong");
     let wrong = [
@@ -251,7 +251,7 @@ fn a_checkpoint_needs_one_followed_file() {
     ];
     run(["enrich", folder, log].into_iter().chain(missing))
         .ended(1)
-        .err_has(&["missing/cp", "there is no such folder; make it first"]);
+        .err_has(&["missing/cp", "the folder does not exist; create it first"]);
 }
 
 fn checkpoint_of(name: &str) -> String {

@@ -26,14 +26,14 @@ fn in_the_configuration() {
         "knowdb.toml",
         "version = 2\n[enrich]\nouput = '-'\n",
         "error: ./knowdb.toml:3: unknown key enrich.ouput; did you mean \"output\"?\n  \
-         help: [enrich] knows input, format, options, rule, model, output, output_format, \
+         help: the keys of [enrich] are input, format, options, rule, model, output, output_format, \
          output_options, timezone, reject, workers, strict, watch, replay_bytes, \
          reconnect_timeout_ms, drain_timeout_ms\n",
     );
     check(
         "knowdb.toml",
         "version = 2\n[enrich]\nformat = 'json'\n",
-        "error: nothing says where the events are\n  \
+        "error: no input is specified\n  \
          help: name files after the folder, `-` for standard input, or `input` in [enrich]\n",
     );
 }
@@ -101,7 +101,7 @@ fn a_missing_folder_has_a_way_out() {
     let project = Project::empty();
     project.run(&["enrich", "gone"]).ended(1).err_has(&[
         "error: gone: cannot be read\n",
-        "  help: `lookaside new gone` makes a project there\n",
+        "  help: create a project there with `lookaside new gone`\n",
     ]);
 }
 
@@ -120,8 +120,8 @@ fn in_the_format_of_a_whole_input() {
     project.write("bad.json", "[\n{\"host\":\n");
     let arguments = ["enrich", ".", "bad.json", "--rule", "/json/events"];
     project.run(&arguments).ended(0).err_has(&[
-        "bad.json:1: an array, not one object a line; try `jq -c '.[]'`: [\n",
-        "  hint: no event was read and written; is this the format of the input (--format)?\n",
+        "bad.json:1: an array instead of one object per line; try `jq -c '.[]'`: [\n",
+        "  hint: all of the input was rejected; is this the format of the input (--format)?\n",
     ]);
 }
 
@@ -142,20 +142,24 @@ fn in_where_to_write() {
             // The name implies no format, which would be another mistake.
             let arguments = ["enrich", ".", "--output-format", "json", flag, name];
             let said = project.run(&arguments).ended(1);
-            said.err_has(&[&format!(
-                "error: output {name} is a file that the project is made of\n"
-            )]);
+            said.err_has(&[&format!("error: output {name} is a file of the project\n")]);
         }
         assert_eq!(project.read(name), before);
     }
-    for arguments in [
-        ["-o", "x.json", "--reject", "x.json"],
-        ["-o", "events.json", "--reject", "x.json"],
-        ["-o", "x.json", "--reject", "events.json"],
+    for (arguments, way_out) in [
+        (["-o", "x.json", "--reject", "x.json"], "; use two files"),
+        (
+            ["-o", "events.json", "--reject", "x.json"],
+            "; write to another file",
+        ),
+        (
+            ["-o", "x.json", "--reject", "events.json"],
+            "; write to another file",
+        ),
     ] {
         let before = project.read("events.json");
         let arguments = [&["enrich", "."][..], &arguments].concat();
-        project.run(&arguments).ended(1).err_has(&["; write to "]);
+        project.run(&arguments).ended(1).err_has(&[way_out]);
         assert!(!project.file("x.json").exists());
         assert_eq!(project.read("events.json"), before);
     }
@@ -174,7 +178,7 @@ fn in_the_values_of_the_enrich_section() {
     let expected = [
         "6: unknown input format `jsn`; did you mean `json`?",
         "10: format `csv` has no option `delim`; ",
-        "8: there is no time zone Mars\n",
+        "8: unknown time zone Mars\n",
         "5: input ./gone.json does not exist\n",
         "9: there is no model event; did you mean \"events\"?\n",
     ];
@@ -188,7 +192,7 @@ fn in_the_values_of_the_enrich_section() {
         ),
         (
             "out.kv",
-            "5: output out.kv does not say how events are written: .kv",
+            "5: the name of output out.kv does not determine its format: .kv",
         ),
         (
             "out.csv'\noutput_options.delim = '",
@@ -225,18 +229,18 @@ fn issue_13_in_the_kind_of_an_output() {
     for (output, expected) in [
         (
             "out.parquet",
-            "output `out.parquet` would be Parquet, which is not written; write JSON",
+            "output `out.parquet` would be Parquet, which is not supported; write JSON",
         ),
         (
             "out.json.bz2",
-            "would be bzip2, which is not written; name a file that ends in .gz or .zst",
+            "would be bzip2, which is not supported; use a name that ends in .gz or .zst",
         ),
         ("out.xlsx", "would be Excel"),
-        ("http://127.0.0.1:9/x", "is a URL, to which nothing is sent"),
-        ("HTTPS://127.0.0.1/x", "is a URL, to which nothing is sent"),
+        ("http://127.0.0.1:9/x", "is a URL, which is not supported"),
+        ("HTTPS://127.0.0.1/x", "is a URL, which is not supported"),
         (
             "x.db",
-            "output `x.db` would be SQLite, which is not written",
+            "output `x.db` would be SQLite, which is not supported",
         ),
         (
             "out.tsv",
@@ -245,24 +249,27 @@ fn issue_13_in_the_kind_of_an_output() {
         ("out.yaml", "--output-format"),
         (
             "out.pb",
-            "output `out.pb` would be Protocol Buffers, which is not written",
+            "output `out.pb` would be Protocol Buffers, which is not supported",
         ),
         (
             "out.",
-            "output out. does not say how events are written: it ends in a dot",
+            "the name of output out. does not determine its format: it ends in a dot",
         ),
         (
             "out.kv",
-            "output out.kv does not say how events are written: .kv does not name a format \
-             help: say which format is meant with --output-format: json, csv, kv or raw",
+            "the name of output out.kv does not determine its format: .kv does not name a format \
+             help: name the format with --output-format: json, csv, kv or raw",
         ),
         ("out.json.bak", ".bak does not name a format"),
         (
             "out.parquet.gz",
-            "output `out.parquet.gz` would be Parquet, which is not written",
+            "output `out.parquet.gz` would be Parquet, which is not supported",
         ),
-        ("out.json.Z", "would be compress (.Z), which is not written"),
-        ("out.pdf", "would be PDF, which is not written"),
+        (
+            "out.json.Z",
+            "would be compress (.Z), which is not supported",
+        ),
+        ("out.pdf", "would be PDF, which is not supported"),
         ("stdout", "write `-` for standard output, or `./stdout`"),
         ("NULL", "write `null` for no output, or `./NULL`"),
     ] {
@@ -313,31 +320,31 @@ fn issue_13_in_the_kind_of_an_input() {
     for (input, expected) in [
         (
             "events.bz2",
-            "is bzip2, which is not read; unpack it on the way, with `bzip2 -dc events.bz2 |`",
+            "is bzip2, which is not supported; pipe it in with `bzip2 -dc events.bz2 |`",
         ),
-        ("events.json.br", "is Brotli, which is not read"),
-        ("events.orc", "is ORC, which is not read"),
-        ("o.json", "is ORC, which is not read"),
-        ("geo.mmdb", "is MaxMind DB, which is not read"),
+        ("events.json.br", "is Brotli, which is not supported"),
+        ("events.orc", "is ORC, which is not supported"),
+        ("o.json", "is ORC, which is not supported"),
+        ("geo.mmdb", "is MaxMind DB, which is not supported"),
         (
             "u.json",
-            "is UTF-16 text, which is not read; convert it on the way, with `iconv -f UTF-16 -t UTF-8 u.json |`",
+            "is UTF-16 text, which is not supported; pipe it in with `iconv -f UTF-16 -t UTF-8 u.json |`",
         ),
         (
             "p.json",
-            "is Parquet, which is not read; convert it to CSV or JSON lines first",
+            "is Parquet, which is not supported; convert it to CSV or JSON lines first",
         ),
         (
             "http://127.0.0.1:9/x.json",
-            "is a URL, which is not read; download it on the way, with `curl",
+            "is a URL, which cannot be read; pipe it in with `curl",
         ),
         (
             "HTTPS://127.0.0.1/x.json",
-            "is a URL, which is not read; download it on the way, with `curl",
+            "is a URL, which cannot be read; pipe it in with `curl",
         ),
         (
             "s3://bucket/x.json",
-            "is not of a known kind; there are files",
+            "has an unknown scheme; supported are files",
         ),
     ] {
         let said = project
@@ -364,7 +371,10 @@ fn issue_13_in_the_kind_of_standard_input() {
             let output = command.stdin(input).output().unwrap();
             let said = crate::program::Said::from(output).ended(1);
             let err = said.err.replace("\n  ", " ");
-            assert!(err.contains("is UTF-16 text, which is not read"), "{err}");
+            assert!(
+                err.contains("is UTF-16 text, which is not supported"),
+                "{err}"
+            );
             let way = format!("`iconv -f {encoding} -t UTF-8 FILE |`");
             assert!(err.contains(&way), "{err}");
         };
@@ -382,18 +392,15 @@ fn issue_13_in_the_kind_of_a_table() {
     for (file, expected) in [
         (
             "geo.mmdb",
-            "a MaxMind database, and table \"hosts\" is read from CSV; take its CSV edition",
+            "a MaxMind database, but table \"hosts\" must be CSV; use its CSV edition",
         ),
-        ("data.csv.bz2", "packed in a way that is not read"),
+        ("data.csv.bz2", "compressed in an unsupported format"),
         (
             "data.jsonl",
-            "JSON, and table \"hosts\" is read from CSV; write it as CSV",
+            "JSON, but table \"hosts\" must be CSV; write it as CSV",
         ),
         ("data.parquet", "export its rows as CSV"),
-        (
-            "shop.db",
-            "a database, and table \"hosts\" is read from CSV",
-        ),
+        ("shop.db", "a database, but table \"hosts\" must be CSV"),
     ] {
         let project = Project::new();
         project.write(&format!("hosts/{file}"), "a\n1\n");
@@ -407,6 +414,6 @@ fn issue_13_in_the_kind_of_a_table() {
     let project = Project::new();
     std::fs::write(project.file("hosts/data.csv"), b"PK\x03\x04\x14\0").unwrap();
     project.run(&["enrich", "."]).ended(1).err_has(&[
-        "error: ./hosts/data.csv: zip, as files of Excel and OpenDocument are, and table \"hosts\"",
+        "error: ./hosts/data.csv: this is zip, as files of Excel and OpenDocument are, but table \"hosts\"",
     ]);
 }

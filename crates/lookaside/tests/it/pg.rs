@@ -281,7 +281,7 @@ fn a_folder_is_served_until_it_is_stopped() {
     data.project.write("other/file", "of somebody else");
     for (folder, absence) in [
         ("data", "there is no folder `data`"),
-        ("other", "`other` holds no data of ours"),
+        ("other", "`other` contains no data of an embedded server"),
     ] {
         data.run(&["status", folder]).ended(1).out_has(&[absence]);
         data.run(&["url", folder])
@@ -356,7 +356,7 @@ fn a_folder_is_served_until_it_is_stopped() {
     data.run(&["url", "data", "--format", "jdbc"])
         .ended(1)
         .err_has(&[
-            "JDBC needs TCP, and the server of data runs, and does not listen on TCP",
+            "JDBC requires TCP, and the server of data is running, but does not listen on TCP",
             "help: `lookaside pg stop data`, then `lookaside pg start data --tcp`",
         ]);
     data.run(&["stop", "data"]).ended(0);
@@ -450,7 +450,7 @@ fn a_url_without_a_folder_is_that_of_database_url() {
         .ended(1)
         .err_has(&["DATABASE_URL is the address of a Unix socket"]);
     url(socket, &["--format", "jdbc"]).ended(1).err_has(&[
-        "JDBC needs TCP, and DATABASE_URL is the address of a Unix socket",
+        "JDBC requires TCP, and DATABASE_URL is the address of a Unix socket",
         "help: `lookaside pg start DIR --tcp`",
     ]);
     for foreign in [
@@ -482,7 +482,7 @@ fn a_folder_begins_as_it_is_wished() {
     assert_eq!(data.run(&wishes).ended(0).out, url);
     data.run(&["start", "data", "--set", "work_mem=8MB"])
         .ended(1)
-        .err_has(&["runs already", "`work_mem = 8MB`", "stop it first"]);
+        .err_has(&["is already running", "`work_mem = 8MB`", "stop it first"]);
     fs::write(data.project.file("wrong.sql"), "\ncreate tabel x ();").unwrap();
     data.run(&["start", "other", "--sql", "wrong.sql"])
         .ended(1)
@@ -623,7 +623,7 @@ fn a_shell_finds_the_server_of_database_url() {
     let folder = data.ask("data", "show data_directory");
     let said = ask(url, &[]).ended(0);
     assert_eq!(said.out, folder);
-    said.err_has(&["DATABASE_URL leads to 127.0.0.1:"]);
+    said.err_has(&["DATABASE_URL is the address of 127.0.0.1:"]);
     // Arguments take precedence over it.
     assert_eq!(ask("postgres://h.invalid/d", &[url]).ended(0).out, folder);
     assert_eq!(
@@ -638,7 +638,7 @@ fn a_shell_finds_the_server_of_database_url() {
     let nameless = format!("{}@{host}", front.rsplit_once(':').unwrap().0);
     ask(&nameless, &[])
         .ended(1)
-        .err_has(&["the server asks for a password, and none was given"]);
+        .err_has(&["the server requires a password, and none was given"]);
     // It would use TLS.
     ask("postgres://u@h/d?sslmode=verify-full&sslrootcert=x", &[])
         .ended(1)
@@ -658,7 +658,11 @@ fn the_prompt_shows_what_came_before_an_error() {
     said.err_has(&["NOTICE: a\nHINT: b\n", "error: c (P0001)\n  detail: d\n"]);
     let copy = "create table t (n int); copy t from stdin";
     let said = self::said(&["shell", "--builtin", "-c", copy], folder.path()).ended(1);
-    said.err_has(&["CREATE TABLE", "error: a script brings no data", "psql"]);
+    said.err_has(&[
+        "CREATE TABLE",
+        "error: a script cannot contain the data",
+        "psql",
+    ]);
 }
 
 #[test]

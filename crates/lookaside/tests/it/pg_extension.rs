@@ -261,7 +261,11 @@ fn an_extension_that_does_not_load_leaves_nothing() {
     workplace
         .extension(&["add", "broken", "--from", "a.deb"])
         .ended(1)
-        .err_has(&["`broken` does not load", "were removed again", "broken.so"]);
+        .err_has(&[
+            "`broken` cannot be loaded",
+            "were removed again",
+            "broken.so",
+        ]);
     assert_eq!(workplace.files("broken"), [""; 0].map(PathBuf::from));
 
     // A working version is kept if its successor fails.
@@ -320,8 +324,8 @@ fn an_extension_that_does_not_load_leaves_nothing() {
             "installed",
             "cannot be taken from an installed PostgreSQL",
         ),
-        ("../x", "text", "cannot name an extension"),
-        ("own", "own.tar", "does not load"),
+        ("../x", "text", "is not a valid name of an extension"),
+        ("own", "own.tar", "cannot be loaded"),
     ] {
         let said = workplace
             .extension(&["add", name, "--from", source])
@@ -335,7 +339,7 @@ fn an_extension_that_does_not_load_leaves_nothing() {
     workplace
         .extension(&["add", "pg_trgm"])
         .ended(0)
-        .out_has(&["has pg_trgm", "from the beginning"]);
+        .out_has(&["already contains pg_trgm"]);
 }
 
 /// The number in the extension's table is drawn when the extension is created.
@@ -507,7 +511,7 @@ fn an_extension_that_does_not_come_to_its_end_is_given_up() {
             .extension(&["add", name, "--from", "a.tar", "--timeout", "1"])
             .ended(1)
             .err_has(&[
-                &format!("the extension `{name}` does not load"),
+                &format!("the extension `{name}` cannot be loaded"),
                 "was not created within 1 s",
                 "--timeout SECONDS",
             ]);

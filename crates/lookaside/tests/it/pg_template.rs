@@ -65,13 +65,14 @@ fn run_keeps_what_a_template_command_made() {
         format!("{ask} 'create role weak' && {ask} 'alter role postgres set role = weak'");
     for _ in 0..2 {
         run(&no_start, "migrations/**").ended(125).err_has(&[
-            "no server can be used with what",
+            "no server can be used with the contents that",
             "alter system set shared_preload_libraries",
             "ALTER SYSTEM",
         ]);
-        run(&other_role, "migrations/**")
-            .ended(125)
-            .err_has(&["no server can be used with what", "set role = weak"]);
+        run(&other_role, "migrations/**").ended(125).err_has(&[
+            "no server can be used with the contents that",
+            "set role = weak",
+        ]);
         run(&no_login, "migrations/**")
             .ended(125)
             .err_has(&["alter role postgres nologin", "the role `postgres`"]);

@@ -72,7 +72,7 @@ fn the_postgres_example_runs() {
     assert_eq!(said.out, "{\"name\":\"Grace\"}\n");
     run_with(&url, &["query", folder, by_id, "-p", "id=x"])
         .ended(1)
-        .err_has(&["provider `shop` refuses it: parameter `id`: this text is not a valid int4"]);
+        .err_has(&["provider `shop` refused it: parameter `id`: this text is not a valid int4"]);
     run_with(&url, &["explain", folder, by_id])
         .ended(0)
         .out_has(&[
@@ -293,7 +293,7 @@ fn stale_answers_are_reported_and_fail_a_strict_run() {
     let Some(postgres) = database("postgres") else {
         return;
     };
-    let told = "  stale answers while a provider did not answer: 1, the oldest of ";
+    let told = "  stale answers, because a provider did not answer: 1, the oldest ";
     enrich_with_a_stale_answer(&postgres, &[])
         .ended(0)
         .err_has(&[told]);
@@ -301,7 +301,7 @@ fn stale_answers_are_reported_and_fail_a_strict_run() {
         .ended(1)
         .err_has(&[
             told,
-            "error: 1 stale answer was used while a provider did not answer, which --strict treats as errors",
+            "error: 1 answer of a provider is stale, which --strict treats as errors",
             "stale_if_error_ms",
         ]);
 }

@@ -85,7 +85,7 @@ fn the_schema_has_the_programs_keys() {
         // Messages are wrapped.
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         let said = said.replace("│ ", "");
-        let known = ["known here: ", " knows "]
+        let known = ["the known keys are ", "] are "]
             .iter()
             .find_map(|begin| said.split_once(begin))
             .unwrap_or_else(|| panic!("{pointer} does not say what it knows: {said}"))

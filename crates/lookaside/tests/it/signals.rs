@@ -148,7 +148,7 @@ fn a_hangup_with_a_broken_table_keeps_the_old_one() {
     assert_eq!(entry["level"], "WARN");
     assert_eq!(
         entry["fields"]["message"],
-        "tables not reloaded, the old ones stay"
+        "tables not reloaded; the old ones stay in use"
     );
     assert_eq!(waiting.ask(), FIRST);
     fs::remove_file(project.file("hosts/data.csv")).unwrap();

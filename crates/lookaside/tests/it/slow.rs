@@ -193,7 +193,7 @@ fn a_served_query_ends_at_its_limit() {
         (
             "POST /v1/lookup/anyone",
             "[\"nobody\"]",
-            "a limit is reached",
+            "a limit was reached",
         ),
     ] {
         let answer = server.ask(request, body);

@@ -23,18 +23,18 @@ use crate::models::transform::{ModelTransform, Tally};
 /// A combined access log through a model, file to sink, as `lookaside enrich` runs it
 #[derive(Debug, Args)]
 pub(crate) struct EnrichArguments {
-    /// Which model; both in turn when it is left out.
+    /// The model to run; by default, both in turn.
     #[arg(long, value_enum)]
     case: Option<Case>,
-    /// Lines of the log that is made up.
+    /// The number of lines of the generated log.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     events: u64,
     #[command(flatten)]
     ranges: RangeArguments,
-    /// Workers; by default one a core.
+    /// Worker threads; by default one per core.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     workers: Option<u16>,
-    /// Write a file instead of counting the bytes only.
+    /// Write a file instead of only counting the bytes.
     #[arg(long)]
     to_file: bool,
     /// Only write the log to this file, for another engine to read.
@@ -48,7 +48,7 @@ pub(crate) struct EnrichArguments {
 enum Case {
     /// Parse, eight typed fields, one match, JSON out.
     ParseMap,
-    /// The same and a lookup of the address among the ranges.
+    /// The same, and a lookup of the address in the ranges.
     Full,
 }
 

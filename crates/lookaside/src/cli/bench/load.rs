@@ -10,7 +10,7 @@ use lookaside_value::Value;
 use super::Result;
 use super::project::{BenchProject, RangeArguments};
 
-/// Loading a table of address ranges, two function calls a row, index included
+/// Load a table of address ranges, with two function calls per row and the index
 #[derive(Debug, Args)]
 pub(crate) struct LoadArguments {
     #[command(flatten)]

@@ -26,14 +26,14 @@ const BLOCK_OF_MANY: usize = 64 * BLOCK;
 /// One lookup through the facade, by the layer that answers
 #[derive(Debug, Args)]
 pub(crate) struct LookupArguments {
-    /// What answers; all cases in turn when it is left out.
+    /// The case to run; by default, all of them in turn.
     #[arg(long, value_enum)]
     case: Option<Case>,
     #[command(flatten)]
     keys: KeyArguments,
     #[command(flatten)]
     ranges: RangeArguments,
-    /// Threads that look up at once, each with a session of its own.
+    /// Threads that look up concurrently, each with its own session.
     #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
     /// Only write the key-value table and the keys to this folder, for another engine to read.

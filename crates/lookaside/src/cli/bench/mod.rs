@@ -14,9 +14,9 @@ use crate::failure::{CommandResult, Exit, Failure};
 
 /// Measure lookups, models, whole runs and loading on this machine
 ///
-/// Each benchmark makes its own data from a seed, works on it in rounds after one that warms up, and
-/// prints CPU and wall time for one operation: the smallest, the median and the largest round. CPU
-/// time is that of all threads. The hash is over the answers: equal hashes, equal answers.
+/// Each benchmark generates its data from a seed, runs in rounds after a warm-up round, and prints
+/// the CPU and wall time of one operation: the smallest, the median and the largest round. CPU time
+/// is that of all threads. The hash is computed over the answers: equal hashes mean equal answers.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

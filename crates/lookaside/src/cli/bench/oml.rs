@@ -17,7 +17,7 @@ const KEY_COUNT: usize = 1 << 20;
 /// A model over batches of records, one core
 #[derive(Debug, Args)]
 pub(crate) struct OmlArguments {
-    /// Which model; all in turn when it is left out.
+    /// The model to run; by default, all of them in turn.
     #[arg(long, value_enum)]
     case: Option<Case>,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(crate) struct OmlArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Case {
-    /// Records made and cleared, no model.
+    /// Records are created and cleared, without a model.
     Harness,
     /// `V = read(id) ;`
     Read,

@@ -21,10 +21,11 @@ has_header = false
 /// The address ranges of a benchmark.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RangeArguments {
-    /// A CSV of ranges without header (first, last, number, name) instead of made-up ones.
+    /// A CSV file of ranges without a header (first, last, number, name) instead of generated
+    /// ranges.
     #[arg(long, value_name = "FILE")]
     ranges: Option<PathBuf>,
-    /// How many ranges are made up.
+    /// The number of generated ranges.
     #[arg(long, default_value_t = 411_961, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
     range_count: u64,
 }

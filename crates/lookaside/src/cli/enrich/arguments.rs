@@ -12,12 +12,12 @@ use crate::cli::metrics;
 const LONG_ABOUT: &str = "\
 Enrich a stream of events
 
-Reads events, lets a model of the project change each of them, looking rows up in the project's
-tables by SQL, and writes what comes out, in the order of the input. What no flag says comes from
-the [enrich] section of the project's knowdb.toml.
+Reads events, transforms each by a model of the project, which looks up rows in the project's tables
+by SQL, and writes the results in the order of the input. Defaults of the flags are read from the
+[enrich] section of the project's knowdb.toml.
 
-A line that does not parse and a lookup that fails end no run: they are counted and the first five
-are shown. A lookup without a row leaves its fields away.";
+Lines that cannot be parsed and lookups that fail do not end the run: they are counted, and the
+first five are shown. If a lookup finds no row, its fields are omitted.";
 
 const AFTER_LONG_HELP: &str = "\
 Examples:
@@ -29,18 +29,18 @@ Examples:
 
   lookaside enrich my-project tcp://0.0.0.0:5140 --watch --metrics 9464 >>events.json
 
-Signals: SIGINT (Ctrl-C) and SIGTERM finish the batches in hand and print the summary, a second one
-ends at once; SIGHUP loads the tables again beside the old ones.
+Signals: SIGINT (Ctrl-C) and SIGTERM finish the batches in progress and print the summary; a second
+one ends the process immediately. SIGHUP reloads the tables.
 
-An output file appears under its name when it is whole; a signal leaves what was written until then
-in FILE.part. When the input has no end (a pipe, a socket, --follow), whole lines are appended to the
-file instead.";
+An output file is renamed into place when it is complete; after a signal, the lines written until
+then are in FILE.part. When the input has no end (a pipe, a socket, --follow), complete lines are
+appended to the file instead.";
 
 /// Enrich a stream of events
 #[derive(Debug, Args)]
 #[command(long_about = LONG_ABOUT, after_long_help = AFTER_LONG_HELP)]
 pub(crate) struct EnrichArguments {
-    /// The project: a folder with a knowdb.toml, or such a file
+    /// The project: a folder with a knowdb.toml, or the path of that file
     pub(crate) dir: PathBuf,
 
     /// Events: files (also .gz and .zst), `-` for standard input, tcp://ADDRESS:PORT to listen on
@@ -48,7 +48,7 @@ pub(crate) struct EnrichArguments {
     #[arg(value_name = "FILE")]
     pub(crate) input: Vec<String>,
 
-    /// How events are written: json, csv, kv, access, syslog, regex or raw
+    /// The format of the input: json, csv, kv, access, syslog, regex or raw
     #[arg(long, short, value_name = "NAME", help_heading = "Input")]
     pub(crate) format: Option<String>,
 
@@ -56,20 +56,20 @@ pub(crate) struct EnrichArguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "Input")]
     pub(crate) option: Vec<(String, String)>,
 
-    /// Read the last file on as it grows and is rotated, until a signal ends the run
+    /// Continue to read the last file as it grows and is rotated, until a signal ends the run
     #[arg(long, help_heading = "Input")]
     pub(crate) follow: bool,
 
-    /// Where it is kept how far the followed file was read and written, so that the next run goes on
-    /// from there
+    /// File that stores up to where the followed file was read and its events written; the next run
+    /// continues there
     #[arg(long, value_name = "FILE", requires = "follow", help_heading = "Input")]
     pub(crate) checkpoint: Option<PathBuf>,
 
-    /// End after the first COUNT events, lines that do not parse among them
+    /// End after the first COUNT events, including lines that cannot be parsed
     #[arg(long, value_name = "COUNT", value_parser = count::<NonZero<u64>>, help_heading = "Input")]
     pub(crate) limit: Option<NonZero<u64>>,
 
-    /// The key that chooses the model by its rules [default: /FORMAT/FILE without extensions]
+    /// The key that selects the model by its rules [default: /FORMAT/FILE without extensions]
     #[arg(
         long,
         value_name = "KEY",
@@ -78,20 +78,21 @@ pub(crate) struct EnrichArguments {
     )]
     pub(crate) rule: Option<String>,
 
-    /// The name of the model, whatever its rules are
+    /// The name of the model to run, regardless of its rules
     #[arg(long, short, value_name = "NAME", help_heading = "Model")]
     pub(crate) model: Option<String>,
 
-    /// Where times without an offset were written, such as Europe/Berlin [default: UTC]
+    /// The time zone of times without an offset, such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE", help_heading = "Model")]
     pub(crate) timezone: Option<String>,
 
-    /// Where events go: a file (also .gz and .zst), `-` for standard output, tcp://HOST:PORT, or
-    /// `null` for nowhere [default: -]
+    /// The output: a file (also .gz and .zst), `-` for standard output, tcp://HOST:PORT, or `null`
+    /// to discard the events [default: -]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<String>,
 
-    /// How events are written: json, csv, kv or raw [default: json]
+    /// The format of the output: json, csv, kv or raw [default: by the name of the output,
+    /// otherwise json]
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     pub(crate) output_format: Option<String>,
 
@@ -99,29 +100,29 @@ pub(crate) struct EnrichArguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "Output")]
     pub(crate) output_option: Vec<(String, String)>,
 
-    /// Bytes of whole lines that are sent again when a tcp:// output lost its connection
+    /// Bytes of complete lines that a tcp:// output sends again after it lost its connection
     /// [default: 1048576]
     #[arg(long, value_name = "BYTES", value_parser = number, help_heading = "Output")]
     pub(crate) replay_bytes: Option<usize>,
 
-    /// How long a tcp:// output tries to open a lost connection again before the run fails
+    /// How long a tcp:// output tries to reconnect before the run fails
     /// [default: 60000]
     #[arg(long, value_name = "MILLISECONDS", value_parser = number, help_heading = "Output")]
     pub(crate) reconnect_timeout_ms: Option<usize>,
 
-    /// Where lines that do not parse go, as they are
+    /// File for lines that cannot be parsed, unchanged
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) reject: Option<String>,
 
-    /// End with code 1 at the first line that does not parse or lookup that fails
+    /// End with exit code 1 at the first line that cannot be parsed or lookup that fails
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Threads that work on events [default: one a core]
+    /// Worker threads [default: one per core]
     #[arg(long, value_name = "COUNT", value_parser = count::<NonZero<usize>>)]
     pub(crate) workers: Option<NonZero<usize>>,
 
-    /// Load the tables again when one of their files changes
+    /// Reload the tables when one of their files changes
     #[arg(long)]
     pub(crate) watch: bool,
 
@@ -129,7 +130,7 @@ pub(crate) struct EnrichArguments {
     #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
     pub(crate) metrics: Option<SocketAddr>,
 
-    /// Print no summary and draw no progress
+    /// Suppress the summary and the progress bar
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

@@ -60,7 +60,7 @@ impl EnrichPlan {
         let input = input(arguments, project)?;
         let format = arguments.format.as_ref().or(settings.format.as_ref());
         let format = format.ok_or_else(|| {
-            Failure::usage("nothing says how the events are written")
+            Failure::usage("the format of the input is not specified")
                 .with_help("name the format with --format, or as `format` in the [enrich] section")
         })?;
         // Options belong to a format: those of the file do not apply to another format.
@@ -138,7 +138,7 @@ impl EnrichPlan {
                 continue;
             };
             if let Some((name, _)) = outputs.iter().find(|(_, output)| *output == path) {
-                let message = format!("output {name} is a file that the project is made of");
+                let message = format!("output {name} is a file of the project");
                 return Err(Failure::new(message).with_help("write to another file"));
             }
         }
@@ -200,7 +200,7 @@ fn checkpoint(arguments: &EnrichArguments, input: &[String]) -> Result<Option<Pa
         return Ok(None);
     };
     if input.len() > 1 {
-        let message = "--checkpoint is for one followed file, and there are other inputs";
+        let message = "--checkpoint requires a single followed file, and there are other inputs";
         return Err(Failure::usage(message)
             .with_help("read the others first, in a run without --follow and --checkpoint"));
     }
@@ -238,15 +238,13 @@ fn input(arguments: &EnrichArguments, project: &Project) -> Result<Vec<String>, 
         arguments.input.clone()
     };
     let Some(last) = input.last() else {
-        return Err(
-            Failure::usage("nothing says where the events are").with_help(
-                "name files after the folder, `-` for standard input, or `input` in [enrich]",
-            ),
-        );
+        return Err(Failure::usage("no input is specified").with_help(
+            "name files after the folder, `-` for standard input, or `input` in [enrich]",
+        ));
     };
     if arguments.follow && (last == "-" || last.starts_with("tcp://")) {
         return Err(Failure::usage(format!(
-            "--follow is for files, and {last} is none"
+            "--follow requires a file, and {last} is not one"
         )));
     }
     Ok(input)
@@ -281,8 +279,7 @@ fn output_format(
 }
 
 /// The hint if the name of an output implies no format.
-const NAME_THE_FORMAT: &str =
-    "say which format is meant with --output-format: json, csv, kv or raw";
+const NAME_THE_FORMAT: &str = "name the format with --output-format: json, csv, kv or raw";
 
 /// The format implied by the name of an output, if none is given. A name whose extension may mean
 /// another format is refused, since it would get JSON.
@@ -310,7 +307,7 @@ pub(super) fn format_of_name(output: &str) -> Result<&'static str, Failure> {
         Some("") => ("it ends in a dot".to_owned(), NAME_THE_FORMAT),
         Some(suffix) => (format!(".{suffix} does not name a format"), NAME_THE_FORMAT),
     };
-    let message = format!("output {output} does not say how events are written: {reason}");
+    let message = format!("the name of output {output} does not determine its format: {reason}");
     Err(Failure::usage(message).with_help(help))
 }
 

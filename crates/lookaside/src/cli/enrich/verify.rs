@@ -54,11 +54,7 @@ pub(crate) fn verify(project: &Project, models: &Models) -> Verdict {
     if let Some(name) = &settings.timezone
         && timezone(Some(name)).is_err()
     {
-        verdict.add(
-            project,
-            "timezone",
-            &format!("there is no time zone {name}"),
-        );
+        verdict.add(project, "timezone", &format!("unknown time zone {name}"));
     }
     if let Some(count) = settings.workers.filter(|count| *count > WORKER_COUNT_MAX) {
         let message = format!("{count} workers are more than {WORKER_COUNT_MAX}");

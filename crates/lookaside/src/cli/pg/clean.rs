@@ -7,12 +7,12 @@ use super::failure;
 use crate::cli::output::{finish_stdout, printable};
 use crate::failure::CommandResult;
 
-/// Remove what ended processes left behind, and say how much it was
+/// Remove what ended processes left behind, and list it with its size
 ///
-/// Temporary clusters and databases whose owner has ended, spare copies of templates, incomplete files
-/// in the cache, templates that no server found here uses, and templates with contents other than the eight
-/// used last. What a running process holds, the data of
-/// folders (`pg start DIR`), servers that were fetched and their extensions stay.
+/// Removes temporary clusters and databases whose owner has ended, spare copies of templates,
+/// incomplete files in the cache, templates of servers that were not found, and templates with
+/// contents other than the eight used last. What a running process uses, data folders (`pg start
+/// DIR`), fetched servers and their extensions stay.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -14,23 +14,23 @@ use crate::progress::download::DownloadBar;
 
 /// Write a folder's data to a file
 ///
-/// FILE.tar.zst is the folder itself, packed: quick both ways, and for the same major version of
-/// PostgreSQL. FILE.sql is what pg_dump writes, without roles: it loads into the same or a newer
-/// major version, and can be read.
+/// FILE.tar.zst is an archive of the folder: fast to write and to restore, but only for the same
+/// major version of PostgreSQL. FILE.sql is the output of pg_dump, without roles: readable text
+/// that can be loaded into the same or a newer major version.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lookaside pg dump ./data backup.tar.zst
   lookaside pg dump ./data backup.sql           # needs pg_dump of the server's version")]
 pub(super) struct DumpArguments {
-    /// The folder of data
+    /// The data folder
     dir: PathBuf,
 
     /// The file to write: its name ends in .tar.zst or .sql
     file: PathBuf,
 }
 
-/// Make a folder of data from a file that `pg dump` wrote
+/// Create a data folder from a file that `pg dump` wrote
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -39,7 +39,7 @@ pub(super) struct RestoreArguments {
     /// The file to read, which ends in .tar.zst
     file: PathBuf,
 
-    /// The folder to make; one that exists must be empty
+    /// The folder to create; an existing one must be empty
     dir: PathBuf,
 }
 
@@ -49,7 +49,7 @@ const LOGICAL: &str = ".sql";
 pub(super) fn dump(arguments: &DumpArguments) -> CommandResult {
     if !ends(&arguments.file, PHYSICAL) && !ends(&arguments.file, LOGICAL) {
         return Err(Failure::usage(format!(
-            "{}: what is written is known by the name's end: {PHYSICAL} or {LOGICAL}",
+            "{}: the suffix of the file name determines the form: {PHYSICAL} or {LOGICAL}",
             arguments.file.display()
         )));
     }
@@ -63,7 +63,7 @@ pub(super) fn dump(arguments: &DumpArguments) -> CommandResult {
         && !parent.exists()
     {
         let message = format!("there is no folder `{}`", parent.display());
-        let help = format!("`mkdir -p {}` makes it", shell_path(parent));
+        let help = format!("create it with `mkdir -p {}`", shell_path(parent));
         return Err(Failure::new(message).with_help(help));
     }
     instance
@@ -77,14 +77,14 @@ pub(super) fn restore(arguments: &RestoreArguments) -> CommandResult {
         let (file, dir) = (shell_path(&arguments.file), shell_path(&arguments.dir));
         let message = format!("{} is SQL, not an archive", arguments.file.display());
         let help =
-            format!("`lookaside pg start {dir} --sql {file}` makes a folder with its contents");
+            format!("`lookaside pg start {dir} --sql {file}` creates a folder with its contents");
         return Err(Failure::usage(message).with_help(help));
     }
     let instance = at(&arguments.dir)?;
     let status = instance.status().map_err(|error| failure(&error))?;
     if status != Status::Absent {
         let folder = instance.folder().display();
-        return Err(Failure::new(format!("{folder} holds data already"))
+        return Err(Failure::new(format!("{folder} already contains data"))
             .with_help("name a folder that does not exist yet"));
     }
     Postgres::builder()

@@ -14,8 +14,8 @@ use crate::progress::download::DownloadBar;
 
 /// Add extensions to the PostgreSQL that Lookaside fetched, list and remove them
 ///
-/// The server of --pg-version is fetched if it is not there, and later starts use it. Nothing is written
-/// beside an installed PostgreSQL.
+/// The server of --pg-version is fetched if it is missing, and later starts use it. The files of an
+/// installed PostgreSQL are not changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,20 +31,21 @@ pub(super) struct ExtensionArguments {
 #[derive(Debug, Subcommand)]
 enum ExtensionCommand {
     Add(AddArguments),
-    /// List the extensions that load: each is tried in a scratch server
+    /// List the extensions that can be loaded: each is tried in a scratch server
     List(ListArguments),
-    /// Remove an extension that was added; those that came with the server stay
+    /// Remove an extension that was added; those of the server itself stay
     Remove(RemoveArguments),
 }
 
-/// Add an extension: it is tried in a scratch server, and removed again if it does not load
+/// Add an extension: it is tried in a scratch server, and removed again if it cannot be loaded
 #[derive(Debug, Args)]
 struct AddArguments {
-    /// What CREATE EXTENSION calls it
+    /// The name of the extension, as in CREATE EXTENSION
     name: String,
 
-    /// Where it is: `installed` for an installed PostgreSQL of the same major version, a folder, a
-    /// .deb, a wheel, a zip or a tar archive. By default a package that is known (vector), fetched once
+    /// The source of its files: `installed` for an installed PostgreSQL of the same major version,
+    /// a folder, a .deb, a wheel, a zip or a tar archive. By default a known package (vector),
+    /// which is fetched once
     #[arg(long, value_name = "installed|PATH")]
     from: Option<PathBuf>,
 
@@ -64,7 +65,7 @@ struct ListArguments {
 
 #[derive(Debug, Args)]
 struct RemoveArguments {
-    /// What CREATE EXTENSION calls it
+    /// The name of the extension, as in CREATE EXTENSION
     name: String,
 
     #[command(flatten)]
@@ -73,7 +74,7 @@ struct RemoveArguments {
 
 #[derive(Debug, Args)]
 struct ServerArguments {
-    /// Which PostgreSQL: a major version such as 17, or exactly one such as 17.11
+    /// The version of PostgreSQL: a major version such as 17, or an exact one such as 17.11
     #[arg(long, value_name = "VERSION")]
     pg_version: Option<VersionRequirement>,
 }
@@ -110,13 +111,10 @@ fn add(arguments: &AddArguments) -> CommandResult {
     finish_stdout(|out| {
         let AddedExtension { name, version, .. } = &added;
         match &added.source {
-            None => writeln!(
-                out,
-                "PostgreSQL {server} has {name} {version} from the beginning"
-            )?,
+            None => writeln!(out, "PostgreSQL {server} already contains {name} {version}")?,
             Some(source) => writeln!(
                 out,
-                "{name} {version} is there for PostgreSQL {server}, from {source}"
+                "added {name} {version} to PostgreSQL {server}, from {source}"
             )?,
         }
         match &added.preload {
@@ -152,5 +150,5 @@ fn remove(arguments: &RemoveArguments) -> CommandResult {
         "`{name}` was not added to PostgreSQL {}",
         extensions.version()
     ))
-    .with_help("`lookaside pg doctor` lists what was"))
+    .with_help("`lookaside pg doctor` lists the extensions that were added"))
 }

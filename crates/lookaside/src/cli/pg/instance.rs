@@ -13,10 +13,11 @@ use super::shell_word::shell_path;
 use crate::cli::output::{finish_stdout, printable, write_stdout};
 use crate::failure::{CommandResult, Exit, Failure};
 
-/// Start a server on a folder of data and print its URL
+/// Start a server on a data folder and print its URL
 ///
-/// The folder is made if it does not exist. The server goes on after the command, until
-/// `lookaside pg stop` or the end of the machine. One that runs already is left as it is.
+/// The folder is created if it does not exist. The server continues to run after the command, until
+/// `lookaside pg stop` or until the machine is shut down. A server that is already running is left
+/// unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,13 +25,14 @@ Examples:
   psql \"$(lookaside pg start ./data)\"
   lookaside pg start ./data --tcp            # for clients that need a host and a port")]
 pub(super) struct StartArguments {
-    /// The folder of data
+    /// The data folder
     dir: PathBuf,
 
     #[command(flatten)]
     options: DatabaseOptions,
 
-    /// Answer before data is safe on the disk: faster, and a crash of the machine may lose it
+    /// Acknowledge writes before they are on the disk: faster, but a crash of the machine may lose
+    /// data
     #[arg(long)]
     relaxed_durability: bool,
 
@@ -42,7 +44,7 @@ pub(super) struct StartArguments {
 /// List the folders that servers were started on
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
-    /// One object of JSON a line, for programs: folder, state, and what else is known
+    /// One JSON object per line, for programs: folder, state, and what else is known
     #[arg(long)]
     json: bool,
 }
@@ -50,7 +52,7 @@ pub(super) struct ListArguments {
 /// A command that needs the folder and no more.
 #[derive(Debug, Args)]
 pub(super) struct FolderArguments {
-    /// The folder of data
+    /// The data folder
     pub(super) dir: PathBuf,
 }
 
@@ -87,7 +89,7 @@ pub(super) fn tcp_url<'a>(
         let shown = folder.display();
         let folder = shell_path(folder);
         Failure::new(format!(
-            "{reason}the server of {shown} runs, and does not listen on TCP"
+            "{reason}the server of {shown} is running, but does not listen on TCP"
         ))
         .with_help(format_args!(
             "`lookaside pg stop {folder}`, then `lookaside pg start {folder} --tcp`"
@@ -151,7 +153,7 @@ pub(super) fn list(arguments: &ListArguments) -> CommandResult {
     }
     finish_stdout(|out| {
         if instances.is_empty() {
-            return writeln!(out, "no folders; `lookaside pg start DIR` makes one");
+            return writeln!(out, "no folders; create one with `lookaside pg start DIR`");
         }
         // Separate lines, since paths and URLs are often longer than a terminal is wide.
         for (instance, status) in instances.iter().zip(&statuses) {
@@ -202,7 +204,7 @@ pub(super) fn forget(arguments: &FolderArguments) -> CommandResult {
     }
     let folder = arguments.dir.display();
     Err(Failure::new(format!("the list has no folder `{folder}`"))
-        .with_help("`lookaside pg list` shows those that it has"))
+        .with_help("`lookaside pg list` shows the folders of the list"))
 }
 
 pub(super) fn at(folder: &Path) -> Result<Instance, Failure> {
@@ -236,7 +238,7 @@ pub(super) fn no_data(folder: &Path) -> Failure {
 fn absence(folder: &Path) -> String {
     let shown = folder.display();
     if folder.exists() {
-        format!("`{shown}` holds no data of ours")
+        format!("`{shown}` contains no data of an embedded server")
     } else {
         format!("there is no folder `{shown}`")
     }
@@ -250,8 +252,8 @@ fn state(status: &Status) -> String {
                 running.version, running.pid
             )
         }
-        Status::Owned { pid: Some(pid) } => format!("running for the process {pid} only"),
-        Status::Owned { pid: None } => "running for another process only".to_owned(),
+        Status::Owned { pid: Some(pid) } => format!("running, owned by process {pid}"),
+        Status::Owned { pid: None } => "running, owned by another process".to_owned(),
         Status::Stopped { major } => format!("stopped, PostgreSQL {major}"),
         Status::Absent => "no data".to_owned(),
         _ => "unknown".to_owned(),

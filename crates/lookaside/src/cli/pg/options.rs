@@ -16,11 +16,11 @@ const SQL_LABEL: &str = "the initial SQL";
 
 #[derive(Debug, Args)]
 pub(super) struct DatabaseOptions {
-    /// Which PostgreSQL: a major version such as 17, or exactly one such as 17.11
+    /// The version of PostgreSQL: a major version such as 17, or an exact one such as 17.11
     #[arg(long, value_name = "VERSION")]
     pg_version: Option<VersionRequirement>,
 
-    /// A file with SQL that a new database begins with; not the SQL itself
+    /// A file with SQL that initializes a new database; not the SQL itself
     #[arg(long, value_name = "FILE")]
     sql: Option<PathBuf>,
 
@@ -28,7 +28,7 @@ pub(super) struct DatabaseOptions {
     #[arg(long, value_name = "DIR")]
     migrations: Option<PathBuf>,
 
-    /// An extension that a new database begins with; can be repeated
+    /// An extension that is created in a new database; can be repeated
     #[arg(long, value_name = "NAME")]
     extension: Vec<String>,
 
@@ -48,7 +48,7 @@ impl DatabaseOptions {
             let text = fs::read_to_string(file).map_err(|error| {
                 Failure::new(format!("cannot read `{}`", file.display()))
                     .because(&error)
-                    .with_help("--sql takes the name of a file that holds the SQL")
+                    .with_help("--sql takes the name of a file that contains the SQL")
             })?;
             builder = builder.sql(&text);
         }

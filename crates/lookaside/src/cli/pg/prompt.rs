@@ -129,7 +129,7 @@ impl Prompt {
             // Without standard error nothing can be reported.
             let _ = failure.write(&mut io::stderr().lock());
             if self.connection.is_closed() {
-                return Err(Failure::new("the server has gone"));
+                return Err(Failure::new("the connection to the server was lost"));
             }
             next = self.answer_whole();
         }
@@ -182,7 +182,7 @@ impl Prompt {
             ("?", "") => say(HELP),
             _ => {
                 let message = format!("unknown command \\{}", printable(command));
-                return Err(Failure::new(message).with_help("\\? lists those that are known"));
+                return Err(Failure::new(message).with_help("\\? lists the known commands"));
             }
         }
         Ok(Next::Line)
@@ -307,8 +307,8 @@ const HELP: &str = "\
 statements end with ;
 \\dt          lists tables
 \\d TABLE     lists the columns and indexes of a table
-\\q           ends
-\\? or help   shows this";
+\\q           ends the shell
+\\? or help   shows this help";
 
 const TABLES: &str = "\
 select n.nspname as schema, c.relname as name,

@@ -15,11 +15,12 @@ use crate::failure::{CommandResult, Exit, Failure};
 /// The exit status of our own failures, the same that `timeout`, `env` and others use.
 const EXIT_OURS: Exit = Exit::Passed(125);
 
-/// Run a command with a PostgreSQL of its own
+/// Run a command with its own PostgreSQL
 ///
-/// Starts a temporary server that listens on 127.0.0.1, sets DATABASE_URL, JDBC_DATABASE_URL, PGHOST,
-/// PGPORT, PGUSER, PGPASSWORD, PGDATABASE and PGSSLMODE for the command, and removes the server and all of its data when the
-/// command has ended, however it ends. Ctrl-C and other signals reach the command.
+/// Starts a temporary server that listens on 127.0.0.1, sets DATABASE_URL, JDBC_DATABASE_URL,
+/// PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE and PGSSLMODE for the command, and removes the
+/// server and all of its data when the command has ended, regardless of how it ends. Ctrl-C and
+/// other signals are forwarded to the command.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,9 +31,8 @@ Examples:
   lookaside pg run -- sh -c 'DB=$(lookaside pg url --format sqlalchemy-asyncpg) pytest'
 
 Exit codes:
-  that of the command, 128 and the signal's number when a signal killed it,
-  125 when the server could not be started, 126 when the command cannot be run, 127 when there is
-  no such command")]
+  that of the command, or 128 plus the number of the signal that killed it; 125 if the server could
+  not be started, 126 if the command cannot be executed, 127 if the command was not found")]
 pub(super) struct RunArguments {
     #[command(flatten)]
     options: DatabaseOptions,
@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &RunArguments) -> CommandResult {
     if let Err(error) = server.close() {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
-            "the server did not end well"
+            "the server could not be stopped cleanly"
         );
     }
     ended.map(|(exit, _)| exit)

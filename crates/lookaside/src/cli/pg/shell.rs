@@ -18,20 +18,20 @@ use crate::cli::rows::RowForm;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::progress::download::DownloadBar;
 
-/// Ask a server: with psql where there is one, else at a prompt of our own
+/// Query a server, with psql if it is found, otherwise with a built-in prompt
 ///
-/// DIR is a folder that `lookaside pg start` serves; one that is stopped is served for as long as
-/// the shell lasts. Without a folder and a URL, the shell asks the server of DATABASE_URL, and where
-/// that is not set it opens a temporary database, which is gone afterwards. What comes on standard
-/// input or with --command ends at the first error.
+/// DIR is a folder of `lookaside pg start`; if its server is stopped, it runs for as long as the
+/// shell does. Without a folder and a URL, the shell uses the server of DATABASE_URL; if that is
+/// not set, it opens a temporary database, which is removed afterwards. Statements from standard
+/// input or --command end at the first error.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Our own prompt knows:
-  statements, which end with ;
+The built-in prompt accepts:
+  statements that end with ;
   \\dt          lists tables
   \\d TABLE     lists the columns and indexes of a table
-  \\q           ends, as the end of the input does
-  \\? or help   shows these
+  \\q           ends the shell, as does the end of the input
+  \\? or help   shows this help
 At a terminal, Ctrl-C discards the input, and the arrow keys browse the history, which is kept in a
 file; input that begins with a space is not added to it.
 
@@ -41,7 +41,7 @@ Examples:
   lookaside pg shell ./data -c \"select * from users\" --format csv
   lookaside pg shell < script.sql")]
 pub(super) struct ShellArguments {
-    /// The folder of data, or a URL
+    /// The data folder, or a URL
     #[arg(value_name = "DIR|URL", conflicts_with = "url")]
     place: Option<PathBuf>,
 
@@ -49,19 +49,19 @@ pub(super) struct ShellArguments {
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 
-    /// A temporary database, also where DATABASE_URL is set
+    /// Open a temporary database, even if DATABASE_URL is set
     #[arg(long, conflicts_with_all = ["place", "url"])]
     temporary: bool,
 
-    /// Statements to run instead of asking for them; can be repeated
+    /// Statements to run instead of prompting for them; can be repeated
     #[arg(long, short, value_name = "SQL")]
     command: Vec<String>,
 
-    /// Our own prompt, also where psql is found
+    /// Use the built-in prompt even if psql is found
     #[arg(long)]
     builtin: bool,
 
-    /// How our own prompt writes rows; with it, psql is not looked for
+    /// The format of rows of the built-in prompt; with this option, psql is not used
     #[arg(long, short, value_enum, value_name = "FORM")]
     format: Option<RowForm>,
 }
@@ -152,10 +152,13 @@ fn find(shell_target: &ShellTarget) -> Result<Server, Failure> {
         ShellTarget::Url(url) => return Ok(Server::external(PostgresTarget::of_url(url)?)),
         ShellTarget::DatabaseUrl(url) => {
             let target = PostgresTarget::of_url(url).map_err(|failure| {
-                failure.with_help("DATABASE_URL is asked; --temporary opens a database instead")
+                failure.with_help(
+                    "the server is that of DATABASE_URL; --temporary opens a \
+                                   temporary database instead",
+                )
             })?;
             // The server is not named on the command line.
-            prompt::say(&format!("DATABASE_URL leads to {target}"));
+            prompt::say(&format!("DATABASE_URL is the address of {target}"));
             return Ok(Server::external(target));
         }
         ShellTarget::Temporary => builder,
@@ -272,7 +275,7 @@ fn about_prompt(
     let mut about =
         format!("this is the small built-in prompt ({why}); \\? or help shows the help");
     if *shell_target == ShellTarget::Temporary {
-        about.push_str("\nthe database is temporary: it is gone when the prompt ends");
+        about.push_str("\nthe database is temporary: it is removed when the prompt ends");
     }
     about
 }

@@ -168,7 +168,7 @@ impl fmt::Debug for PostgresTarget {
 }
 
 fn read(url: &str, environment: &Environment) -> Result<PostgresConfig, Failure> {
-    let wanted = "a PostgreSQL server is wanted, whose URL begins with postgres://";
+    let wanted = "a PostgreSQL server is required; its URL begins with postgres://";
     match Config::parse(url, environment) {
         Ok(Config::Postgres(mut config)) => {
             config.connect_timeout.get_or_insert(CONNECT_TIMEOUT);

@@ -15,9 +15,9 @@ use crate::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(super) struct TemplateOptions {
-    /// A command that fills an empty database, such as a migrator; the shell runs it once with its
-    /// DATABASE_URL, and later runs begin with a copy, until the command or a key file changes; needs
-    /// --template-key-files
+    /// A command that fills an empty database, such as a migrator. A shell runs it once, with
+    /// DATABASE_URL set; later runs begin with a copy until the command or a key file changes.
+    /// Requires --template-key-files
     #[arg(long, value_name = "CMD", requires = "template_key_files")]
     template_command: Option<String>,
 

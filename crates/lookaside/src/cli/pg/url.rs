@@ -29,9 +29,10 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 /// As [`ESCAPED`], for the folder of a socket.
 const ESCAPED_PATH: &AsciiSet = &ESCAPED.remove(b'/');
 
-/// Print the URL of a server, in the form that a client takes
+/// Print the URL of a server, in the form that a client accepts
 ///
-/// Without a folder it is the server of DATABASE_URL, which `lookaside pg run` sets for its command.
+/// Without a folder, the server is that of DATABASE_URL, which `lookaside pg run` sets for its
+/// command.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -40,14 +41,15 @@ Examples:
   set -a; eval \"$(lookaside pg url ./data --format env)\"; set +a
   lookaside pg run -- sh -c 'lookaside pg url --format sqlalchemy-asyncpg'")]
 pub(super) struct UrlArguments {
-    /// The folder of data; by default the server of DATABASE_URL
+    /// The data folder; by default the server of DATABASE_URL
     dir: Option<PathBuf>,
 
-    /// The address on 127.0.0.1 instead of the Unix socket; the server was started with --tcp
+    /// Print the address on 127.0.0.1 instead of the Unix socket; the server must have been started
+    /// with --tcp
     #[arg(long)]
     tcp: bool,
 
-    /// The form: of libpq and most other clients, of another one, or all that is known
+    /// The form of the output: for libpq and most other clients, for another client, or all values
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = UrlFormat::Libpq)]
     format: UrlFormat,
 }
@@ -61,7 +63,7 @@ pub(super) enum UrlFormat {
     Jdbc,
     /// postgresql+asyncpg://user:password@host:port/database?ssl=disable
     SqlalchemyAsyncpg,
-    /// Variables, NAME=VALUE a line, as a shell reads them
+    /// Variables for a shell, one NAME=VALUE per line
     Env,
     /// An object with each part and each URL
     Json,
@@ -70,7 +72,7 @@ pub(super) enum UrlFormat {
 pub(super) fn run(arguments: &UrlArguments) -> CommandResult {
     let wants_tcp = arguments.tcp || arguments.format == UrlFormat::Jdbc;
     let reason = match arguments.format {
-        UrlFormat::Jdbc => "JDBC needs TCP, and ",
+        UrlFormat::Jdbc => "JDBC requires TCP, and ",
         _ => "",
     };
     let mut listening = None;
@@ -111,7 +113,7 @@ fn database_url() -> Result<String, Failure> {
     let url = env::var("DATABASE_URL").unwrap_or_default();
     if url.is_empty() {
         return Err(
-            Failure::usage("there is no folder to look in, and DATABASE_URL is not set").with_help(
+            Failure::usage("no folder was given, and DATABASE_URL is not set").with_help(
                 "name the folder of `lookaside pg start`, or run this in `lookaside pg run -- …`",
             ),
         );

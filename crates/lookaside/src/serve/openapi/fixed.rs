@@ -45,13 +45,13 @@ pub(super) fn fixed(endpoint: Endpoint) -> Option<(&'static str, Json)> {
         ),
         Endpoint::Health => parameterless(
             "healthz",
-            "Whether the process lives",
+            "Whether the process is running",
             json,
             &status_word(&["ok"]),
         ),
         Endpoint::Ready => {
             let state = status_word(&["ready", "waiting", "draining"]);
-            let summary = "Whether it answers, and how its providers are";
+            let summary = "Whether the server is ready, and the state of its providers";
             let (method, mut operation) = parameterless("readyz", summary, json, &state);
             let why =
                 "The server ends, or all lookups and models wait for providers that never answered";
@@ -87,20 +87,21 @@ fn lookups_schema() -> Json {
     let text = json!({"type": "string"});
     let named = json!({"type": "object", "required": ["name", "type", "nullable"],
                        "properties": {"name": text, "type": text,
-                                      "nullable": {"type": "boolean", "description": "Whether it may be left out"}}});
+                                      "nullable": {"type": "boolean", "description": "Whether it may be omitted"}}});
     let lookup = json!({
         "type": "object",
         "required": ["name", "url", "many", "params", "ready"],
         "properties": {
             "name": text,
             "url": {"type": "string", "description": "With {name} for each parameter"},
-            "many": {"type": "boolean", "description": "Whether all rows are the answer"},
+            "many": {"type": "boolean", "description": "Whether the answer contains all rows"},
             "description": {"type": ["string", "null"]},
             "example": {"type": ["string", "null"], "description": "A URL that has an answer"},
             "params": {"type": "array", "items": named},
             "columns": {"type": "array", "items": text},
             "answered_by": {"type": "string", "description": "An index, sqlite or a provider"},
-            "ready": {"type": "boolean", "description": "Whether its provider was there once"},
+            "ready": {"type": "boolean", "description": "Whether its provider has answered since \
+                                                         the start"},
         },
     });
     json!({
@@ -125,10 +126,10 @@ fn status_schema() -> Json {
             "name": {"type": "string"},
             "kind": {"type": "string"},
             "place": {"type": ["string", "null"],
-                      "description": "Where it is, without a password, if error_detail shows it"},
+                      "description": "Its address without the password, if error_detail is set"},
             "health": {"type": "string", "enum": ["up", "idle", "down"]},
             "connections": count,
-            "last_error": {"type": ["string", "null"], "description": "Of one that is down, if error_detail shows it"},
+            "last_error": {"type": ["string", "null"], "description": "The error of an unavailable provider, if error_detail is set"},
         },
     });
     let waiting = json!({
@@ -146,12 +147,12 @@ fn status_schema() -> Json {
         ("version", json!({"type": "string"})),
         (
             "ready",
-            json!({"type": "boolean", "description": "What /readyz says by its status"}),
+            json!({"type": "boolean", "description": "The state that /readyz reports"}),
         ),
         ("uptime_s", json!({"type": "number"})),
         (
             "generation",
-            json!({"type": "integer", "description": "The number of the tables"}),
+            json!({"type": "integer", "description": "The generation of the tables"}),
         ),
         ("memory_bytes", json!({"type": ["integer", "null"]})),
         ("tables", count.clone()),
@@ -161,7 +162,7 @@ fn status_schema() -> Json {
         (
             "answers",
             json!({"type": "object", "additionalProperties": count,
-                   "description": "Answers of lookups by who had them"}),
+                   "description": "Answers of lookups, by the layer that answered"}),
         ),
         (
             "latency",
@@ -194,16 +195,16 @@ fn reload() -> Json {
         "type": "object",
         "required": ["generation", "ms", "warnings"],
         "properties": {
-            "generation": {"type": "integer", "description": "The number of the tables"},
+            "generation": {"type": "integer", "description": "The generation of the tables"},
             "ms": {"type": "integer", "description": "How long it took"},
             "warnings": {"type": "array", "items": {"type": "string"},
-                         "description": "What someone should look at"},
+                         "description": "Warnings that may need attention"},
         },
     });
     json!({
         "operationId": "reload",
-        "summary": "Load the tables, lookups and keys again",
-        "responses": {"200": answer("It is done", &["application/json"], &reloaded),
+        "summary": "Reload the tables, lookups and keys",
+        "responses": {"200": answer("The reload succeeded", &["application/json"], &reloaded),
                       "default": {"$ref": "#/components/responses/Problem"}},
     })
 }
@@ -230,7 +231,7 @@ fn project_schema() -> Json {
     let table = json!({
         "name": text,
         "kind": {"type": "string", "enum": ["table", "view"]},
-        "rows": {"type": ["integer", "null"], "description": "None of a view"},
+        "rows": {"type": ["integer", "null"], "description": "null for a view"},
         "columns": list(json!({"name": text, "type": text})),
         "warnings": {"type": "array", "items": text},
     });
@@ -269,7 +270,7 @@ fn explain() -> Json {
     });
     json!({
         "operationId": "explain",
-        "summary": "Say how a statement would be answered",
+        "summary": "Explain how a statement would be answered",
         "parameters": [content_encoding()],
         "requestBody": {"required": true, "content": {"application/json": {"schema": {
             "type": "object",
@@ -293,7 +294,7 @@ pub(super) fn table() -> Json {
         &rows,
     );
     answered["headers"] = json!({
-        "X-Rows-Cut": count_header("How many rows there are at most, where there are more"),
+        "X-Rows-Cut": count_header("The limit on rows, if the answer was truncated"),
     });
     json!({"get": {
         "operationId": "table",
@@ -311,11 +312,11 @@ fn query() -> Json {
         &rows,
     );
     answered["headers"] = json!({
-        "X-Rows-Cut": count_header("How many rows there are at most, where there are more"),
+        "X-Rows-Cut": count_header("The limit on rows, if the answer was truncated"),
     });
     json!({
         "operationId": "query",
-        "summary": "Ask a statement that is not a lookup",
+        "summary": "Run a statement that is not a lookup",
         "parameters": [content_encoding()],
         "requestBody": {"required": true, "content": {"application/json": {"schema": {
             "type": "object",

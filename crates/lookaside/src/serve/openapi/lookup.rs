@@ -38,14 +38,14 @@ pub(super) fn one(lookup: &Lookup, prepared: &Prepared) -> Json {
     found["headers"] = json!({
         "ETag": {"schema": {"type": "string"}},
         "X-Cache": {
-            "description": "Who had the answer, and for a provider's how many seconds ago it was asked",
+            "description": "The layer that answered, and for a provider the age of the answer in seconds",
             "schema": {"type": "string"},
         },
         "Server-Timing": {"schema": {"type": "string"}},
     });
     let mut responses = json!({
         "200": found,
-        "304": {"description": "It is as the If-None-Match says"},
+        "304": {"description": "The client's answer is still valid"},
         "400": {"$ref": "#/components/responses/Problem"},
         "default": {"$ref": "#/components/responses/Problem"},
     });
@@ -113,7 +113,7 @@ fn operation(lookup: &Lookup, kind: &str, mut operation: Json) -> Json {
     operation["operationId"] = super::operation_id(kind, lookup.name()).into();
     operation["tags"] = json!([lookup.name()]);
     let summary = match kind {
-        "batch" => format!("Many questions to {} at once", lookup.name()),
+        "batch" => format!("Many parameter sets of {} at once", lookup.name()),
         _ => format!("Look up {}", lookup.name()),
     };
     operation["summary"] = summary.into();

@@ -197,7 +197,7 @@ impl Batch<'_> {
     /// Records a fault; the returned error only ends the parsing.
     fn fail<E: serde::de::Error>(&mut self, fault: BatchFault) -> E {
         self.fault = Some(fault);
-        E::custom("a parameter set is wrong")
+        E::custom("a parameter set is invalid")
     }
 }
 
@@ -653,12 +653,12 @@ mod tests {
             (r#"[{"id":1}]"#, "0: name is missing"),
             (
                 r#"[{"id":1,"name":"a"},{"id":"x","name":7,"y":[1,{"a":2}]}]"#,
-                "1: id must be a whole number within 64 bits; name must be a text; y is unknown",
+                "1: id must be a whole number within 64 bits; name must be text; y is unknown",
             ),
             (r#"[{"id":1,"id":2,"name":""}]"#, "0: id is given twice"),
             (
                 r#"[{"id":18446744073709551615,"name":[]}]"#,
-                "0: id must be a whole number within 64 bits; name must be a text",
+                "0: id must be a whole number within 64 bits; name must be text",
             ),
             (
                 r#"[1]"#,

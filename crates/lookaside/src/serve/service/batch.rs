@@ -306,8 +306,9 @@ impl Writer<'_> {
         if self.body.len() > self.size_max {
             let problem = Problem::new(413, "the answers together are too large");
             self.problem = Some(problem.detail(format!(
-                "after {} of the parameter sets there are more than {} bytes; send fewer in one \
-                 request, or raise body_size_max in [server], of which that is {ANSWER_GROWTH_MAX} times",
+                "the answers to the first {} parameter sets have more than {} bytes, which is \
+                 {ANSWER_GROWTH_MAX} times body_size_max; send fewer sets in one request, or \
+                 increase body_size_max in [server]",
                 self.index, self.size_max
             )));
             return ControlFlow::Break(());

@@ -67,10 +67,8 @@ fn of_values<'v>(values: impl Iterator<Item = &'v [u8]>) -> Result<Option<Coding
     };
     match (Coding::of_name(name), names.next()) {
         (Some(coding), None) => Ok(Some(coding)),
-        _ => Err(
-            Problem::new(415, "the coding of the body is not understood")
-                .detail(format!("Content-Encoding may be one of {CODINGS}")),
-        ),
+        _ => Err(Problem::new(415, "the coding of the body is not supported")
+            .detail(format!("Content-Encoding may be one of {CODINGS}"))),
     }
 }
 
@@ -90,7 +88,7 @@ pub(super) fn decode(coding: Coding, body: &[u8], size_max: usize) -> Result<Vec
     match decoded.len() <= size_max {
         true => Ok(decoded),
         false => Err(Problem::new(413, "the body is too large")
-            .detail(format!("decoded, it has more than {size_max} bytes"))),
+            .detail(format!("the decoded body has more than {size_max} bytes"))),
     }
 }
 

@@ -130,7 +130,7 @@ fn not_found(responder: &super::Responder, name: &str) -> Problem {
         return Problem::model_not_ready(name, silent);
     }
     let hint = did_you_mean(name, responder.catalog.models.names());
-    let problem = Problem::new(404, "there is no model of that name");
+    let problem = Problem::new(404, "no model has this name");
     problem.detail(format!("GET /v1/lookups lists them{hint}"))
 }
 
@@ -147,7 +147,7 @@ struct Wanted {
 fn wanted(request: &Request<'_>, responder: &super::Responder) -> Result<Wanted, Problem> {
     let settings = &responder.catalog.enrich;
     let bad = |error: &lookaside_stream::Error| {
-        Problem::new(400, "this format is not known, or lacks an option").detail(chain(error))
+        Problem::new(400, "unknown format, or an option is missing").detail(chain(error))
     };
     let (mut input, mut output, mut strictness) = (None, None, Strictness::Lenient);
     let mut has_summary = false;
@@ -165,7 +165,7 @@ fn wanted(request: &Request<'_>, responder: &super::Responder) -> Result<Wanted,
             (name @ ("strict" | "summary"), value) => {
                 let value: String = value.chars().take(TEXT_SHOWN_MAX).collect();
                 return Err(Problem::new(400, "a parameter has an unknown value")
-                    .detail(format!("{name} is {value:?}, and may be true or false")));
+                    .detail(format!("{name} is {value:?}; it must be true or false")));
             }
             (name, _) => {
                 let hint = match did_you_mean(name, PARAMS) {
@@ -213,10 +213,10 @@ fn wanted(request: &Request<'_>, responder: &super::Responder) -> Result<Wanted,
     let output = OutputFormat::new(&output, &options);
     let output = output.map_err(|error| bad(&error))?;
     if has_summary && output.name() != "json" {
-        let problem = Problem::new(400, "only JSON lines have room for a summary");
+        let problem = Problem::new(400, "a summary is available in JSON lines only");
         return Err(problem.detail(
-            "leave summary=true out, or ask for output_format=json; the header or trailer X-Events \
-             counts the events of other formats",
+            "omit summary=true, or set output_format=json; for other formats, the header or \
+             trailer X-Events has the number of events",
         ));
     }
     Ok(Wanted {
@@ -429,9 +429,11 @@ impl Stream {
             return Problem::new(408, "the stream was sent too slowly").detail(limit_of(slow));
         }
         match error.kind() {
-            ErrorKind::Defect => {
-                Problem::new(500, "the server failed at this request").cause(chain(error))
-            }
+            ErrorKind::Defect => Problem::new(
+                500,
+                "an internal error occurred while this request was processed",
+            )
+            .cause(chain(error)),
             _ => {
                 Problem::new(422, "the events could not be read to their end").detail(chain(error))
             }
@@ -507,11 +509,11 @@ fn slow_body(error: &dyn std::error::Error) -> Option<SlowBody> {
 fn limit_of(slow: SlowBody) -> String {
     match slow {
         SlowBody::Idle(timeout) => format!(
-            "{slow}: stream_idle_timeout_ms of [server] ({}); send an event more often, or raise it",
+            "{slow}: stream_idle_timeout_ms of [server] ({}); send events more often, or increase it",
             timeout.as_millis()
         ),
         SlowBody::Rate(rate_min) => {
-            format!("{slow}: stream_rate_min of [server] ({rate_min}); send faster, or lower it")
+            format!("{slow}: stream_rate_min of [server] ({rate_min}); send faster, or decrease it")
         }
     }
 }

@@ -134,7 +134,7 @@ impl Write for Out {
             }
             let begun = std::mem::replace(&mut *progress, Progress::Over);
             let Progress::Begun { deferred, body } = begun else {
-                unreachable!("it was looked at a moment ago");
+                unreachable!("the state was just checked");
             };
             let head = std::mem::replace(&mut self.head, Response::new(200));
             let mut sending = Sending::new(deferred.stream(head), self.coding);

@@ -218,7 +218,7 @@ pub(super) fn negotiate_format(
     let types: Vec<&str> = offers.iter().map(|format| format.media_type()).collect();
     let found = lookaside_http::negotiate::media_type(accept, &types);
     found.map(|index| offers[index]).ok_or_else(|| {
-        Problem::new(406, "none of the types that are accepted can be written")
+        Problem::new(406, "none of the accepted types is available")
             .detail(format!("there are {}", types.join(", ")))
     })
 }

@@ -170,7 +170,7 @@ pub(super) fn metrics(shared: &Shared) -> String {
         &mut text,
         "lookaside_http_held_bytes",
         "gauge",
-        "Bytes of answers that are made, or that clients have not taken.",
+        "Bytes of answers that are being produced, or that clients have not received.",
     );
     line(&mut text, "lookaside_http_held_bytes", shared.held_size());
     let Some(monitor) = shared.monitor.get() else {
@@ -186,16 +186,20 @@ pub(super) fn metrics(shared: &Shared) -> String {
         (
             "refused",
             counters.refused,
-            "Requests that were no HTTP, or came too slowly.",
+            "Requests that were malformed or too slow.",
         ),
         (
             "write_timeouts",
             counters.write_timeouts,
-            "Connections that were closed because the client took nothing.",
+            "Connections that were closed because the client did not read its answers.",
         ),
-        ("panics", counters.panics, "Defects of the server."),
-        ("received_bytes", counters.bytes_in, "Bytes that came."),
-        ("sent_bytes", counters.bytes_out, "Bytes that went."),
+        (
+            "panics",
+            counters.panics,
+            "Panics (defects of the server) that ended a connection or a request.",
+        ),
+        ("received_bytes", counters.bytes_in, "Bytes received."),
+        ("sent_bytes", counters.bytes_out, "Bytes sent."),
     ] {
         let name = format!("lookaside_http_{name}_total");
         head(&mut text, &name, "counter", help);
@@ -217,7 +221,7 @@ pub(super) fn metrics(shared: &Shared) -> String {
             &mut text,
             "lookaside_access_log_dropped_total",
             "counter",
-            "Lines of the access log that a slow disk cost.",
+            "Lines of the access log that were dropped because the disk was too slow.",
         );
         line(
             &mut text,

@@ -419,22 +419,23 @@ pub(super) fn encode<'r>(
 
 /// The output of [`no_row`]; missing rows are as common as rows, so it is precomputed.
 const NO_ROW: &[u8] =
-    b"{\"type\":\"about:blank\",\"title\":\"there is no row for these parameters\",\"status\":404}\n";
+    b"{\"type\":\"about:blank\",\"title\":\"no row matches these parameters\",\"status\":404}\n";
 
 pub(super) fn no_row() -> Problem {
-    Problem::new(404, "there is no row for these parameters")
+    Problem::new(404, "no row matches these parameters")
 }
 
 pub(super) fn too_many_rows(count: usize, rows_max: usize) -> Problem {
-    Problem::new(422, "the answer has more rows than this lookup may give").detail(format!(
-        "{count} rows, and rows_max is {rows_max}; ask for less, or let the statement have a limit"
+    Problem::new(422, "the answer has more rows than rows_max").detail(format!(
+        "the answer has {count} rows and rows_max is {rows_max}; select fewer rows, or add a limit \
+         to the statement"
     ))
 }
 
 pub(super) fn no_lookup(catalog: &Catalog, name: &str) -> Problem {
     let names = catalog.lookups.iter().map(Lookup::name);
     let hint = did_you_mean(name, names);
-    let problem = Problem::new(404, "there is no lookup of that name");
+    let problem = Problem::new(404, "no lookup has this name");
     problem.detail(format!("GET /v1/lookups lists them{hint}"))
 }
 

@@ -203,7 +203,9 @@ impl Thread {
             .push(waker.clone());
         let provider_queries = ProviderQueries::new(io, shared.counters.len(), waker.clone());
         let provider_queries = provider_queries
-            .inspect_err(|error| tracing::warn!(%error, "queries of providers go to other threads"))
+            .inspect_err(
+                |error| tracing::warn!(%error, "queries of providers are sent by other threads"),
+            )
             .ok();
         Self {
             session: shared.knowledge.session(),
@@ -259,8 +261,10 @@ impl Thread {
         }
         if !endpoint.methods().contains(&request.method()) {
             let problem = match endpoint {
-                Endpoint::Unknown => Problem::new(404, "no such endpoint")
-                    .detail("GET /v1/lookups lists what can be asked, /openapi.json how"),
+                Endpoint::Unknown => Problem::new(404, "no such endpoint").detail(
+                    "GET /v1/lookups lists the lookups and models; /openapi.json describes \
+                             all endpoints",
+                ),
                 _ => Problem::new(405, "method not allowed")
                     .allow(endpoint.methods())
                     .detail(format!("allowed methods: {}", allow(endpoint.methods()))),

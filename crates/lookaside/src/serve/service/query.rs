@@ -58,8 +58,8 @@ impl Thread {
 }
 
 pub(super) fn switched_off() -> Problem {
-    Problem::new(403, "ad-hoc queries are switched off")
-        .detail("query_rows_max in [server] switches them on")
+    Problem::new(403, "ad-hoc queries are disabled")
+        .detail("set query_rows_max in [server] to enable them")
 }
 
 /// The body of a request.

@@ -40,11 +40,12 @@ impl Shared {
         self.check_alone(size)?;
         match self.held_size().saturating_add(size as u64) <= self.held_size_max {
             true => Ok(()),
-            false => Err(Problem::new(503, "too many answers wait to be sent")
+            false => Err(Problem::new(503, "too many answers are waiting to be sent")
                 .retry_after(1)
                 .detail(format!(
-                    "the answers that are made, and those that clients have not taken, may take {} \
-                     bytes together; take the answers before you ask for more",
+                    "answers that are being produced, and those that clients have not received, \
+                     may have {} bytes together; receive answers before you send further \
+                     requests",
                     self.held_size_max
                 ))),
         }
@@ -55,8 +56,8 @@ impl Shared {
         match size as u64 <= self.held_size_max {
             true => Ok(()),
             false => Err(Problem::new(413, "the answer is too large").detail(format!(
-                "all answers together may take {} bytes, and this one alone would take more; select \
-                 fewer or shorter values",
+                "all answers together may have {} bytes, and this one alone would have more; \
+                 select fewer or shorter values",
                 self.held_size_max
             ))),
         }

@@ -152,7 +152,10 @@ impl Drop for DeferredAnswer {
         if let Some(mut completion) = self.completion.take() {
             if let WaitOutcome::Unanswered = completion.outcome {
                 completion.outcome = WaitOutcome::Body(Err(match thread::panicking() {
-                    true => Problem::new(500, "the server failed at this request"),
+                    true => Problem::new(
+                        500,
+                        "an internal error occurred while this request was processed",
+                    ),
                     false => Problem::cancelled(),
                 }));
             }

@@ -69,7 +69,7 @@ fn keys_let_in() {
     for (query, expected) in [
         (
             r#"{"sql":"select 1","params":{"a":[1],"b":1,"b":2}}"#,
-            r#"[{"name":"a","problem":"must be a text, a number, true, false or null; a number beyond 64 bits as a string"},{"name":"b","problem":"is given twice"}]"#,
+            r#"[{"name":"a","problem":"must be a string, a number, true, false or null; write a number beyond 64 bits as a string"},{"name":"b","problem":"is given twice"}]"#,
         ),
         (
             &format!(r#"{{"sql":"select 1","params":{{{}}}}}"#, &many[1..]),
@@ -102,7 +102,7 @@ fn keys_let_in() {
     assert_eq!(wait.header("Retry-After"), Some("1"));
     assert_eq!(
         wait.json()["detail"],
-        "its requests may be 1 a second, 3 at once after a pause; ask again in 1 s"
+        "the limit is 1 per second, 3 at once after a pause; try again in 1 s"
     );
     assert!(running.end().0.success());
 
@@ -256,19 +256,19 @@ fn mistakes_are_found_before_anything_is_served() {
         ("[lookups.x]\nsql = 'select a from hosts'\n", "lookups.x: "),
         (
             "[lookups.x]\nsql = 'select a.name, a.rack, b.name from hosts a join hosts b using (rack)'\n",
-            "lookups.x gives two columns of the name \"name\"",
+            "lookups.x returns two columns named \"name\"",
         ),
         (
             "[lookups.x]\nsql = 'select 1'\nparams.a = 'int'\n",
-            "declares the parameter a, and its statement has none",
+            "declares the parameter a, but its statement has no parameters",
         ),
         (
             "[lookups.x]\nsql = 'select :rack'\nparams.rak = 'int'\n",
-            "declares the parameter rak, which its statement does not have; did you mean \"rack\"?",
+            "declares the parameter rak, which does not occur in its statement; did you mean \"rack\"?",
         ),
         (
             "[lookups.x]\nsql = 'select 1'\nprovider = 'pg'\n",
-            "to be answered by \"pg\", and its tables are those of \"local\"",
+            "sets provider = \"pg\", but its tables belong to \"local\"",
         ),
         (
             "[server]\nlistn = '1'\n",

@@ -181,7 +181,7 @@ fn issue_13_the_console_says_what_a_reload_kept_and_that_nothing_answers() {
     let broken = "[lookups.broken]\nsql = 'select nothing from hosts where name = :name'\n";
     project.write("knowdb.toml", &format!("{config}{broken}"));
     browser.click("#reload");
-    browser.wait_for("document.querySelector('#notice').innerText.startsWith('the tables are new, the lookups stay as they were: ')");
+    browser.wait_for("document.querySelector('#notice').innerText.startsWith('the new tables are in use, with the previous lookups: ')");
     browser.wait_for("document.querySelector('#sql-explain')");
     drop(running);
     for selector in ["#sql-explain", "#sql-explain ~ button"] {
@@ -227,9 +227,7 @@ fn issue_13_the_console_says_that_a_key_is_wrong_and_its_links_bring_it() {
     browser.run("document.querySelector('#key-value').value = ''");
     browser.type_into("#key-value", "lk_wrong");
     browser.click("#key button");
-    browser.wait_for(
-        "document.querySelector('#key-problem').innerText.includes('this key is not known')",
-    );
+    browser.wait_for("document.querySelector('#key-problem').innerText.includes('unknown key')");
     keep_picture(&browser, "wrong-key");
     // With a key without admin rights, the page says so where it matters.
     browser.run("document.querySelector('#key-value').value = ''");

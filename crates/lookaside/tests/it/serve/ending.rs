@@ -41,7 +41,7 @@ fn issue_12_queries_that_never_end_do_not_outlive_drain_timeout_ms() {
     running.signal("TERM");
     let (status, log) = ends(running);
     assert!(status.code().is_some(), "{status}: {log}");
-    let told = "SIGTERM: answering the requests that are under way";
+    let told = "SIGTERM: answering the requests in progress";
     assert!(log.contains(told), "{log}");
 }
 
@@ -68,7 +68,7 @@ fn streams_that_go_on_do_not_outlive_drain_timeout_ms() {
     // and reported.
     let forced = [
         "did not end in time",
-        "not everything ended within drain_timeout_ms",
+        "the server did not end within drain_timeout_ms",
     ];
     let is_forced = status.code() == Some(1) && forced.iter().any(|text| log.contains(text));
     assert!(status.success() || is_forced, "{status}: {log}");

@@ -82,7 +82,7 @@ fn without_error_detail_no_answer_holds_sql_or_names_of_hosts() {
     project.write("knowdb.toml", "version = 2\nwrong = 1\n");
     let refused = client.post("/v1/reload", "").is(409);
     hides(refused.text());
-    assert!(refused.text().contains("the server's log says more"));
+    assert!(refused.text().contains("the server's log has the details"));
     let (_, log) = running.end();
     for told in ["a query failed", "no such column: nowhere", "knowdb.toml:2"] {
         assert!(log.contains(told), "{told} in\n{log}");

@@ -319,7 +319,7 @@ fn answers_that_are_too_large_are_refused_before_they_fill_the_memory() {
     let detail = refused["detail"].as_str().unwrap();
     // Of 40 kB each.
     assert!(
-        detail.starts_with("after 200 of the parameter sets"),
+        detail.starts_with("the answers to the first 200 parameter sets"),
         "{detail}"
     );
     assert!(detail.contains("more than 8000000 bytes"), "{detail}");
@@ -339,7 +339,7 @@ fn a_body_that_is_too_long_is_told_its_size_and_the_limit() {
         .is(413);
     assert_eq!(
         long.json()["detail"],
-        "the body has 2000 bytes, and 1024 (body_size_max) are the most here; send less in one request"
+        "the body has 2000 bytes; the maximum is 1024 (body_size_max); send less in one request"
     );
     // A body without a content length.
     let mut client = running.client();
@@ -350,7 +350,7 @@ fn a_body_that_is_too_long_is_told_its_size_and_the_limit() {
     let long = client.receive("POST").is(413);
     assert_eq!(
         long.json()["detail"],
-        "the body has more than 1024 bytes (body_size_max), which are the most here; send less in one request"
+        "the body has more than 1024 bytes (body_size_max), the maximum; send less in one request"
     );
 }
 

@@ -142,7 +142,7 @@ fn a_column_that_became_text_is_told() {
     assert_eq!(
         warnings(&running),
         [
-            "table hosts: column \"since\" is text: most of its cells are dates, and line 3 is none; \
+            "table hosts: column \"since\" is text: most of its cells are dates, but line 3 is not; \
              correct it, or write create.sql"
         ]
     );
@@ -161,12 +161,12 @@ fn what_waits_for_a_restart_is_told_by_its_name() {
         &project,
         "[server]\nthreads = 2\nlisten = '8379'\nbody_size_max = 4096\nhosts = 'a.example'\n",
     );
-    let expected = "server.listen and server.body_size_max change with a restart only";
+    let expected = "server.listen and server.body_size_max take effect only after a restart";
     assert_eq!(warnings(&running), [expected]);
     configure(&project, "[server]\nthreads = 2\nlisten = '8379'\n");
     assert_eq!(
         warnings(&running),
-        ["server.listen changes with a restart only"]
+        ["server.listen takes effect only after a restart"]
     );
     configure(&project, "[server]\nthreads = 2\nlisten = '8378'\n");
     assert_eq!(warnings(&running), [""; 0]);
@@ -205,7 +205,7 @@ fn a_reload_by_a_signal_is_told() {
     );
     let running = serve(&project, &["--log-level", "error"]);
     running.client().post("/v1/reload", "").is(200);
-    let told = "SIGTERM: answering the requests that are under way\n";
+    let told = "SIGTERM: answering the requests in progress\n";
     assert_eq!(running.end().1, told);
 }
 
@@ -220,7 +220,7 @@ fn half_a_reload_says_so() {
     );
     let mut client = running.client();
     let refused = client.post("/v1/reload", "").is(409).json();
-    let told = "the tables are new, the lookups stay as they were";
+    let told = "the new tables are in use, with the previous lookups";
     assert_eq!(refused["title"], told);
     let detail = refused["detail"].as_str().unwrap();
     assert!(!detail.contains(told), "{detail}");

@@ -21,14 +21,14 @@ fn check_refuses_what_serve_would() {
     both_refuse(
         "[server]\nthreads = 1\nlisten = '0.0.0.0:0'\n",
         &[
-            "0.0.0.0:0 can be reached from other machines, and there are no keys",
+            "0.0.0.0:0 can be reached from other machines, and no keys are configured",
             "lookaside key new",
         ],
     );
     both_refuse(
         "[lookups.x]\nsql = 'select :rack as rack'\nparams.rack = 'int'\nexample.rack = 'seven'\n",
         &[
-            "lookups.x.example.rack is \"seven\" and must be a whole number within 64 bits",
+            "lookups.x.example.rack is \"seven\", but must be a whole number within 64 bits",
             "correct it",
         ],
     );
@@ -88,8 +88,8 @@ fn a_thread_serves_on_each_core_that_may_be_used() {
 fn a_place_to_listen_is_shown_how_it_is_written() {
     for (value, found) in [
         ("8378", "not a whole number"),
-        ("[8378]", "not a list that holds a whole number"),
-        ("['8300', true]", "not a list that holds true or false"),
+        ("[8378]", "not a list that contains a whole number"),
+        ("['8300', true]", "not a list that contains true or false"),
     ] {
         both_refuse(
             &format!("[server]\nlisten = {value}\n"),
@@ -173,7 +173,7 @@ fn a_socket_that_is_not_made_is_told() {
     let text = said(None);
     if !text.contains("error: ") {
         assert!(
-            text.contains("no socket: XDG_RUNTIME_DIR is not set; `--listen unix:PATH`"),
+            text.contains("no socket: XDG_RUNTIME_DIR is not set; create one elsewhere with `--listen unix:PATH`"),
             "{text}"
         );
     }

@@ -111,7 +111,7 @@ fn the_columns_of_a_csv_are_those_that_the_request_names() {
             "zzz=1",
             "unknown parameter \"zzz\"; there are format, output_format, strict, summary, columns, extra",
         ),
-        ("strict=yes", "strict is \"yes\", and may be true or false"),
+        ("strict=yes", "strict is \"yes\"; it must be true or false"),
     ] {
         let refused = client.post(&format!("{target}?{query}"), EVENT).is(400);
         assert_eq!(refused.json()["detail"], expected);
@@ -402,7 +402,7 @@ fn a_model_is_reached_by_a_name_with_a_slash() {
     }
     for path in ["web%2", "web%252Faccess", "web//access", "web", "web%FF"] {
         let refused = client.post(&format!("/v1/enrich/{path}"), EVENT).is(404);
-        assert!(refused.text().contains("no model of that name"), "{path}");
+        assert!(refused.text().contains("no model has this name"), "{path}");
     }
     let document = client.get("/openapi.json").is(200).json();
     assert!(document["paths"]["/v1/enrich/web/access"]["post"].is_object());
