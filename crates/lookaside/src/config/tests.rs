@@ -128,7 +128,7 @@ fn what_is_wrong_is_named_with_its_line() {
         ),
         (
             "[server]\nlisten = 'localhost'",
-            "FILE:3: server.listen holds \"localhost\"; write",
+            "FILE:3: server.listen contains \"localhost\"; write",
         ),
         ("[server]\nlisten = []", "FILE:3: server.listen is empty"),
         (
@@ -153,11 +153,11 @@ fn what_is_wrong_is_named_with_its_line() {
         ),
         (
             "[server]\ncors = '*'",
-            "FILE:3: server.cors holds \"*\", which is not an origin",
+            "FILE:3: server.cors contains \"*\", which is not an origin",
         ),
         (
             "[server]\ncors = 'https://a.b/'",
-            "FILE:3: server.cors holds",
+            "FILE:3: server.cors contains",
         ),
         (
             "[server]\ntls.cert = ''",
