@@ -42,10 +42,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Measure drivers, caches, rings, HTTP servers and the embedded PostgreSQL on this machine
 ///
-/// `lookaside bench` has the measures of lookups, models, whole runs and loading. Each benchmark makes
-/// its data from a seed, works on it in rounds after one that warms up, and prints CPU and wall time
-/// for one operation: the smallest, the median and the largest round. CPU time is that of all threads.
-/// The hash is over the answers: equal hashes, equal answers.
+/// `lookaside bench` has the measures of lookups, models, whole runs and loading. Each benchmark
+/// generates its data from a seed, runs in rounds after a warm-up round, and prints the CPU and wall
+/// time of one operation: the smallest, the median and the largest round. CPU time is that of all
+/// threads. The hash is computed over the answers: equal hashes mean equal answers.
 #[derive(Debug, Parser)]
 #[command(
     name = "lookaside-bench",

@@ -39,7 +39,7 @@ pub(super) struct ColdArguments {
     #[arg(long, default_value_t = 7, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
 
-    /// One line of JSON a case
+    /// Print one line of JSON per case
     #[arg(long)]
     json: bool,
 }

@@ -54,11 +54,11 @@ pub(super) struct ServedArguments {
     #[arg(long, value_name = "DIR", conflicts_with = "target")]
     path: Option<PathBuf>,
 
-    /// Rounds after one that warms up; the median is the figure to quote
+    /// Rounds after the warm-up round; the median is the result to quote
     #[arg(long, default_value_t = 5, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) rounds: u16,
 
-    /// One line of JSON a case
+    /// Print one line of JSON per case
     #[arg(long)]
     pub(super) json: bool,
 }

@@ -25,11 +25,11 @@ pub(super) struct WarmArguments {
     #[arg(long, value_name = "VERSION")]
     pg_version: Option<VersionRequirement>,
 
-    /// Rounds after one that warms up; the median is the figure to quote
+    /// Rounds after the warm-up round; the median is the result to quote
     #[arg(long, default_value_t = 15, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
 
-    /// One line of JSON a case
+    /// Print one line of JSON per case
     #[arg(long)]
     json: bool,
 }

@@ -33,10 +33,10 @@ pub(crate) struct PipelineArguments {
     /// The case to run; by default, all of them in turn.
     #[arg(long, value_enum)]
     case: Option<Case>,
-    /// How threads without items wait; all ways in turn when it is left out.
+    /// How threads without items wait; by default, all ways in turn.
     #[arg(long, value_enum)]
     wait: Option<WaitArgument>,
-    /// Items that the producer hands over at once; 1, 8 and 64 in turn when it is left out, and 1 for
+    /// Items that the producer hands over at once; by default, 1, 8 and 64 in turn, and 1 for
     /// headroom.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     batch: Option<u16>,
