@@ -163,15 +163,23 @@ impl<'a: 's, 's> Bound<'a, 's> {
                 self.resolver.counters.native(false);
                 Ok(None)
             }
-            Probe::Fallback => {
-                let freshness = Freshness::cached(self.context.engine.clock.now());
-                let (context, first) = (&self.context, Extent::First);
-                let resolved =
-                    (self.resolver).resolve(context, params, first, policy, freshness)?;
-                let rows = resolved.rows();
-                Ok((!rows.is_empty()).then_some((rows, 0)))
-            }
+            Probe::Fallback => self.resolve_first(params, policy),
         }
+    }
+
+    /// The first row where the plan has no answer. Not inlined, so that the registers of the
+    /// caches' code are not saved for each answer of a plan.
+    #[inline(never)]
+    fn resolve_first(
+        self,
+        params: &[Value],
+        policy: Policy<'_>,
+    ) -> Result<Option<(&'a RowSet, usize)>> {
+        let freshness = Freshness::cached(self.context.engine.clock.now());
+        let (context, first) = (&self.context, Extent::First);
+        let resolved = (self.resolver).resolve(context, params, first, policy, freshness)?;
+        let rows = resolved.rows();
+        Ok((!rows.is_empty()).then_some((rows, 0)))
     }
 
     /// The answer.
