@@ -144,7 +144,7 @@ fn an_error_ends_both_sides() {
         check(
             &mut connection,
             READY,
-            "error: ReadyForQuery at byte 0: it may not come at this point of the answer to Query",
+            "error: ReadyForQuery at byte 0: it is not allowed at this point of the answer to Query",
         );
     }
 }
@@ -171,7 +171,7 @@ fn a_stray_answer_to_a_sync_is_not_expected() {
     check(
         &mut connection,
         READY,
-        "error: ReadyForQuery at byte 0: it may not come while no request waits",
+        "error: ReadyForQuery at byte 0: it is not allowed while no request waits",
     );
 }
 
@@ -242,7 +242,7 @@ fn the_session_may_be_terminated_in_the_middle() {
 
 #[test]
 fn what_may_not_come_is_an_error_that_names_it() {
-    let in_query = "it may not come at this point of the answer to Query";
+    let in_query = "it is not allowed at this point of the answer to Query";
     for (tag, body, name) in [
         (b'W', &b"\0\0\0"[..], "CopyBothResponse"),
         (b'G', b"\0\0\0", "CopyInResponse"),
@@ -273,7 +273,7 @@ fn what_may_not_come_is_an_error_that_names_it() {
     check(
         &mut connection,
         &messages(&[COPY_BOTH]),
-        "error: CopyBothResponse at byte 0: it may not come at this point of the answer to Execute",
+        "error: CopyBothResponse at byte 0: it is not allowed at this point of the answer to Execute",
     );
     let mut connection = ready();
     connection.queue(Request::Query("select 7")).unwrap();

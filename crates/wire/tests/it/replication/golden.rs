@@ -259,7 +259,7 @@ fn a_message_that_is_cut_is_an_error_at_its_end_or_before() {
     }
 }
 
-const TRAILING: &str = "bytes are left over behind the last field";
+const TRAILING: &str = "bytes remain after the last field";
 const TRUNCATED: &str = "the message ends in the middle of a field";
 
 #[test]
@@ -271,16 +271,16 @@ fn errors_name_the_message_and_the_place() {
         ),
         (
             b"X",
-            "message of pgoutput at byte 0: there is no message of type `X`".into(),
+            "message of pgoutput at byte 0: unknown message type `X`".into(),
         ),
         // Those of protocol versions 2 and 3: streamed and prepared transactions.
         (
             b"S\0\0\0\x01\x01",
-            "message of pgoutput at byte 0: there is no message of type `S`".into(),
+            "message of pgoutput at byte 0: unknown message type `S`".into(),
         ),
         (
             b"b",
-            "message of pgoutput at byte 0: there is no message of type `b`".into(),
+            "message of pgoutput at byte 0: unknown message type `b`".into(),
         ),
         (b"B\0", format!("Begin at byte 1: {TRUNCATED}")),
         (
@@ -289,7 +289,7 @@ fn errors_name_the_message_and_the_place() {
         ),
         (
             b"O\0\0\0\0\0\0\0\0north",
-            "Origin at byte 9: a text without its end".into(),
+            "Origin at byte 9: a text is not terminated".into(),
         ),
         (
             b"R\0\0\0\x01a\0b\0x\0\0",
@@ -313,7 +313,7 @@ fn errors_name_the_message_and_the_place() {
         ),
         (
             b"Y\0\0\0\x01a\0b",
-            "Type at byte 7: a text without its end".into(),
+            "Type at byte 7: a text is not terminated".into(),
         ),
         (
             b"I\0\0\0\x01K\0\0",
@@ -389,7 +389,7 @@ fn errors_name_the_message_and_the_place() {
         ),
         (
             b"x",
-            "CopyData of replication at byte 0: there is no message of type `x`".into(),
+            "CopyData of replication at byte 0: unknown message type `x`".into(),
         ),
         (
             b"w\0\0\0\0\0\0\0\0\0",

@@ -72,7 +72,7 @@ fn a_changed_byte_is_noticed_where_it_is_or_behind() {
                     assert!(offset <= data.len(), "{error}");
                     // A length is reported where it begins, or where its value is missing, and a
                     // text where it begins.
-                    let is_text = error.to_string().ends_with("a text without its end");
+                    let is_text = error.to_string().ends_with("a text is not terminated");
                     assert!(is_text || offset + 4 > index, "{error}, not {index}");
                 }
                 data[index] ^= change;
