@@ -100,7 +100,7 @@ impl Programs {
                 "--bind-address=127.0.0.1",
                 "--skip-name-resolve",
                 "--skip-log-bin",
-                // Nobody needs the data after a crash.
+                // The data is not needed after a crash.
                 "--innodb-flush-log-at-trx-commit=0",
                 "--innodb-buffer-pool-size=64M",
                 "--max-allowed-packet=128M",

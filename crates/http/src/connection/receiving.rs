@@ -58,7 +58,7 @@ pub(crate) enum BodyTarget<B> {
     /// The request has been called and has not decided yet.
     Unknown,
     /// The request is answered, or will be, without it.
-    Nobody,
+    Discarded,
 }
 
 #[derive(Clone)]
@@ -151,7 +151,7 @@ impl<B> Receiving<B> {
     pub(crate) fn discard(&mut self) {
         self.is_paused = false;
         self.size_max = self.size_max.min(self.size + DISCARD_SIZE_MAX);
-        self.target = BodyTarget::Nobody;
+        self.target = BodyTarget::Discarded;
     }
 
     /// When the body is given up if it continues at this rate; never while it is paused by us.

@@ -46,7 +46,7 @@ impl Receiving {
                 Pushed::Full => self.is_paused = true,
                 Pushed::Unwanted => self.discard(),
             },
-            BodyTarget::Unknown | BodyTarget::Nobody => {}
+            BodyTarget::Unknown | BodyTarget::Discarded => {}
         }
         Ok(())
     }
@@ -78,7 +78,7 @@ impl Io {
             return;
         };
         if let BodyTarget::Unknown = receiving.target {
-            receiving.target = BodyTarget::Nobody;
+            receiving.target = BodyTarget::Discarded;
             // A client that waits for `100 Continue` and gets another answer may or may not send
             // the body.
             if !keeps {

@@ -248,7 +248,7 @@ impl<S: Service> Worker<S> {
                         }
                     }
                     BodyTarget::Feed { feed, .. } => feed.end(),
-                    BodyTarget::Unknown | BodyTarget::Nobody => {}
+                    BodyTarget::Unknown | BodyTarget::Discarded => {}
                 }
                 Some(size)
             }

@@ -54,7 +54,7 @@ impl Io {
                 return self.refuse_long(key, None, receiving.size_max);
             }
             BodyTarget::Call { .. } => return self.refuse(key, refusal),
-            BodyTarget::Unknown | BodyTarget::Nobody => {
+            BodyTarget::Unknown | BodyTarget::Discarded => {
                 if let Some(connection) = self.connections.get_mut(key) {
                     connection.end(true);
                 }
