@@ -386,20 +386,20 @@ impl Driver for MysqlDriver {
         if let Some(probe) = self.silence.take_probe() {
             return Some(AuxiliaryConnection::Probe(probe));
         }
-        let login = self.login.as_ref()?;
-        // Its end would be taken for that of the KILL.
-        if self.silence.is_probing() || !self.session.cancel.take() {
+        if !self.session.cancel.take() {
             return None;
         }
-        let login = login.again(self.is_encrypted);
-        match KillConnection::new(&login, self.session.peer.clone()) {
-            Ok(auxiliary) => Some(AuxiliaryConnection::Kill(Box::new(auxiliary))),
+        // The end of a probe would be taken for that of the KILL.
+        let login = self.login.as_ref().filter(|_| !self.silence.is_probing());
+        let kill = login.and_then(|login| {
+            let login = login.again(self.is_encrypted);
+            KillConnection::new(&login, self.session.peer.clone()).ok()
+        });
+        if kill.is_none() {
             // The answer is awaited instead.
-            Err(_) => {
-                self.session.cancel_done();
-                None
-            }
+            self.session.cancel_done();
         }
+        kill.map(|kill| AuxiliaryConnection::Kill(Box::new(kill)))
     }
 
     fn auxiliary_done(&mut self) {

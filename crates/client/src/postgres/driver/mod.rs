@@ -402,12 +402,16 @@ impl Driver for PostgresDriver {
     }
 
     fn take_auxiliary(&mut self) -> Option<CancelConnection> {
-        let key = self.connection.cancel_key()?;
+        if !self.session.cancel.take() {
+            return None;
+        }
+        let Some(key) = self.connection.cancel_key() else {
+            // The server has sent no key, so the answer is awaited instead.
+            self.session.cancel_done();
+            return None;
+        };
         let prologue = self.prologue_again.as_ref();
-        self.session
-            .cancel
-            .take()
-            .then(|| CancelConnection::new(key, prologue.map(Prologue::again)))
+        Some(CancelConnection::new(key, prologue.map(Prologue::again)))
     }
 
     fn auxiliary_done(&mut self) {

@@ -92,6 +92,31 @@ fn a_query_that_was_hit_by_mistake_is_sent_again() {
 }
 
 #[test]
+fn without_a_key_the_answer_is_awaited_and_the_deadline_is_ahead() {
+    let mut pair = Pair::begun(Options::default());
+    pair.server.has_no_cancel_key = true;
+    pair.settle();
+    pair.server.stuck_at = Some(1);
+    let ticket = pair.driver.submit(echo(1)).unwrap();
+    pair.settle();
+    pair.driver.cancel(ticket);
+    for _ in 0..3 {
+        // A pass of the connection's owner: a deadline that stays in the past is a busy loop.
+        pair.pass(Duration::ZERO);
+        assert!(pair.driver.take_auxiliary().is_none());
+        pair.pass(Duration::ZERO);
+        let deadline = pair.driver.deadline().expect("it is tried again");
+        assert!(deadline > pair.now);
+        pair.now = deadline;
+    }
+    pair.server.stuck_at = None;
+    pair.settle();
+    assert_eq!(all_shown(&pair.replies()[0].answers), "Canceled");
+    assert!(pair.driver.is_idle());
+    assert_eq!(all_shown(&pair.ask(echo(2))), "2");
+}
+
+#[test]
 fn a_cancellation_that_came_too_early_is_repeated() {
     let mut pair = begun();
     pair.server.stuck_at = Some(1);

@@ -35,6 +35,8 @@ pub(crate) struct Server {
     pub(crate) canceled: BTreeSet<i32>,
     /// The next Sync fails.
     pub(crate) sync_fails: bool,
+    /// It sends no key for cancel requests, as some proxies.
+    pub(crate) has_no_cancel_key: bool,
     /// The next Close fails.
     pub(crate) close_fails: bool,
     /// The type of all parameters instead of int4.
@@ -72,8 +74,10 @@ impl Server {
                 self.is_logged_in = true;
                 self.output.extend_from_slice(b"R\0\0\0\x08\0\0\0\0");
                 self.say(b'S', b"search_path\0public\0");
-                self.output
-                    .extend_from_slice(b"K\0\0\0\x0c\0\0\0\x01\0\0\0\x02");
+                if !self.has_no_cancel_key {
+                    self.output
+                        .extend_from_slice(b"K\0\0\0\x0c\0\0\0\x01\0\0\0\x02");
+                }
                 self.ready();
             }
             self.input.drain(..size);
