@@ -106,6 +106,12 @@ impl Error {
         Self::new(ErrorKind::Register, message).because(source)
     }
 
+    pub(crate) fn incomplete_states(found: usize, key_count: usize) -> Self {
+        let message =
+            format!("{found} states were read of {key_count} keys, one of each is needed");
+        Self::new(ErrorKind::Register, message)
+    }
+
     /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

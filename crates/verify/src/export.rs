@@ -6,7 +6,7 @@
 //! {:type :ok, :f :write, :value 2, :process 0, :time 3400}
 //! ```
 //!
-//! A state without a row is `:absent`. Writers are the processes below 65,536, sessions those above. A
+//! A state without a row is `:absent`. The first numbers of writers are below 65,536, those of sessions above. A
 //! process whose write ended with `:info` gets a new number for its next operation. A write whose
 //! version is not known cannot be expressed, and is a comment.
 

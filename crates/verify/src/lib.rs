@@ -1,4 +1,4 @@
-//! The engine of `lookaside verify freshness`: it checks that caches keep what they promise.
+//! The engine that checks whether the answers of caches are as fresh as their contracts promise.
 //!
 //! Writers change registers, readers read them through every layer under every contract, and all of
 //! it is recorded in one clock. Afterwards [`check`](check::check) compares each read with the

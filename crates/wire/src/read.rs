@@ -24,7 +24,7 @@ impl<'a> Reader<'a> {
 
     /// A reader of the body of the message with this name, of which `offset` bytes were read.
     pub(crate) fn behind(message: &'static str, body: &'a [u8], offset: usize) -> Self {
-        assert!(offset <= body.len(), "read before it came");
+        assert!(offset <= body.len(), "the offset is within the body");
         Self {
             message,
             body,

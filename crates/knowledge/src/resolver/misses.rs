@@ -99,12 +99,11 @@ impl<T: Transport> MissBatch<'_, T> {
                 }
                 let entries = self.send(&keys, &asked).await;
                 let now = self.context.engine.clock.now();
-                // Dropping a leader passes its role to a waiting caller.
                 let failures = asked.iter().zip(&entries).filter_map(|(index, entry)| {
                     let error = entry.as_ref().err().filter(|error| error.is_retryable())?;
                     Some((keys[*index].hash, error.clone()))
                 });
-                // Before the leaders are dropped, for then the next caller of each key leads.
+                // Before the leaders are dropped: dropping one passes its role to a waiting caller.
                 self.provider.0.note_failed_keys(failures.collect());
                 for ((index, leader), entry) in leaders.drain(..).zip(entries) {
                     if let Ok(entry) = &entry {

@@ -116,7 +116,8 @@ pub(crate) struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Starts to listen; `publish` runs before each response with what the recorder has collected.
+    /// Starts to listen, and responds with what the recorder has collected; `publish` runs before each
+    /// response.
     pub(crate) fn start(
         address: SocketAddr,
         handle: PrometheusHandle,

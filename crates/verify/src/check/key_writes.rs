@@ -1,4 +1,5 @@
-//! The writes of one key, indexed for the questions of the rules. Each question costs a binary search.
+//! The writes of one key, indexed for the questions of the rules. A question costs a binary search, and a
+//! look at the attempts of one version or at the few versions without a row that begin out of order.
 
 use crate::history::{Outcome, Position, Presence, Time, Version, Write};
 
@@ -49,6 +50,8 @@ pub(super) struct KeyWrites<'a> {
     /// When the first write began that may have happened and whose state is not known. It explains
     /// each version that no acknowledged write made.
     unversioned_begin: Option<Time>,
+    /// An acknowledged write whose version was acknowledged again later, so that it was lost.
+    repeated: Option<usize>,
 }
 
 impl<'a> KeyWrites<'a> {
@@ -61,6 +64,7 @@ impl<'a> KeyWrites<'a> {
             absent_by_version: Vec::new(),
             absent_by_begin: Vec::new(),
             unversioned_begin: None,
+            repeated: None,
         };
         for (number, write) in writes.iter().enumerate() {
             index.add(number, write);
@@ -103,6 +107,20 @@ impl<'a> KeyWrites<'a> {
     /// Sorts the lists and accumulates over them.
     fn sort(&mut self) {
         self.attempts.sort_by_key(|attempt| attempt.version);
+        let acknowledged = self.attempts.iter().filter(|attempt| {
+            let outcome = self.writes[attempt.write].outcome;
+            matches!(outcome, Outcome::Acknowledged(_))
+        });
+        let pairs = acknowledged.clone().zip(acknowledged.skip(1));
+        let same = pairs
+            .clone()
+            .find(|(one, other)| one.version == other.version);
+        self.repeated = same.map(|(one, other)| {
+            [one.write, other.write]
+                .into_iter()
+                .min_by_key(|write| self.writes[*write].end)
+                .expect("there are two")
+        });
         self.by_end.sort_unstable();
         for at in 1..self.by_end.len() {
             self.by_end[at].1 = self.by_end[at].1.max(self.by_end[at - 1].1);
@@ -137,6 +155,11 @@ impl<'a> KeyWrites<'a> {
     /// The newest version that was acknowledged at all.
     pub(super) fn newest(&self) -> Option<Newest> {
         Some(self.by_end.last()?.1)
+    }
+
+    /// An acknowledged write that was lost, as its version was made again.
+    pub(super) fn repeated(&self) -> Option<usize> {
+        self.repeated
     }
 
     /// The last acknowledgement before a moment.

@@ -85,7 +85,7 @@ pub fn check(history: &History, options: &CheckOptions) -> Report {
     };
     for key in history.keys() {
         let writes = KeyWrites::new(key.writes);
-        checker.check_final_state(key.key, &writes);
+        checker.check_lost(key.key, &writes);
         let mut register = KeyCheck {
             by_position: NewestByPosition::new(&writes),
             writes,
@@ -221,7 +221,19 @@ impl KeyCheck<'_> {
 }
 
 impl Checker<'_> {
-    fn check_final_state(&mut self, key: Key, writes: &KeyWrites<'_>) {
+    fn check_lost(&mut self, key: Key, writes: &KeyWrites<'_>) {
+        let lost = writes.repeated().map(|write| *writes.write(write));
+        if let Some(write) = lost
+            && let Some(state) = write.outcome.state()
+        {
+            self.keep(Violation {
+                rule: Rule::Lost,
+                key,
+                witness: None,
+                expected: Expected::AtLeast(Version(state.version.0.saturating_add(1))),
+                evidence: Evidence::Write(write),
+            });
+        }
         let quiet_end = self.history.quiet_end();
         let state = quiet_end.and_then(|it| it.states.get(&key));
         let (Some(state), Some(newest)) = (state, writes.newest()) else {

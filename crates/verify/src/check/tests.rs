@@ -284,6 +284,23 @@ fn after_a_quiet_period_each_layer_shows_the_final_state() {
 }
 
 #[test]
+fn an_acknowledged_version_that_is_made_again_was_lost() {
+    let builder = Builder::new().ok(10, 20, 2).ok(30, 40, 3).ok(50, 60, 3);
+    builder
+        .quiet_end(100, State::present(3))
+        .expect(&[Rule::Lost]);
+    // Without an acknowledgement it may be the same write.
+    let builder =
+        Builder::new()
+            .ok(10, 20, 2)
+            .write(30, 40, Outcome::Unknown(Some(State::present(3))));
+    builder
+        .ok(50, 60, 3)
+        .quiet_end(100, State::present(3))
+        .expect(&[]);
+}
+
+#[test]
 fn an_answer_without_a_row_is_the_oldest_version_that_explains_it() {
     let gone = |version| Outcome::Acknowledged(State::absent(version));
     // Present 1, absent 2, present 3, absent 4, present 5.

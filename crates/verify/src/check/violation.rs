@@ -152,9 +152,9 @@ impl Violation {
             }
             (Rule::Lost, Evidence::Write(write)) => write!(
                 f,
-                "{} ended in the database with an older version than that of {}.",
-                self.key,
-                Attempt(&write)
+                "The database lost {}: a later state of {} does not include it.",
+                Attempt(&write),
+                self.key
             ),
             (rule, Evidence::Write(write)) => {
                 write!(f, "It does not show {}", Attempt(&write))?;

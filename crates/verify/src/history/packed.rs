@@ -2,7 +2,7 @@
 //!
 //! The length of a read and the age of its claim are stored instead of moments, each in four bytes.
 //! What is rounded is rounded so that no rule becomes stricter: the end to the future, a claim to the
-//! past.
+//! past. Only a read of more than 35 minutes is cut to that length.
 
 use super::contract::{ContractId, Layer};
 use super::operation::{Key, Position, Read, SessionId, Source, Version};

@@ -13,17 +13,19 @@ use crate::fault::PhaseId;
 /// time of the copy, and twice the memory would be needed.
 const CHUNK_READ_COUNT: usize = 1 << 16;
 
+const _: () = assert!(size_of::<Write>() == 48);
+
 /// How many operations a recorder holds. A recorder that is full refuses more.
 #[derive(Clone, Copy, Debug)]
 pub struct RecorderLimits {
     /// Reads with an answer, of 40 bytes each.
     pub read_count_max: usize,
-    /// Writes, of 72 bytes each.
+    /// Writes, of 48 bytes each.
     pub write_count_max: usize,
 }
 
 impl Default for RecorderLimits {
-    /// 10 million reads (400 MB) and 1 million writes (72 MB).
+    /// 10 million reads (400 MB) and 1 million writes (48 MB).
     fn default() -> Self {
         Self {
             read_count_max: 10_000_000,

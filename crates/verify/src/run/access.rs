@@ -21,11 +21,12 @@ pub trait Register: Send {
     /// register: it may update some keys, and insert and delete others in turn.
     fn write(&mut self, key: Key) -> Written;
 
-    /// The committed states of keys, in the database itself.
+    /// The committed states of keys, in the database itself: one for each key.
     ///
     /// # Errors
     ///
-    /// If the database does not answer. The run then ends with this error.
+    /// If the database does not answer. The run then ends with this error, as it does if a key is missing
+    /// or repeated.
     fn states(&mut self, keys: &[Key]) -> Result<Vec<(Key, State)>, Cause>;
 }
 

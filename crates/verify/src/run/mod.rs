@@ -11,6 +11,7 @@ mod threads;
 pub use access::{Answer, Reader, Register, Request, Written};
 pub use keys::{KeyDistribution, KeyLaw};
 
+use std::collections::HashSet;
 use std::panic;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -71,7 +72,14 @@ pub fn run<W: Register, R: Reader>(
     check_counts(options, registers.len(), readers.len())?;
     let contracts = Contracts::new(options.reads.iter().map(|(contract, _)| *contract))?;
     let keys: Vec<Key> = options.keys.keys().collect();
-    let read_states = |register: &mut W| register.states(&keys).map_err(Error::no_states);
+    let read_states = |register: &mut W| {
+        let states = register.states(&keys).map_err(Error::no_states)?;
+        let read: HashSet<Key> = states.iter().map(|(key, _)| *key).collect();
+        match states.len() == keys.len() && keys.iter().all(|key| read.contains(key)) {
+            true => Ok(states),
+            false => Err(Error::incomplete_states(states.len(), keys.len())),
+        }
+    };
     let mut recorders = vec![initial_writes(read_states(&mut registers[0])?)?];
     let shared = Shared::new(options, &contracts, signal)?;
     let (announced, quiet_end) = thread::scope(|scope| {
@@ -159,13 +167,23 @@ fn announce_phases(
     is_full: &Receiver<()>,
 ) -> PhaseId {
     let mut announced = PhaseId::default();
-    for (id, phase) in plan.iter() {
+    let mut phases = plan.iter();
+    while let Some((id, phase)) = phases.next() {
         signal.announce(id);
         announced = id;
         let end = Time::START.after(phase.end);
         match is_full.recv_timeout(end.since(clock.now())) {
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => {
+                // The quiet end is checked without a fault.
+                if plan.fault(id).is_some()
+                    && let Some((next, _)) = phases.next()
+                {
+                    signal.announce(next);
+                    announced = next;
+                }
+                break;
+            }
         }
     }
     announced

@@ -207,6 +207,53 @@ fn a_run_ends_when_a_thread_has_no_room() {
 }
 
 #[test]
+fn a_run_that_is_full_in_a_fault_ends_without_it() {
+    let mut options = options(all_contracts());
+    let hour = Duration::from_secs(3600);
+    let plan = PlanOptions {
+        fault_length: hour..=hour,
+        ..PlanOptions::default()
+    };
+    options.plan = FaultPlan::new(&[FaultKind::Reload], 3 * hour, &plan).unwrap();
+    // More than the writers manage in the quiet phase before the fault.
+    options.limits.write_count_max = 1_000;
+    let (history, report) = run_with(&options, Duration::ZERO);
+    assert!(report.is_clean());
+    let announced = history.announced();
+    assert!(history.plan().injection_count(FaultKind::Reload, announced) > 0);
+    assert_eq!(history.plan().fault(announced), None);
+}
+
+/// A register that does not tell the state of one key.
+struct Forgetful(Connection);
+
+impl Register for Forgetful {
+    fn write(&mut self, key: Key) -> Written {
+        self.0.write(key)
+    }
+
+    fn states(&mut self, keys: &[Key]) -> Result<Vec<(Key, State)>, Cause> {
+        self.0.states(&keys[1..])
+    }
+}
+
+#[test]
+fn a_key_without_a_state_ends_the_run() {
+    let database = Database::new();
+    let reader = CachedReader {
+        database: Arc::clone(&database),
+        cache: HashMap::new(),
+        ttl: Duration::ZERO,
+    };
+    let registers = vec![Forgetful(Connection(database))];
+    let signal = PhaseSignal::new();
+    let error = run(&options(all_contracts()), registers, vec![reader], &signal).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Register);
+    let message = "63 states were read of 64 keys, one of each is needed";
+    assert_eq!(error.to_string(), message);
+}
+
+#[test]
 fn a_run_of_nothing_is_refused() {
     let signal = PhaseSignal::new();
     let registers = vec![Connection(Database::new())];

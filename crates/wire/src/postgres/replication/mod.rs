@@ -48,7 +48,7 @@
 //!             LogicalReplicationMessage::Commit(commit) => received = commit.end,
 //!             _ => {}
 //!         },
-//!         StreamMessage::PrimaryKeepalive(keepalive) => received = keepalive.end,
+//!         StreamMessage::PrimaryKeepalive(keepalive) => received = received.max(keepalive.end),
 //!         _ => {}
 //!     }
 //! }

@@ -10,8 +10,8 @@ const UNIX_MICROS_AT_EPOCH: i64 = (30 * 365 + 7) * 86_400 * 1_000_000;
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The time of these microseconds since 1970-01-01 00:00 UTC; the nearest that exists if there
-    /// is none.
+    /// The time of these microseconds since 1970-01-01 00:00 UTC; saturates at the least
+    /// value.
     pub fn from_unix_micros(micros: i64) -> Self {
         Self(micros.saturating_sub(UNIX_MICROS_AT_EPOCH))
     }
