@@ -182,7 +182,7 @@ impl Dialogue {
         frontend::copy_done(&mut self.output)?;
         match self.queue.phase {
             // The server sends what it has begun, and then its own end.
-            Phase::CopyBoth => self.queue.phase = Phase::CopyOut,
+            Phase::CopyBoth => self.queue.phase = Phase::CopyBothOut,
             Phase::CopyBothIn => self.queue.phase = Phase::CopyInEnded,
             _ => self.copy_in_ended(),
         }
@@ -435,15 +435,19 @@ impl Dialogue {
                 self.syncs.resend_count = 0;
                 (Event::CopyBoth { id, response }, Some(P::CopyBoth))
             }
-            (K::Query, P::CopyBoth, b'd') => {
+            (K::Query, phase @ (P::CopyBoth | P::CopyBothOut), b'd') => {
                 let mut body = body;
                 let data = body.rest();
-                (Event::CopyData { id, data }, Some(P::CopyBoth))
+                (Event::CopyData { id, data }, Some(phase))
             }
             (K::Query, P::CopyBoth, b'c') => (empty(Event::CopyDone { id })?, Some(P::CopyBothIn)),
+            (K::Query, P::CopyBothOut, b'c') => {
+                (empty(Event::CopyDone { id })?, Some(P::CopyOutEnded))
+            }
             // The second stream of a session ends at once, without a CopyDone: a logical walsender
-            // still takes both sides for ended (`streamingDoneSending` in walsender.c).
-            (K::Query, P::CopyBoth, b'C') => {
+            // still takes both sides for ended (`streamingDoneSending` in walsender.c). The owner may
+            // have ended its side before it reads that.
+            (K::Query, P::CopyBoth | P::CopyBothOut, b'C') => {
                 let tag = CommandTag::decode(body)?;
                 (Event::CommandComplete { id, tag }, Some(P::Between))
             }

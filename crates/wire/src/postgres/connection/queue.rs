@@ -70,6 +70,8 @@ pub(super) enum Phase {
     CopyOutEnded,
     /// Both sides send data.
     CopyBoth,
+    /// The client has sent all data of a COPY in both directions, and the server sends.
+    CopyBothOut,
     /// The server has sent all data of a COPY in both directions, and waits for the client's.
     CopyBothIn,
     /// Only the end is missing.

@@ -192,6 +192,13 @@ fn the_command_may_end_without_an_end_of_the_data() {
 }
 
 #[test]
+fn the_command_may_end_so_after_the_client_has_ended_its_side() {
+    let mut connection = streaming();
+    connection.copy_done().unwrap();
+    check(&mut connection, &messages(&COMPLETE), COMPLETED);
+}
+
+#[test]
 fn a_fatal_error_ends_the_connection() {
     let mut connection = streaming();
     check(
