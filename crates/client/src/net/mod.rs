@@ -14,6 +14,7 @@ pub(crate) use keepalives::watch_peer;
 pub(crate) use maybe_tls::MaybeTls;
 pub(crate) use search::{Attempt, Search};
 pub(crate) use stream::{Address, IntoStream, Stream, tune_tcp};
+pub(crate) use tls::Peer;
 
 /// The minimum size of a read: hundreds of short answers.
 pub(crate) const READ_SIZE: usize = 16 * 1024;

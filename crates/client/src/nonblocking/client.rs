@@ -1,9 +1,7 @@
 //! The connection for tokio: a handle for any number of tasks, and one task that owns the socket.
 
 use std::future::{Future as _, poll_fn};
-use std::io;
 use std::marker::PhantomData;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,20 +9,19 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::timeout_at;
 
 use super::activity::Activity;
 use super::claim::{self, Claim};
 use super::command_queue::{Command, CommandQueue, LockRequest, Order, Submission};
+use super::dial::{Socket, dial, first_session};
 use super::inbox::{Rejected, Sender, inbox};
 use super::task::{End, Report, Task};
-use crate::driver::{Driver, Fitness, Sealed, Target};
+use crate::driver::{Driver, Fitness, Sealed};
 use crate::error::Sent;
-use crate::net::{Address, Attempt, IntoStream, MaybeTls, Search, part, tune_tcp};
+use crate::net::{Address, Attempt, IntoStream, MaybeTls};
 use crate::queryable::query_methods;
 use crate::{Answers, Error, Queryable, Request, Result, TargetSession};
 
@@ -114,73 +111,29 @@ impl<D: Driver> Client<D> {
         config: &D::Config,
         options: D::Options,
     ) -> Result<(Self, ConnectionWatch)> {
-        if Handle::try_current().is_err() {
-            return Err(Error::no_runtime());
-        }
-        let config = config.clone();
-        let mut search = spawn_blocking(move || Search::new(&config)).await?;
-        while let Some(attempt) = search.next(std::time::Instant::now()) {
-            let connecting = Self::attempt(search.config(), &attempt, options.clone());
-            let connected = match attempt.deadline {
-                Some(deadline) => timeout_at(deadline.into(), connecting)
-                    .await
-                    .unwrap_or_else(|_| Err(Error::host_timeout(&attempt.host))),
-                None => connecting.await,
-            };
-            match connected {
-                Ok(connected) => return Ok(connected),
-                Err(error) => search.failed(attempt, error)?,
-            }
-        }
-        Err(search.into_error())
+        first_session(config, |config, attempt| {
+            Self::attempt(config, attempt, options.clone())
+        })
+        .await
     }
 
     async fn attempt(
-        config: &Arc<D::Config>,
-        attempt: &Attempt,
+        config: Arc<D::Config>,
+        attempt: Attempt,
         options: D::Options,
     ) -> Result<(Self, ConnectionWatch)> {
-        let resolved_host = {
-            let (config, attempt) = (Arc::clone(config), attempt.clone());
-            spawn_blocking(move || attempt.prepare(&*config)).await?
+        let driver = D::begin(&config, &attempt.host, attempt.transport, options)?;
+        let dialed = dial(&config, &attempt).await?;
+        let driver = MaybeTls::new(driver, dialed.peer);
+        let (address, target) = (dialed.address, attempt.target);
+        let (client, mut watch, fitness) = match dialed.socket {
+            Socket::Tcp(stream) => Self::start(stream, address, driver, target),
+            Socket::Unix(stream) => Self::start(stream, address, driver, target),
         };
-        let mut last = io::Error::from(io::ErrorKind::NotFound);
-        let mut addresses = resolved_host.addresses.into_iter();
-        while let Some(address) = addresses.next() {
-            let left_count = addresses.len() + 1;
-            let deadline = part(attempt.deadline, left_count, std::time::Instant::now());
-            let driver = D::begin(config, &attempt.host, attempt.transport, options.clone())?;
-            let driver = MaybeTls::new(driver, resolved_host.peer.clone());
-            let began = std::time::Instant::now();
-            let connected = match &address {
-                Address::Tcp(socket) => match connect_tcp(*socket, deadline).await {
-                    Ok(stream) => {
-                        let round_trip = began.elapsed();
-                        tune_tcp(&stream, &config.keepalives()).map_err(Error::socket)?;
-                        let started = Self::start(stream, address, driver, attempt.target);
-                        Ok((started, round_trip))
-                    }
-                    Err(error) => Err(error),
-                },
-                Address::Unix(path) => match UnixStream::connect(path).await {
-                    Ok(stream) => {
-                        let started = Self::start(stream, address, driver, attempt.target);
-                        Ok((started, Duration::ZERO))
-                    }
-                    Err(error) => Err(error),
-                },
-            };
-            match connected {
-                Ok(((client, mut watch, fitness), round_trip)) => {
-                    watch.round_trip = round_trip;
-                    let fitness = fitness.await.unwrap_or_else(|_| Err(Error::closed()))?;
-                    client.check(fitness, attempt.target).await?;
-                    return Ok((client, watch));
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(Error::cannot_connect(&attempt.host, last))
+        watch.round_trip = dialed.round_trip;
+        let fitness = fitness.await.unwrap_or_else(|_| Err(Error::closed()))?;
+        client.check(fitness, target).await?;
+        Ok((client, watch))
     }
 
     /// Starts the task; the returned receiver gets the result of the log-in.
@@ -366,24 +319,4 @@ impl ConnectionWatch {
     pub(crate) fn abort(&self) {
         self.task.abort();
     }
-}
-
-async fn connect_tcp(
-    address: SocketAddr,
-    deadline: Option<std::time::Instant>,
-) -> io::Result<TcpStream> {
-    let connecting = TcpStream::connect(address);
-    match deadline {
-        Some(deadline) => timeout_at(deadline.into(), connecting).await?,
-        None => connecting.await,
-    }
-}
-
-/// Runs blocking work on another thread.
-async fn spawn_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    // The work does not panic, so the cause is the end of the runtime.
-    done.unwrap_or_else(|_| Err(Error::closed()))
 }
