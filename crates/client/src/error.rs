@@ -1,5 +1,6 @@
 //! Errors: what failed between a caller and a server, with kinds and hints.
 
+mod feed;
 mod hint;
 mod tls;
 

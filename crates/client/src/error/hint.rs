@@ -59,6 +59,8 @@ impl Error {
                  whether with TLS (`sslmode=require`)"
             }
             b"3D000" => "create the database, or name another one at the end of the URL's path",
+            // The message itself says what to do.
+            b"53300" if self.is_out_of_walsenders() => return None,
             b"53300" => "increase the server's `max_connections`, or open fewer connections",
             b"57P03" => "the server is starting or stopping; try again",
             _ => return None,

@@ -10,6 +10,7 @@
 mod cancel;
 mod copy;
 pub mod driver;
+pub mod feed;
 mod listener;
 mod prologue;
 mod target;
@@ -22,6 +23,7 @@ pub use crate::raw_rows::{RawField, RawIter, RawRow, RawRows};
 pub use cancel::CancelConnection;
 pub use copy::{CopyIn, CopyOut};
 pub use driver::{Hook, Notices, Notification, Options, PostgresDriver, Route};
+pub use feed::{ChangeFeed, FeedEvent, FeedOptions};
 pub use listener::{Listener, ListenerEvent, ListenerOptions};
 pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStatus};
 

@@ -16,6 +16,21 @@ pub(super) fn begin(
     transport: Transport,
     options: Options,
 ) -> Result<PostgresDriver> {
+    let driver = log_in(config, host, |startup, credentials| {
+        PostgresDriver::new(&startup, credentials, options)
+    })?;
+    let mut nonce = [0; NONCE_SIZE];
+    getrandom::fill(&mut nonce).map_err(Error::no_random_bytes)?;
+    let prologue = Prologue::new(host, transport, config.tls_negotiation);
+    Ok(driver.with_unique_prefix(nonce).with_prologue(prologue))
+}
+
+/// Creates what logs in to `host` by the configuration: a driver, or a session of another kind.
+pub(in crate::postgres) fn log_in<T>(
+    config: &PostgresConfig,
+    host: &Host,
+    begin: impl FnOnce(Startup<'_>, Credentials) -> Result<T>,
+) -> Result<T> {
     let mut nonce = [0; 18];
     getrandom::fill(&mut nonce).map_err(Error::no_random_bytes)?;
     let mut credentials =
@@ -34,11 +49,7 @@ pub(super) fn begin(
     let startup = Startup::new(&config.user)
         .database(&config.database)
         .parameters(&parameters);
-    let driver = PostgresDriver::new(&startup, credentials, options)?;
-    let mut nonce = [0; NONCE_SIZE];
-    getrandom::fill(&mut nonce).map_err(Error::no_random_bytes)?;
-    let prologue = Prologue::new(host, transport, config.tls_negotiation);
-    Ok(driver.with_unique_prefix(nonce).with_prologue(prologue))
+    begin(startup, credentials)
 }
 
 fn channel_binding(wanted: config::ChannelBinding) -> ChannelBinding {

@@ -75,8 +75,10 @@ use crate::{
 };
 
 pub use hook::{Hook, Notification};
+pub(super) use login::log_in;
 pub use notices::Notices;
 pub use options::{Options, Route};
+pub(super) use server_role::ServerRole;
 use session::{CopyIn, Rows, ServerSession};
 use statement::{Key, QueryRange};
 use statements::NONCE_SIZE;

@@ -7,14 +7,14 @@ use crate::driver::Fitness;
 
 /// What the server has reported, which it does since PostgreSQL 14.
 #[derive(Debug, Default)]
-pub(super) struct ServerRole {
+pub(in crate::postgres) struct ServerRole {
     is_standby: Option<bool>,
     is_read_only_by_default: Option<bool>,
 }
 
 impl ServerRole {
     /// Takes a setting that was reported.
-    pub(super) fn report(&mut self, name: &CStr, value: &CStr) {
+    pub(in crate::postgres) fn report(&mut self, name: &CStr, value: &CStr) {
         let is_on = Some(value.to_bytes() == b"on");
         match name.to_bytes() {
             b"in_hot_standby" => self.is_standby = is_on,
@@ -23,7 +23,7 @@ impl ServerRole {
         }
     }
 
-    pub(super) fn fitness(&self, wanted: TargetSession) -> Fitness {
+    pub(in crate::postgres) fn fitness(&self, wanted: TargetSession) -> Fitness {
         let read_only = match (self.is_standby, self.is_read_only_by_default) {
             (Some(standby), Some(by_default)) => Some(standby || by_default),
             _ => None,

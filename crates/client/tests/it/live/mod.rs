@@ -6,6 +6,7 @@ mod copy;
 mod copy_streams;
 mod ddl;
 mod describe;
+mod feed;
 mod listener;
 mod notices;
 mod poll;
