@@ -62,6 +62,12 @@ mod cancel;
 mod clock;
 mod config;
 mod counters;
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "called by the change feed, which is added next"
+)]
+mod depends;
 mod description;
 mod engine;
 mod error;

@@ -1,0 +1,177 @@
+//! Keys: the same hash from the parameters of a lookup and from a row of the change feed.
+//!
+//! A parameter is brought to the canonical form of its family by the same code that encodes it for
+//! the server, so `7` and `'7'` are one key of an integer column. What that code refuses has no key,
+//! as the server would not be asked either.
+
+use std::hash::{BuildHasher, Hasher};
+
+use lookaside_client::types::postgres::{Encoded, Format, PgType};
+use lookaside_value::Value;
+
+/// Types whose values are equal to each other if their canonical forms have equal bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Family {
+    /// `int2`, `int4`, `int8`: eight bytes, big-endian.
+    Int,
+    /// `text` and `varchar` with a deterministic collation, in a database with UTF-8: the length in
+    /// four bytes, then the text.
+    Text,
+    /// `bool`: one byte.
+    Bool,
+    /// `uuid`: 16 bytes.
+    Uuid,
+}
+
+/// What a statement with a key depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyDependency {
+    /// The number of the table in `pg_class`.
+    pub(crate) relation: u32,
+    /// By the columns' numbers; at least one.
+    pub(crate) columns: Vec<KeyColumn>,
+    /// Whether there is at most one row for each key.
+    pub(crate) is_unique: bool,
+}
+
+/// A column of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyColumn {
+    pub(crate) name: Box<str>,
+    /// Its number in `pg_attribute`.
+    pub(crate) number: i16,
+    /// The number of its type in `pg_type`; the feed must report the same.
+    pub(crate) type_oid: u32,
+    pub(crate) family: Family,
+    /// The position of the parameter that it equals: 0 for `$1`.
+    pub(crate) parameter: usize,
+}
+
+/// A field of a row, as the change feed has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field<'a> {
+    Null,
+    /// The value was not sent, because it is stored outside of the row and did not change.
+    Unchanged,
+    Text(&'a [u8]),
+    /// As the type's send function writes it.
+    Binary(&'a [u8]),
+}
+
+impl KeyDependency {
+    /// The hash of the key that these parameters ask for; `None` if they do not have a key that is
+    /// certain, or one of them is null. `id` tells statements apart that share a hasher.
+    ///
+    /// `scratch` is cleared first; with one that is used again, nothing is allocated.
+    pub(crate) fn hash_params<H: BuildHasher>(
+        &self,
+        hasher: &H,
+        id: u64,
+        params: &[Value],
+        scratch: &mut Vec<u8>,
+    ) -> Option<u64> {
+        scratch.clear();
+        for column in &self.columns {
+            write_param(column.family, params.get(column.parameter)?, scratch)?;
+        }
+        Some(hash(hasher, id, scratch))
+    }
+
+    /// The hash of the key that a row has; `field` returns the row's field for a column. `None` if a
+    /// field is null or absent, or is not what the column's type writes: any key may be concerned.
+    pub(crate) fn hash_row<'f, H: BuildHasher>(
+        &self,
+        hasher: &H,
+        id: u64,
+        mut field: impl FnMut(&KeyColumn) -> Field<'f>,
+        scratch: &mut Vec<u8>,
+    ) -> Option<u64> {
+        scratch.clear();
+        for column in &self.columns {
+            write_field(column.family, field(column), scratch)?;
+        }
+        Some(hash(hasher, id, scratch))
+    }
+}
+
+fn hash(hasher: &impl BuildHasher, id: u64, key: &[u8]) -> u64 {
+    let mut state = hasher.build_hasher();
+    state.write_u64(id);
+    state.write(key);
+    state.finish()
+}
+
+impl Family {
+    /// The family of a type by its number in `pg_type`, which is the same in all versions.
+    pub(super) fn of(type_oid: u32) -> Option<Self> {
+        match type_oid {
+            20 | 21 | 23 => Some(Self::Int),
+            25 | 1043 => Some(Self::Text),
+            16 => Some(Self::Bool),
+            2950 => Some(Self::Uuid),
+            _ => None,
+        }
+    }
+
+    /// The type that holds all values of the family, and whose binary form is the canonical one.
+    fn pg_type(self) -> PgType {
+        PgType::of(match self {
+            Self::Int => 20,
+            Self::Text => 25,
+            Self::Bool => 16,
+            Self::Uuid => 2950,
+        })
+    }
+}
+
+/// Appends the canonical form of a parameter.
+fn write_param(family: Family, value: &Value, out: &mut Vec<u8>) -> Option<()> {
+    let begin = out.len();
+    if family == Family::Text {
+        out.extend([0; 4]);
+    }
+    match family.pg_type().encode(value, out) {
+        Ok(Encoded::Field(Format::Binary)) => {}
+        _ => return None,
+    }
+    if family == Family::Text {
+        let size = u32::try_from(out.len() - begin - 4).ok()?;
+        out[begin..begin + 4].copy_from_slice(&size.to_be_bytes());
+    }
+    Some(())
+}
+
+/// Appends the canonical form of a field.
+fn write_field(family: Family, field: Field<'_>, out: &mut Vec<u8>) -> Option<()> {
+    let bytes = match field {
+        Field::Null | Field::Unchanged => return None,
+        Field::Binary(bytes) => bytes,
+        // Text is the same in both formats.
+        Field::Text(bytes) if family == Family::Text => bytes,
+        Field::Text(bytes) => {
+            let value = family.pg_type().decode(Format::Text, bytes).ok()?;
+            return write_param(family, &value, out);
+        }
+    };
+    match family {
+        Family::Int => {
+            let int = match *bytes {
+                [a, b] => i64::from(i16::from_be_bytes([a, b])),
+                [a, b, c, d] => i64::from(i32::from_be_bytes([a, b, c, d])),
+                _ => i64::from_be_bytes(bytes.try_into().ok()?),
+            };
+            out.extend(int.to_be_bytes());
+        }
+        Family::Text => {
+            out.extend(u32::try_from(bytes.len()).ok()?.to_be_bytes());
+            out.extend_from_slice(bytes);
+        }
+        Family::Bool => match bytes {
+            [0 | 1] => out.extend_from_slice(bytes),
+            _ => return None,
+        },
+        Family::Uuid if bytes.len() == 16 => out.extend_from_slice(bytes),
+        Family::Uuid => return None,
+    }
+    Some(())
+}
