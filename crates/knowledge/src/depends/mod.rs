@@ -15,11 +15,20 @@
 //! The catalog is read in several steps by the server, and names are resolved by its newest state. So
 //! a caller reads the fingerprint before and after the catalog, and classifies only if both are equal.
 
+mod expressions;
 mod keys;
+mod names;
+mod queries;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod tokens;
+mod types;
 
 use std::borrow::Cow;
 
 pub(crate) use self::keys::{Family, Field, KeyColumn, KeyDependency};
+pub(crate) use self::shape::Shape;
 
 /// Why a statement has no higher class: a lower-case clause for users, which completes "it …".
 pub(crate) type Reason = Cow<'static, str>;
