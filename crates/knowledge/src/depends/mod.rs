@@ -15,7 +15,10 @@
 //! The catalog is read in several steps by the server, and names are resolved by its newest state. So
 //! a caller reads the fingerprint before and after the catalog, and classifies only if both are equal.
 
+mod catalog;
+mod classify;
 mod expressions;
+mod fingerprint;
 mod keys;
 mod names;
 mod queries;
@@ -27,6 +30,9 @@ mod types;
 
 use std::borrow::Cow;
 
+pub(crate) use self::catalog::Catalog;
+pub(crate) use self::classify::{Dependency, classify};
+pub(crate) use self::fingerprint::Names;
 pub(crate) use self::keys::{Family, Field, KeyColumn, KeyDependency};
 pub(crate) use self::shape::Shape;
 

@@ -1,0 +1,97 @@
+//! One value that changes with each fact of the catalog that a class rests on.
+
+use std::collections::BTreeSet;
+
+use super::shape::Shape;
+
+/// The names whose meaning statements depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    /// Tables, as `to_regclass` reads them.
+    pub(crate) relations: BTreeSet<String>,
+    pub(crate) functions: BTreeSet<String>,
+    pub(crate) operators: BTreeSet<String>,
+}
+
+impl Names {
+    /// The names in a statement.
+    pub(crate) fn of(shape: &Shape) -> Self {
+        let mut names = Self::default();
+        names.add(shape);
+        names
+    }
+
+    /// Adds the names of another statement, so that one fingerprint serves many.
+    pub(crate) fn add(&mut self, shape: &Shape) {
+        let relations = shape.relations.iter();
+        self.relations.extend(relations.map(|name| name.quoted()));
+        let calls = shape.calls.iter();
+        self.functions.extend(calls.map(|call| call.name.clone()));
+        self.operators.extend(shape.operators.iter().cloned());
+    }
+
+    /// A scalar subquery without parameters whose value, a text, changes if anything that
+    /// [`Catalog`](super::Catalog) contains may have changed. It can be asked for beside other
+    /// columns: `select pg_current_snapshot()::text, <this>`.
+    ///
+    /// `xmin` of a catalog row changes with each update that makes a new version of it, thus with all
+    /// DDL. `VACUUM` and `ANALYZE` overwrite their statistics in place, so they do not change it.
+    pub(crate) fn fingerprint_sql(&self, publication: &str) -> String {
+        let relations = array(&self.relations);
+        let functions = array(&self.functions);
+        let operators = array(&self.operators);
+        let publication = literal(publication);
+        format!(
+            "(select pg_catalog.md5(pg_catalog.concat_ws('|', \
+             current_setting('server_encoding'), current_setting('standard_conforming_strings'), \
+             current_schemas(true)::text, \
+             (select concat_ws(',', oid, xmin) from pg_catalog.pg_publication \
+               where pubname = {publication}), \
+             (select string_agg(concat_ws(',', wanted.name, c.oid, c.xmin, c.relfilenode, {PARTS}, \
+               (select to_jsonb(published)::text from pg_catalog.pg_publication_tables published \
+                 where pubname = {publication} and schemaname = n.nspname \
+                 and tablename = c.relname)), ';' order by wanted.name) \
+               from unnest({relations}) as wanted(name) \
+               left join pg_catalog.pg_class c on c.oid = to_regclass(wanted.name) \
+               left join pg_catalog.pg_namespace n on n.oid = c.relnamespace), \
+             (select string_agg(concat_ws(',', oid, xmin), ';' order by oid) \
+               from pg_catalog.pg_proc where proname = any ({functions})), \
+             (select string_agg(concat_ws(',', o.oid, o.xmin, p.xmin), ';' order by o.oid) \
+               from pg_catalog.pg_operator o join pg_catalog.pg_proc p on p.oid = o.oprcode \
+               where o.oprname = any ({operators}) \
+               and o.oprnamespace <> 'pg_catalog'::regnamespace))))"
+        )
+    }
+}
+
+/// What belongs to a relation `c`: columns with their types and the labels of enums, unique indexes,
+/// tables that inherit from it.
+const PARTS: &str = "(select string_agg(concat_ws(',', a.attnum, a.xmin, t.oid, t.xmin, base.xmin, \
+      core.xmin, (select string_agg(concat_ws(',', e.oid, e.xmin), '+' order by e.oid) \
+        from pg_catalog.pg_enum e where e.enumtypid = core.oid)), '/' order by a.attnum) \
+      from pg_catalog.pg_attribute a \
+      left join pg_catalog.pg_type t on t.oid = a.atttypid \
+      left join pg_catalog.pg_type base \
+        on base.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end \
+      left join pg_catalog.pg_type core on core.oid = \
+        case when base.typcategory = 'A' and base.typelem <> 0 then base.typelem else base.oid end \
+      where a.attrelid = c.oid and a.attnum > 0), \
+    (select string_agg(concat_ws(',', indexrelid, xmin), '/' order by indexrelid) \
+      from pg_catalog.pg_index where indrelid = c.oid and indisunique), \
+    (select string_agg(concat_ws(',', inhrelid), '/' order by inhrelid) \
+      from pg_catalog.pg_inherits where inhparent = c.oid)";
+
+/// A literal of type `text[]`.
+fn array(names: &BTreeSet<String>) -> String {
+    let names: Vec<String> = names.iter().map(|name| literal(name)).collect();
+    format!("array[{}]::text[]", names.join(","))
+}
+
+/// A text literal that is read alike with any `standard_conforming_strings`.
+fn literal(text: &str) -> String {
+    let text = text.replace('\'', "''");
+    match text.contains('\\') {
+        true => format!("E'{}'", text.replace('\\', "\\\\")),
+        false => format!("'{text}'"),
+    }
+}

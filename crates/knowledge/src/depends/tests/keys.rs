@@ -1,0 +1,423 @@
+//! Keys of parameters and of rows, compared with what the server finds equal.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
+
+use lookaside_client::postgres::blocking::Connection;
+use lookaside_value::{Object, Value};
+
+use super::super::{Dependency, Family, Field, KeyColumn, KeyDependency};
+use super::{databases, dependency, run, seed, value_of};
+
+/// How many parameters are tried for each column.
+const PARAMETER_COUNT: usize = 400;
+
+/// The columns of the table `t`, their types, and the functions that write them for the feed.
+const COLUMNS: [(&str, &str, &str); 7] = [
+    ("small", "int2", "int2send"),
+    ("medium", "int4", "int4send"),
+    ("big", "int8", "int8send"),
+    ("name", "text", "textsend"),
+    ("code", "varchar(40)", "varcharsend"),
+    ("ok", "bool", "boolsend"),
+    ("ref", "uuid", "uuid_send"),
+];
+
+/// A hasher whose result is the key itself, as far as 64 bits hold it: a collision would be seen as
+/// an equality that the server does not find.
+fn hasher() -> foldhash::quality::RandomState {
+    foldhash::quality::RandomState::default()
+}
+
+/// Texts that are near to values of the families.
+fn text(random: &mut fastrand::Rng) -> String {
+    let number = number(random);
+    match random.u8(0..16) {
+        0 => number.to_string(),
+        1 => format!(" {number}"),
+        2 => format!("{number}\n"),
+        3 => format!("+{number}"),
+        4 => format!("{number}.0"),
+        5 => format!("{number:03}"),
+        6 => format!("0x{:x}", number.unsigned_abs()),
+        7 => format!("{number}e0"),
+        8 => random
+            .choice([
+                "t", "TRUE", " yes ", "on", "1", "f", "off", "no", "0", "of", "o", "tru",
+            ])
+            .unwrap()
+            .to_string(),
+        9 => uuid(random),
+        10 => format!("{{{}}}", uuid(random).to_uppercase()),
+        11 => uuid(random).replace('-', ""),
+        12 => format!("{} ", uuid(random)),
+        13 => random
+            .choice([
+                "", " ", "é", "e\u{301}", "É", "a", "A", "a ", "a\0", "\\", "'", "NULL",
+            ])
+            .unwrap()
+            .to_string(),
+        14 => format!("1_{}", number.unsigned_abs()),
+        _ => format!("{}", number as f64 / 2.0),
+    }
+}
+
+/// Few numbers, so that equal ones are common; some at the limits of types.
+fn number(random: &mut fastrand::Rng) -> i64 {
+    match random.u8(0..8) {
+        0 => *random
+            .choice(&[
+                i64::MIN,
+                i64::MAX,
+                i32::MIN.into(),
+                i32::MAX.into(),
+                i16::MIN.into(),
+                i16::MAX.into(),
+                i64::from(i32::MAX) + 1,
+                i64::from(i16::MAX) + 1,
+                1 << 53,
+                (1 << 53) + 1,
+            ])
+            .unwrap(),
+        1 => random.i64(..),
+        _ => random.i64(-2..4),
+    }
+}
+
+fn uuid(random: &mut fastrand::Rng) -> String {
+    let (high, low) = (random.u8(0..3), random.u8(0..2));
+    format!("00000000-0000-00ab-{high:04x}-00000000cd{low:02x}")
+}
+
+/// A value of any kind.
+fn value(random: &mut fastrand::Rng) -> Value {
+    match random.u8(0..18) {
+        0 => Value::Null,
+        1 => Value::Ignore,
+        2 => Value::Bool(random.bool()),
+        3 | 4 => Value::Int(number(random)),
+        5 => Value::Float(number(random) as f64),
+        6 => Value::Float(
+            *random
+                .choice(&[0.5, -0.0, f64::NAN, f64::INFINITY, 1e300])
+                .unwrap(),
+        ),
+        7 => Value::Decimal(format!("{}.00", number(random)).parse().unwrap()),
+        8 => Value::Decimal(format!("{}.5", number(random)).parse().unwrap()),
+        9 => Value::Symbol(text(random).into()),
+        10 => Value::Bytes(text(random).into_bytes().into()),
+        11 => Value::Time("2026-01-02 03:04:05+01:00".parse().unwrap()),
+        12 => Value::Ip("10.0.0.1".parse().unwrap()),
+        13 => Value::Net("10.0.0.0/8".parse().unwrap()),
+        14 => Value::Uuid(uuid(random).parse().unwrap()),
+        15 => Value::from(vec![Value::Int(number(random))]),
+        16 => Value::from(Object::new()),
+        _ => Value::from(text(random)),
+    }
+}
+
+fn key_of(dependency: Dependency) -> KeyDependency {
+    match dependency {
+        Dependency::Key(key) => key,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn bytes(value: &Value) -> &[u8] {
+    match value {
+        Value::Bytes(bytes) => bytes,
+        other => panic!("{other:?} are not bytes"),
+    }
+}
+
+/// A row's value, its field in both formats, and its text for messages.
+struct Stored {
+    binary: Value,
+    text: Value,
+}
+
+fn fill(connection: &mut Connection, random: &mut fastrand::Rng) {
+    let columns: Vec<String> = COLUMNS
+        .iter()
+        .map(|(name, kind, _)| format!("{name} {kind}"))
+        .collect();
+    run(
+        connection,
+        &format!(
+            "create table t (row serial primary key, {}); alter table t replica identity full; \
+             create publication feed for table t",
+            columns.join(", ")
+        ),
+    );
+    for (name, _, _) in COLUMNS {
+        for _ in 0..PARAMETER_COUNT {
+            let insert = format!("insert into t ({name}) values ($1)");
+            // Values that do not fit are refused by the client or by the server.
+            let _ = connection.query(insert.as_str(), &[value(random)]);
+        }
+    }
+}
+
+/// For all values of all kinds: the keys of a parameter and of a row are equal exactly if the server
+/// finds the row by the parameter.
+#[test]
+fn keys_are_equal_if_the_server_says_so() {
+    let seed = seed();
+    for (_database, mut connection) in databases() {
+        let mut random = fastrand::Rng::with_seed(seed);
+        fill(&mut connection, &mut random);
+        let hasher = hasher();
+        let mut scratch = Vec::new();
+        let (mut keyed_count, mut found_count) = (0, 0);
+        for (name, kind, send) in COLUMNS {
+            let sql = format!("select row from t where {name} = $1 order by row");
+            let key = key_of(dependency(&mut connection, &sql));
+            let rows =
+                format!("select row, {send}({name}), {name}::text from t where {name} is not null");
+            let answer = connection.query(rows.as_str(), &[]).unwrap();
+            let stored: Vec<(i64, Stored)> = answer
+                .rows
+                .iter()
+                .map(|row| {
+                    let stored = Stored {
+                        binary: row[1].clone(),
+                        text: match &row[2] {
+                            // The feed writes them shorter than a cast does.
+                            Value::Text(text) if kind == "bool" => Value::from(&text[..1]),
+                            other => other.clone(),
+                        },
+                    };
+                    (row[0].as_int().unwrap(), stored)
+                })
+                .collect();
+            assert!(stored.len() > 20, "{name} LOOKASIDE_SEED={seed}");
+            let mut by_hash: HashMap<u64, Vec<i64>> = HashMap::new();
+            for (number, stored) in &stored {
+                let binary = Field::Binary(bytes(&stored.binary));
+                let text = Field::Text(stored.text.as_str().unwrap().as_bytes());
+                let hash = key.hash_row(&hasher, 7, |_| binary, &mut scratch).unwrap();
+                let same = key.hash_row(&hasher, 7, |_| text, &mut scratch);
+                assert_eq!(
+                    same,
+                    Some(hash),
+                    "{name} {:?} LOOKASIDE_SEED={seed}",
+                    stored.text
+                );
+                by_hash.entry(hash).or_default().push(*number);
+            }
+            for _ in 0..PARAMETER_COUNT {
+                let param = [value(&mut random)];
+                let Some(hash) = key.hash_params(&hasher, 7, &param, &mut scratch) else {
+                    continue;
+                };
+                // A value that does not fit the narrower type has no answer that could be stale.
+                let Ok(answer) = connection.query(sql.as_str(), &param) else {
+                    continue;
+                };
+                let found: Vec<i64> = answer
+                    .rows
+                    .iter()
+                    .map(|row| row[0].as_int().unwrap())
+                    .collect();
+                let mut expected = by_hash.get(&hash).cloned().unwrap_or_default();
+                expected.sort_unstable();
+                assert_eq!(found, expected, "{name} {param:?} LOOKASIDE_SEED={seed}");
+                keyed_count += 1;
+                found_count += usize::from(!found.is_empty());
+            }
+        }
+        assert!(keyed_count > PARAMETER_COUNT, "LOOKASIDE_SEED={seed}");
+        assert!(found_count > PARAMETER_COUNT / 2, "LOOKASIDE_SEED={seed}");
+    }
+}
+
+/// A key of several columns, with one parameter twice.
+#[test]
+fn keys_of_several_columns_agree() {
+    let seed = seed();
+    for (_database, mut connection) in databases() {
+        let mut random = fastrand::Rng::with_seed(seed);
+        run(
+            &mut connection,
+            "create table t (a text, b text, c int, d bigint, primary key (d, b, a, c));
+             create publication feed for table t;",
+        );
+        let texts = ["", "a", "b", "ab", "\u{1}", "aa"];
+        for _ in 0..300 {
+            let mut pick = || *random.choice(&texts).unwrap();
+            let (a, b) = (pick(), pick());
+            let number = Value::Int(random.i64(0..3));
+            let params = [a.into(), b.into(), number.clone(), number];
+            let insert = "insert into t values ($1, $2, $3, $4) on conflict do nothing";
+            connection.query(insert, &params).unwrap();
+        }
+        let sql = "select a from t where a = $1 and c = $3 and d = $3 and b = $2";
+        let key = key_of(dependency(&mut connection, sql));
+        let names: Vec<&str> = key.columns.iter().map(|column| &*column.name).collect();
+        assert_eq!(names, ["a", "b", "c", "d"]);
+        assert!(key.is_unique);
+        let hasher = hasher();
+        let mut scratch = Vec::new();
+        let rows = "select textsend(a), textsend(b), int4send(c), int8send(d) from t";
+        let answer = connection.query(rows, &[]).unwrap();
+        let mut row_hashes: Vec<u64> = Vec::new();
+        for row in answer.rows.iter() {
+            let field = |column: &KeyColumn| {
+                let position = key.columns.iter().position(|it| it == column).unwrap();
+                Field::Binary(bytes(&row[position]))
+            };
+            row_hashes.push(key.hash_row(&hasher, 1, field, &mut scratch).unwrap());
+        }
+        for a in texts {
+            for b in texts {
+                for number in 0..4 {
+                    let params = [a.into(), b.into(), Value::from(number.to_string())];
+                    let hash = key.hash_params(&hasher, 1, &params, &mut scratch).unwrap();
+                    let is_found = !connection.query(sql, &params).unwrap().rows.is_empty();
+                    let count = row_hashes.iter().filter(|it| **it == hash).count();
+                    assert_eq!(
+                        count,
+                        usize::from(is_found),
+                        "{params:?} LOOKASIDE_SEED={seed}"
+                    );
+                    let other = key.hash_params(&hasher, 2, &params, &mut scratch).unwrap();
+                    assert_ne!(hash, other, "the dependency is part of the hash");
+                }
+            }
+        }
+    }
+}
+
+/// Keeps what is written, to compare keys in full.
+#[derive(Default)]
+struct Kept(Vec<u8>);
+
+impl BuildHasher for Kept {
+    type Hasher = Kept;
+
+    fn build_hasher(&self) -> Kept {
+        Kept::default()
+    }
+}
+
+impl Hasher for Kept {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+            .iter()
+            .fold(0, |sum, byte| sum * 31 % 1_000_003 + u64::from(*byte))
+    }
+}
+
+fn one(family: Family) -> KeyDependency {
+    KeyDependency {
+        relation: 1,
+        columns: vec![KeyColumn {
+            name: "a".into(),
+            number: 1,
+            type_oid: 23,
+            family,
+            parameter: 0,
+        }],
+        is_unique: true,
+    }
+}
+
+/// Whether a field has a key; the bytes of a key are those of the hash's input.
+fn has_key(family: Family, field: Field<'_>) -> bool {
+    let mut scratch = vec![1, 2, 3];
+    one(family)
+        .hash_row(&Kept::default(), 1, |_| field, &mut scratch)
+        .is_some()
+}
+
+#[test]
+fn fields_that_are_not_certain_have_no_key() {
+    for family in [Family::Int, Family::Text, Family::Bool, Family::Uuid] {
+        assert!(!has_key(family, Field::Null));
+        assert!(!has_key(family, Field::Unchanged));
+    }
+    for (family, field) in [
+        (Family::Int, &b""[..]),
+        (Family::Int, b"\0"),
+        (Family::Int, b"\0\0\0"),
+        (Family::Int, b"\0\0\0\0\0"),
+        (Family::Bool, b""),
+        (Family::Bool, b"\x02"),
+        (Family::Bool, b"\0\0"),
+        (Family::Uuid, b""),
+        (Family::Uuid, b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+    ] {
+        assert!(!has_key(family, Field::Binary(field)), "{field:?}");
+    }
+    for (family, field) in [
+        (Family::Int, &b"x"[..]),
+        (Family::Int, b""),
+        (Family::Bool, b"true"),
+        (Family::Uuid, b"\xff"),
+    ] {
+        assert!(!has_key(family, Field::Text(field)), "{field:?}");
+    }
+    let bytes = [2, 0xff, b'x'];
+    assert!(has_key(Family::Text, Field::Binary(&bytes)));
+}
+
+#[test]
+fn parameters_that_are_not_certain_have_no_key() {
+    let key = |family, value: Value| {
+        one(family).hash_params(&Kept::default(), 1, &[value], &mut Vec::new())
+    };
+    let seven = key(Family::Int, Value::Int(7));
+    assert!(seven.is_some());
+    for value in [
+        Value::from("7"),
+        Value::from(" 7 "),
+        Value::from("+7"),
+        Value::Float(7.0),
+        Value::Decimal("7.00".parse().unwrap()),
+        Value::Symbol("7".into()),
+    ] {
+        assert_eq!(key(Family::Int, value.clone()), seven, "{value:?}");
+    }
+    for value in [
+        Value::Null,
+        Value::Ignore,
+        Value::from("abc"),
+        Value::from("7.0"),
+        Value::from("0x7"),
+        Value::Float(7.5),
+        Value::Float(f64::NAN),
+        Value::from("9223372036854775808"),
+    ] {
+        assert_eq!(key(Family::Int, value.clone()), None, "{value:?}");
+    }
+    let yes = key(Family::Bool, Value::Bool(true));
+    assert_eq!(key(Family::Bool, Value::from("t")), yes);
+    assert_eq!(key(Family::Bool, Value::from("YES")), yes);
+    assert_eq!(key(Family::Bool, Value::Int(2)), None);
+    assert_eq!(key(Family::Text, Value::from("a\0")), None);
+    assert_eq!(
+        key(Family::Text, Value::Int(7)),
+        key(Family::Text, Value::from("7"))
+    );
+    assert_eq!(
+        one(Family::Int).hash_params(&Kept::default(), 1, &[], &mut Vec::new()),
+        None
+    );
+}
+
+/// What the catalog's query costs is asked once a statement; it has to be an ordinary query.
+#[test]
+fn the_answers_of_the_catalog_are_read() {
+    for (_database, mut connection) in databases() {
+        let version = value_of(&mut connection, "show server_version", &[]);
+        let found = dependency(&mut connection, "select a from nowhere where a = $1");
+        let Dependency::None { reason } = found else {
+            panic!("{version:?}: {found:?}");
+        };
+        assert_eq!(reason, "reads \"nowhere\", which does not exist");
+    }
+}
