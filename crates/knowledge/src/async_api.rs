@@ -7,13 +7,13 @@
 //! dropped cancels its query.
 
 use std::mem;
-use std::time::Duration;
 
 use lookaside_value::{Row, RowSet, Text, Value};
 
 use crate::Result;
 use crate::cache::{CallCache, Extent};
 use crate::cancel::CancelOnDrop;
+use crate::freshness::Freshness;
 use crate::knowledge::Knowledge;
 use crate::policy::Policy;
 use crate::provenance::Provenance;
@@ -116,18 +116,18 @@ impl Knowledge {
         statement: &Statement,
         params: &[Value],
         extent: Extent,
-        age_max: Option<Duration>,
+        freshness: Freshness,
     ) -> Result<(RowSet, Provenance)> {
         if let Some(query) = self.provider_query(Query::Statement(statement)).await? {
             statement.0.check_count(params.len())?;
-            let answer = query.answer(self.engine(), params, extent, age_max, &Pooled);
+            let answer = query.answer(self.engine(), params, extent, freshness, &Pooled);
             return answer.await;
         }
         let mut session = self.take_session();
         let (statement, params) = (statement.clone(), params.to_vec());
         let guard = CancelOnDrop::new(session.cancel_handle());
         let (session, answer) = blocking::unblock(move || {
-            let answer = session.answer_local(&statement, &params, extent, age_max);
+            let answer = session.answer_local(&statement, &params, extent, freshness);
             (session, answer)
         })
         .await;

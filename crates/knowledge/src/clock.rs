@@ -17,6 +17,17 @@ impl Ticks {
         Self(self.0.saturating_add(seconds).saturating_add(fraction))
     }
 
+    /// The moment in units of 2^-12 seconds, rounded down; saturates at the largest 42-bit number.
+    #[inline]
+    pub(crate) fn coarse(self) -> u64 {
+        (self.0 >> COARSE_SHIFT).min(COARSE_MAX)
+    }
+
+    /// The moment of a number from [`Self::coarse`].
+    pub(crate) fn from_coarse(coarse: u64) -> Self {
+        Self(coarse << COARSE_SHIFT)
+    }
+
     /// The time from this moment to a later one; zero if that is earlier.
     pub(crate) fn until(self, later: Self) -> Duration {
         let ticks = later.0.saturating_sub(self.0);
@@ -24,6 +35,13 @@ impl Ticks {
         Duration::new(ticks >> 32, nanos as u32)
     }
 }
+
+/// Of the 32 bits for the fraction of a second, those that [`Ticks::coarse`] leaves out.
+const COARSE_SHIFT: u32 = 20;
+const COARSE_MAX: u64 = (1 << 42) - 1;
+
+/// The clock may be behind by this much, so an answer may be older than it seems.
+pub(crate) const CLOCK_TICK: Duration = Duration::from_millis(10);
 
 /// The time source of expiry checks.
 ///

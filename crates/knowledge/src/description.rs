@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lookaside_value::Text;
 
+use crate::feed::TrackedStatement;
 use crate::provider::StoreStatement;
 use crate::remote::{Remote, RemoteStatement};
 
@@ -13,6 +14,8 @@ pub(crate) struct Description {
     /// The names of the columns.
     pub(crate) columns: Arc<[Text]>,
     pub(crate) answerer: Answerer,
+    /// `None` if its provider has no change feed.
+    pub(crate) tracked: Option<Arc<TrackedStatement>>,
 }
 
 /// The database that answers a statement, and the statement in its form.

@@ -40,9 +40,9 @@ impl Engine {
         Self {
             number: ENGINE_COUNTER.fetch_add(1, Ordering::Relaxed),
             generation: AtomicU64::new(first.number),
+            hasher: first.hasher.clone(),
             state: ArcSwap::from_pointee(first),
             registry: RwLock::default(),
-            hasher: foldhash::quality::RandomState::default(),
             clock,
             counters: CounterSet::default(),
             telemetry,

@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::future::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, Stream as _};
@@ -24,6 +24,7 @@ use self::connections::Connections;
 use self::notify::Notify;
 use crate::Result;
 use crate::cache::Extent;
+use crate::freshness::Freshness;
 use crate::provenance::Provenance;
 use crate::session::{Backend, Session};
 use crate::statement::{Query, Statement};
@@ -55,7 +56,7 @@ type Running = Pin<Box<dyn Future<Output = (u64, QueryResult)>>>;
 /// use std::os::fd::AsFd as _;
 /// use std::time::Instant;
 ///
-/// use lookaside_knowledge::{EventLoop, Extent, Knowledge, Value};
+/// use lookaside_knowledge::{EventLoop, Extent, Freshness, Knowledge, Value};
 /// use rustix::event::{PollFd, PollFlags, poll};
 ///
 /// let knowledge = Knowledge::open("shop")?;
@@ -65,7 +66,7 @@ type Running = Pin<Box<dyn Future<Output = (u64, QueryResult)>>>;
 /// let mut event_loop = EventLoop::new(1, move || owner.unpark())?;
 /// let id = [Value::Int(7)];
 /// event_loop
-///     .begin("request 1", &mut session, &statement, &id, Extent::First, None)
+///     .begin("request 1", &mut session, &statement, &id, Extent::First, Freshness::default())
 ///     .expect("a provider answers it");
 /// // In the owner's loop, beside its other descriptors and timers:
 /// let fd = event_loop.as_fd();
@@ -105,8 +106,8 @@ impl<T> EventLoop<T> {
         })
     }
 
-    /// Begins a query; it is sent in the next [`turn`](Self::turn), which is due at once. `age_max`
-    /// is as in [`Session::try_local`], which should be called first.
+    /// Begins a query; it is sent in the next [`turn`](Self::turn), which is due at once.
+    /// `freshness` is as in [`Session::try_local`], which should be called first.
     ///
     /// Returns `user_data` if it is not known whether a provider answers the statement, or if the
     /// parameters do not fit it: use [`Knowledge::answer_async`](crate::Knowledge::answer_async)
@@ -118,7 +119,7 @@ impl<T> EventLoop<T> {
         statement: &Statement,
         params: &[Value],
         extent: Extent,
-        age_max: Option<Duration>,
+        freshness: Freshness,
     ) -> std::result::Result<(), T> {
         let Ok(Backend::Provider(query)) = session.backend(Query::Statement(statement)) else {
             return Err(user_data);
@@ -131,7 +132,7 @@ impl<T> EventLoop<T> {
         let number = self.begun_count;
         let answer = async move {
             query
-                .answer(&engine, &params, extent, age_max, &transport)
+                .answer(&engine, &params, extent, freshness, &transport)
                 .await
         };
         // A panic affects its query only, which is dropped with its state.

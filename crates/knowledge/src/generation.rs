@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use foldhash::quality::RandomState;
 use lookaside_value::{StatementId, Text};
 
 use crate::Result;
@@ -31,6 +32,8 @@ pub(crate) struct Generation {
     /// In the order of the names.
     remotes: Vec<Arc<Remote>>,
     prepared: Slots<Prepared>,
+    /// Hashes the keys of the caches.
+    pub(crate) hasher: RandomState,
     /// `None` when `[cache] enabled = false`.
     pub(crate) cache: Option<SharedCache>,
     pub(crate) ttl: Duration,
@@ -88,7 +91,12 @@ impl StoreReader {
 
 impl Generation {
     /// The generation after a load.
-    pub(crate) fn new(number: u64, loaded: Loaded, remotes: Vec<Arc<Remote>>) -> Result<Self> {
+    pub(crate) fn new(
+        number: u64,
+        loaded: Loaded,
+        remotes: Vec<Arc<Remote>>,
+        hasher: RandomState,
+    ) -> Result<Self> {
         let tables = Tables::new(loaded.store.reader()?);
         let reader = Reader::open(&loaded.store, None, CancelHandle::default())?;
         let local_tables = LocalTables::new(reader.tables()?);
@@ -97,6 +105,7 @@ impl Generation {
         Ok(Self {
             number,
             prepared: Slots::new(),
+            hasher,
             cache: (cache.enabled).then(|| SharedCache::new(cache.capacity, bytes.shared)),
             ttl: cache.ttl,
             tables,
@@ -148,7 +157,11 @@ impl Generation {
                 let words = self.tables.bool_words(sql, &info.params);
                 statement.set_words(words);
                 let answerer = Answerer::Store(statement);
-                let description = Description { columns, answerer };
+                let description = Description {
+                    columns,
+                    answerer,
+                    tracked: None,
+                };
                 return Ok(Prepared { plan, description });
             }
             RouteTarget::Provider(position) => &self.remotes[position],
@@ -165,6 +178,7 @@ impl Generation {
                     remote: Arc::clone(remote),
                     statement,
                 },
+                tracked: None,
             },
         })
     }
@@ -247,7 +261,12 @@ impl Generation {
         if let Some(prepared) = self.prepared(info.id) {
             return Ok(prepared);
         }
-        let prepared = self.describe(info, reader)?;
+        let mut prepared = self.describe(info, reader)?;
+        if self.cache.is_some()
+            && let Answerer::Remote { remote, statement } = &prepared.description.answerer
+        {
+            prepared.description.tracked = remote.track(info, statement, &self.hasher);
+        }
         Ok(self.prepared.put(info.id.index(), prepared))
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use foldhash::quality::RandomState;
 use lookaside_value::{Row, RowSet};
 
 use crate::Result;
@@ -62,7 +63,7 @@ impl Knowledge {
         providers: Providers,
     ) -> Result<Self> {
         let remotes = providers.open(&loaded, &[])?;
-        let first = Generation::new(1, loaded, remotes)?;
+        let first = Generation::new(1, loaded, remotes, RandomState::default())?;
         let knowledge = Self(Arc::new(Inner {
             engine: Arc::new(Engine::new(first, clock, telemetry)),
             source,
@@ -213,7 +214,7 @@ impl Knowledge {
         let loaded = self.0.source.load(&*self.0.progress)?;
         let number = engine.generation() + 1;
         let remotes = self.0.providers.open(&loaded, engine.state().remotes())?;
-        let next = Generation::new(number, loaded, remotes)?;
+        let next = Generation::new(number, loaded, remotes, engine.hasher.clone())?;
         let mut prepared_count = 0;
         loop {
             let pinned = engine.registry().pinned();

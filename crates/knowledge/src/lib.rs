@@ -62,18 +62,15 @@ mod cancel;
 mod clock;
 mod config;
 mod counters;
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "called by the change feed, which is added next"
-)]
 mod depends;
 mod description;
 mod engine;
 mod error;
 mod event;
 mod event_loop;
+mod feed;
 mod file_stamp;
+mod freshness;
 mod functions;
 mod generation;
 mod idle;
@@ -106,7 +103,7 @@ pub use builder::Builder;
 pub use cache::{CallCache, Extent};
 pub use cancel::CancelHandle;
 pub use config::{
-    CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows,
+    CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows, FeedConfig,
     IntranetMode, IntranetNets, LoadConfig, LocalConfig, OnError, PostgresSession, ProviderConfig,
     ProviderKind, ProviderServer, TableConfig,
 };
@@ -114,6 +111,8 @@ pub use counters::Counts;
 pub use error::{Error, ErrorKind};
 pub use event::{CacheOutcome, Layer, Outcome, QueryKind};
 pub use event_loop::{EventLoop, QueryResult};
+pub use feed::{FeedState, FeedStatus, Position};
+pub use freshness::{Contract, Freshness};
 pub use knowledge::Knowledge;
 #[doc(hidden)]
 pub use load::csv_mapping_fuzz;

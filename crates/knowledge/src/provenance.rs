@@ -1,9 +1,9 @@
 //! The origin and age of answers.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::cache::CacheEntry;
-use crate::clock::Ticks;
+use crate::clock::{CLOCK_TICK, Ticks};
 
 /// What answered a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +57,9 @@ pub struct Provenance {
     pub fresh_for: Duration,
     /// Whether it is a stale answer, which replaces one that a provider did not give.
     pub is_stale: bool,
+    /// The answer includes all changes that were visible in the database at this moment, as the change
+    /// feed of the provider tells. `None` if no feed does: then its age tells.
+    pub horizon: Option<Instant>,
 }
 
 impl Provenance {
@@ -66,17 +69,35 @@ impl Provenance {
             age: Duration::ZERO,
             fresh_for: Duration::MAX,
             is_stale: false,
+            horizon: None,
         }
     }
 
     /// The provenance of an answer that is returned at `now`.
-    pub(crate) fn of(by: AnsweredBy, entry: &CacheEntry, now: Ticks) -> Self {
+    pub(crate) fn of(
+        by: AnsweredBy,
+        entry: &CacheEntry,
+        now: Ticks,
+        horizon: Option<Instant>,
+    ) -> Self {
         Self {
             by,
             age: entry.age(now),
             fresh_for: entry.fresh_for(now),
             is_stale: entry.is_stale(),
+            horizon,
         }
+    }
+
+    /// The moment that the answer is fresh as of, returned at `now`: it includes all changes that were
+    /// visible in the database then. `None` for an answer of a native plan, and for a stale one.
+    pub fn fresh_as_of(&self, now: Instant) -> Option<Instant> {
+        if self.by == AnsweredBy::Native || self.is_stale {
+            return None;
+        }
+        // The clock of the caches may be behind by this much.
+        let asked = now.checked_sub(self.age + CLOCK_TICK);
+        asked.max(self.horizon)
     }
 }
 

@@ -74,7 +74,7 @@ impl CallCache {
 
     /// The fresh entry of a key.
     pub(crate) fn find(&self, key: &KeyRef<'_>, now: Ticks) -> Option<&CacheEntry> {
-        self.cache.get(key).filter(|entry| entry.is_fresh(now))
+        self.cache.get(key).filter(|entry| entry.answers(key, now))
     }
 
     /// Inserts an entry, replacing an older one with the same key.

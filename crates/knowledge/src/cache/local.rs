@@ -18,7 +18,7 @@ const SET_COUNT_MAX: usize = 1 << 16;
 const SLOT_COUNT_MIN: usize = 64;
 
 /// Larger answers stay in the shared layer only.
-const ENTRY_SIZE_MAX: u32 = 4 * 1024;
+const ENTRY_SIZE_MAX: u64 = 4 * 1024;
 
 /// If a set is full, one answer in this many replaces an entry. Keys that are looked up often are
 /// admitted soon, and the long tail of the others does not evict them: over Zipf-distributed keys,
@@ -138,7 +138,7 @@ impl LocalCache {
     #[inline]
     fn holds(&self, slot: usize, key: &KeyRef<'_>, now: Ticks) -> bool {
         let slot = self.slots[slot].as_ref();
-        slot.is_some_and(|slot| key.is(&slot.key) && slot.entry.is_fresh(now))
+        slot.is_some_and(|slot| key.is(&slot.key) && slot.entry.answers(key, now))
     }
 
     /// Inserts an entry if there is room for it or the random generator admits it; returns it
@@ -150,7 +150,7 @@ impl LocalCache {
         now: Ticks,
     ) -> Result<SlotIndex, CacheEntry> {
         // An answer whose query took longer than its lifetime would never be found.
-        if entry.size > ENTRY_SIZE_MAX || !entry.is_fresh(now) {
+        if entry.size() > ENTRY_SIZE_MAX || !entry.is_fresh(now) {
             return Err(entry);
         }
         if self.slots.is_empty() && !self.make_slots() {
@@ -171,7 +171,7 @@ impl LocalCache {
         }
         let displaced = self.slots[first + usize::from(!is_room)].as_ref();
         let size = self.size - displaced.map_or(0, Slot::size);
-        let is_heavy = !self.has_room(size + u64::from(entry.size));
+        let is_heavy = !self.has_room(size + entry.size());
         if is_heavy && !is_crowded && !self.admits() {
             return Err(entry);
         }
@@ -180,10 +180,10 @@ impl LocalCache {
         }
         self.slots[first] = None;
         self.size = size;
-        if is_heavy && !self.make_room(entry.size.into()) {
+        if is_heavy && !self.make_room(entry.size()) {
             return Err(entry);
         }
-        self.size += u64::from(entry.size);
+        self.size += entry.size();
         // The most frequent rows are in the L0 caches of all sessions: if they were shared, each
         // clone and drop of a row would take the cache line of its counter from another core.
         entry.rows = entry.rows.to_unshared();
@@ -324,7 +324,7 @@ impl LocalCache {
 
 impl Slot {
     fn size(&self) -> u64 {
-        self.entry.size.into()
+        self.entry.size()
     }
 }
 

@@ -8,6 +8,7 @@
 mod bounded;
 mod budget;
 mod call;
+mod expiry;
 mod local;
 mod shared;
 
@@ -19,7 +20,9 @@ use std::time::Duration;
 use lookaside_value::{RowSet, StatementId, Value};
 use quick_cache::Equivalent;
 
+use self::expiry::ExpiryAndSize;
 use crate::clock::Ticks;
+use crate::feed::Version;
 
 pub(crate) use bounded::{BoundedCache, HeapSize, allocated, rows_size, value_size};
 pub(crate) use budget::{CacheBytes, LocalBudget};
@@ -38,13 +41,27 @@ pub enum Extent {
 }
 
 /// A key by reference, with its hash, which is computed once for all layers.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct KeyRef<'a> {
     pub(crate) hash: u64,
     statement: StatementId,
     pub(crate) extent: Extent,
+    /// The version of the data that the answer depends on, read when this key was made; see
+    /// [`Versions`](crate::feed::Versions). Not a part of the key.
+    pub(crate) version: Version,
     pub(crate) params: &'a [Value],
 }
+
+impl PartialEq for KeyRef<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+            && self.statement == other.statement
+            && self.extent == other.extent
+            && self.params == other.params
+    }
+}
+
+impl Eq for KeyRef<'_> {}
 
 impl<'a> KeyRef<'a> {
     #[inline]
@@ -63,8 +80,15 @@ impl<'a> KeyRef<'a> {
             hash: state.finish(),
             statement,
             extent,
+            version: Version::UNTRACKED,
             params,
         }
+    }
+
+    /// The same key, for data of this version.
+    #[inline]
+    pub(crate) fn at(self, version: Version) -> Self {
+        Self { version, ..self }
     }
 
     /// A key that owns its parameters.
@@ -153,9 +177,10 @@ impl Equivalent<Key> for KeyRef<'_> {
 #[derive(Clone, Debug)]
 pub(crate) struct CacheEntry {
     pub(crate) rows: RowSet,
-    expires: Ticks,
-    /// The heap size of the answer and its key in bytes; saturates far above every bound.
-    size: u32,
+    /// The size is the heap size of the answer and its key.
+    expiry: ExpiryAndSize,
+    /// The version of the key before the database was queried.
+    version: Version,
     /// The age of the answer in milliseconds at the moment it expires, capped at 24 days. The
     /// highest bit marks a stale answer, which replaces one that a failing server did not give.
     age_ms: u32,
@@ -170,8 +195,8 @@ impl CacheEntry {
         let size = key.heap_size() + rows_size(&rows);
         Self {
             rows,
-            expires,
-            size: u32::try_from(size).unwrap_or(u32::MAX),
+            expiry: ExpiryAndSize::new(expires, size),
+            version: key.version,
             age_ms: Self::capped_ms(lifetime),
         }
     }
@@ -180,8 +205,8 @@ impl CacheEntry {
     pub(crate) fn uncached(rows: RowSet, expires: Ticks, lifetime: Duration) -> Self {
         Self {
             rows,
-            expires,
-            size: u32::MAX,
+            expiry: ExpiryAndSize::new(expires, usize::MAX),
+            version: Version::UNTRACKED,
             age_ms: Self::capped_ms(lifetime),
         }
     }
@@ -206,18 +231,32 @@ impl CacheEntry {
     pub(crate) fn age(&self, now: Ticks) -> Duration {
         let at_expiry = Duration::from_millis((self.age_ms & !IS_STALE).into());
         // One of the two terms is zero: the entry expires later, or has expired.
-        let age = at_expiry.saturating_sub(now.until(self.expires)) + self.expires.until(now);
+        let expires = self.expiry.expires();
+        let age = at_expiry.saturating_sub(now.until(expires)) + expires.until(now);
         Duration::from_millis(age.as_millis() as u64)
     }
 
     /// How long it remains fresh.
     pub(crate) fn fresh_for(&self, now: Ticks) -> Duration {
-        now.until(self.expires)
+        now.until(self.expiry.expires())
     }
 
+    /// Whether it has not expired.
     #[inline]
     pub(crate) fn is_fresh(&self, now: Ticks) -> bool {
-        now < self.expires
+        self.expiry.is_after(now)
+    }
+
+    /// Whether it answers a key: it has not expired, and its data has not changed.
+    #[inline]
+    pub(crate) fn answers(&self, key: &KeyRef<'_>, now: Ticks) -> bool {
+        self.version == key.version && self.is_fresh(now)
+    }
+
+    /// The heap size of the answer and its key in bytes, rounded up.
+    #[inline]
+    fn size(&self) -> u64 {
+        self.expiry.size()
     }
 }
 
@@ -265,6 +304,7 @@ pub(super) mod tests {
             hash,
             statement: StatementId::from_index(0),
             extent: Extent::First,
+            version: Version::UNTRACKED,
             params,
         }
     }

@@ -30,7 +30,7 @@ pub(crate) struct SharedCache {
 impl HeapSize for CacheEntry {
     #[inline]
     fn heap_size(&self) -> u64 {
-        self.size.into()
+        self.size()
     }
 }
 
@@ -73,19 +73,21 @@ impl SharedCache {
         self.entries
             .cache
             .get(key)
-            .filter(|entry| entry.is_fresh(now))
+            .filter(|entry| entry.answers(key, now))
     }
 
     /// Returns the answer, or the role of the caller in the flight of the key.
-    pub(crate) fn join(&self, key: &Key, now: Ticks) -> Flight<'_> {
-        self.join_within(key, now, Some(Duration::ZERO))
+    pub(crate) fn join(&self, key: &KeyRef<'_>, now: Ticks) -> Flight<'_> {
+        let version = key.version;
+        let accepts = move |entry: &CacheEntry| entry.version == version && entry.is_fresh(now);
+        self.join_within(&key.to_key(), accepts, Some(Duration::ZERO))
     }
 
     /// After [`Flight::Follow`], waits until the leader has inserted the answer, this caller
     /// becomes the leader, or `timeout` has passed. The answer is accepted whatever its age: its
     /// query was under way when this call began.
     pub(crate) fn follow(&self, key: &Key, timeout: Option<Duration>) -> Flight<'_> {
-        self.join_within(key, Ticks::START, timeout)
+        self.join_within(key, |_| true, timeout)
     }
 
     /// As [`Self::follow`], for async callers.
@@ -98,14 +100,19 @@ impl SharedCache {
         Leader { cache: self, guard }
     }
 
-    fn join_within(&self, key: &Key, now: Ticks, timeout: Option<Duration>) -> Flight<'_> {
+    fn join_within(
+        &self,
+        key: &Key,
+        accepts: impl Fn(&CacheEntry) -> bool,
+        timeout: Option<Duration>,
+    ) -> Flight<'_> {
         match self.entries.cache.get_value_or_guard(key, timeout) {
-            GuardResult::Value(entry) if entry.is_fresh(now) => return Flight::Answered(entry),
+            GuardResult::Value(entry) if accepts(&entry) => return Flight::Answered(entry),
             GuardResult::Guard(guard) => return Flight::Lead(self.leader(guard)),
             GuardResult::Timeout => return Flight::Follow,
             GuardResult::Value(_) => {}
         }
-        match self.entries.cache.entry(key, timeout, retain_fresh(now)) {
+        match self.entries.cache.entry(key, timeout, retain_if(accepts)) {
             EntryResult::Retained(entry) => Flight::Answered(entry),
             EntryResult::Replaced(guard, _) | EntryResult::Vacant(guard) => {
                 Flight::Lead(self.leader(guard))
@@ -136,9 +143,11 @@ impl SharedCache {
     }
 }
 
-/// Keeps an entry that is fresh, and replaces an expired one by a placeholder.
-fn retain_fresh(now: Ticks) -> impl FnMut(&Key, &mut CacheEntry) -> EntryAction<CacheEntry> {
-    move |_, entry| match entry.is_fresh(now) {
+/// Keeps an entry that is accepted, and replaces another one by a placeholder.
+fn retain_if(
+    accepts: impl Fn(&CacheEntry) -> bool,
+) -> impl FnMut(&Key, &mut CacheEntry) -> EntryAction<CacheEntry> {
+    move |_, entry| match accepts(entry) {
         true => EntryAction::Retain(entry.clone()),
         false => EntryAction::ReplaceWithGuard,
     }
@@ -172,9 +181,9 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
-    fn flight<'c>(cache: &'c SharedCache, key: &Key, now: Ticks) -> Flight<'c> {
+    fn flight<'c>(cache: &'c SharedCache, key: &KeyRef<'_>, now: Ticks) -> Flight<'c> {
         match cache.join(key, now) {
-            Flight::Follow => cache.follow(key, None),
+            Flight::Follow => cache.follow(&key.to_key(), None),
             flight => flight,
         }
     }
@@ -182,7 +191,7 @@ mod tests {
     fn leader(cache: &SharedCache, int: i64, text: &str) {
         let value = [Value::Int(int)];
         let key = key(&value, (int as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        match flight(cache, &key.to_key(), Clock::manual().now()) {
+        match flight(cache, &key, Clock::manual().now()) {
             Flight::Lead(leader) => leader.put(&key, entry(key, text), Clock::manual().now()),
             _ => panic!("{int} is there already"),
         }
@@ -221,17 +230,14 @@ mod tests {
         let mut rows = RowSetBuilder::new(["v"]);
         rows.push([Value::from("x".repeat(5000))]);
         let now = Clock::manual().now();
-        let Flight::Lead(leader) = flight(&cache, &key.to_key(), now) else {
+        let Flight::Lead(leader) = flight(&cache, &key, now) else {
             panic!("the cache is empty");
         };
         let lifetime = Duration::from_secs(1);
         let large = CacheEntry::new(&key, rows.build(), now.after(lifetime), lifetime);
         leader.put(&key, large, now);
         assert!(cache.find(&key, now).is_none());
-        assert!(matches!(
-            flight(&cache, &key.to_key(), now),
-            Flight::Lead(_)
-        ));
+        assert!(matches!(flight(&cache, &key, now), Flight::Lead(_)));
     }
 
     #[test]
@@ -248,7 +254,7 @@ mod tests {
                 for _ in 0..thread_count {
                     scope.spawn(|| {
                         barrier.wait();
-                        match flight(&cache, &key.to_key(), now) {
+                        match flight(&cache, &key, now) {
                             Flight::Follow => unreachable!("the wait has no end"),
                             Flight::Answered(entry) => assert!(entry.is_fresh(now)),
                             Flight::Lead(leader) => {
@@ -269,7 +275,7 @@ mod tests {
         };
         round(8);
         assert_eq!(asked.load(Ordering::Relaxed), 1);
-        clock.advance(std::time::Duration::from_secs(1));
+        clock.advance(Duration::from_secs(1));
         assert!(cache.find(&key, clock.now()).is_none());
         round(8);
         assert_eq!(asked.load(Ordering::Relaxed), 2);
@@ -281,7 +287,7 @@ mod tests {
         let clock = Clock::manual();
         let value = [Value::Int(1)];
         let key = key(&value, 1);
-        let Flight::Lead(leader) = flight(&cache, &key.to_key(), clock.now()) else {
+        let Flight::Lead(leader) = flight(&cache, &key, clock.now()) else {
             panic!("the cache is empty");
         };
         let late = entry(key, "x");
@@ -296,10 +302,7 @@ mod tests {
             panic!("the answer is there");
         };
         assert_eq!(entry.age(clock.now()), Duration::from_secs(2));
-        assert!(matches!(
-            flight(&cache, &key.to_key(), clock.now()),
-            Flight::Lead(_)
-        ));
+        assert!(matches!(flight(&cache, &key, clock.now()), Flight::Lead(_)));
     }
 
     #[test]
@@ -308,22 +311,18 @@ mod tests {
         let value = [Value::Int(1)];
         let key = key(&value, 1);
         let now = Clock::manual().now();
-        let leader = flight(&cache, &key.to_key(), now);
+        let leader = flight(&cache, &key, now);
         assert!(matches!(leader, Flight::Lead(_)));
         thread::scope(|scope| {
-            let waiter =
-                scope.spawn(|| matches!(flight(&cache, &key.to_key(), now), Flight::Lead(_)));
+            let waiter = scope.spawn(|| matches!(flight(&cache, &key, now), Flight::Lead(_)));
             drop(leader);
             assert!(waiter.join().unwrap());
         });
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _turn = flight(&cache, &key.to_key(), now);
+            let _turn = flight(&cache, &key, now);
             panic!("the database is gone");
         }));
         assert!(result.is_err());
-        assert!(matches!(
-            flight(&cache, &key.to_key(), now),
-            Flight::Lead(_)
-        ));
+        assert!(matches!(flight(&cache, &key, now), Flight::Lead(_)));
     }
 }

@@ -4,6 +4,7 @@
 //! hint. Nothing is ignored, so a misspelled key never falls back to a default.
 
 mod expand;
+mod feed;
 mod open;
 mod provider;
 mod reader;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+pub use self::feed::FeedConfig;
 pub(crate) use self::provider::{DEFAULT_NAME, LOCAL_NAME};
 pub use self::provider::{PostgresSession, ProviderConfig, ProviderKind, ProviderServer};
 use crate::Result;

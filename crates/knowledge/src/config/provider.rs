@@ -6,6 +6,7 @@ use std::time::Duration;
 use lookaside_client::{Config as Connection, Environment, PoolOptions};
 
 use super::QUERY_TIMEOUT;
+use super::feed::{FEED_KEYS, FeedConfig, read_feed};
 use super::reader::Section;
 use crate::Result;
 
@@ -54,6 +55,8 @@ pub struct ProviderConfig {
     /// The maximal age of a stale answer that is returned when the server fails; `None` for no
     /// stale answers.
     pub stale_if_error: Option<Duration>,
+    /// The change feed that invalidates answers; `None` if their age alone counts.
+    pub feed: Option<FeedConfig>,
     /// The settings of each session.
     pub postgres_session: PostgresSession,
     /// The line of the section in [`Config::file`](super::Config::file).
@@ -202,7 +205,7 @@ pub(super) fn read_providers(root: &Section<'_>) -> Result<Vec<ProviderConfig>> 
 }
 
 fn read_provider(section: &Section<'_>) -> Result<ProviderConfig> {
-    section.only(&[
+    let keys = [
         "name",
         "kind",
         "connection_uri",
@@ -219,7 +222,8 @@ fn read_provider(section: &Section<'_>) -> Result<ProviderConfig> {
         "stall_ms",
         "pooler",
         "postgres_session",
-    ])?;
+    ];
+    section.only(&[&keys[..], &FEED_KEYS].concat())?;
     let kinds = [
         ("postgres", ProviderKind::Postgres),
         ("mysql", ProviderKind::Mysql),
@@ -261,6 +265,7 @@ fn read_provider(section: &Section<'_>) -> Result<ProviderConfig> {
         query_timeout: millis("query_timeout_ms")?
             .or_else(|| unset("query_timeout_ms", QUERY_TIMEOUT)),
         stale_if_error: millis("stale_if_error_ms")?,
+        feed: read_feed(section, kind)?,
         pipeline_depth: read_pipeline_depth(section)?,
         stall: section
             .u64("stall_ms")?

@@ -92,6 +92,53 @@ impl KeyDependency {
         }
         Some(hash(hasher, id, scratch))
     }
+
+    /// The values of a row's key by the numbers of the parameters, in the types that
+    /// [`Family::is_canonical`] accepts. `None` as for [`Self::hash_row`].
+    pub(crate) fn row_values<'f>(
+        &self,
+        field: impl Fn(&KeyColumn) -> Field<'f>,
+    ) -> Option<Vec<Option<Value>>> {
+        self.values(|column, out| write_field(column.family, field(column), out))
+    }
+
+    /// The values that the server compares, as [`Self::row_values`] has them. `None` as for
+    /// [`Self::hash_params`].
+    pub(crate) fn canonical_params(&self, params: &[Value]) -> Option<Vec<Option<Value>>> {
+        self.values(|column, out| write_param(column.family, params.get(column.parameter)?, out))
+    }
+
+    fn values(
+        &self,
+        write: impl Fn(&KeyColumn, &mut Vec<u8>) -> Option<()>,
+    ) -> Option<Vec<Option<Value>>> {
+        let len = self
+            .columns
+            .iter()
+            .map(|column| column.parameter + 1)
+            .max()?;
+        let mut values = vec![None; len];
+        let mut bytes = Vec::new();
+        for column in &self.columns {
+            bytes.clear();
+            write(column, &mut bytes)?;
+            values[column.parameter].get_or_insert(column.family.value(&bytes)?);
+        }
+        Some(values)
+    }
+
+    /// The families of the parameters, by their numbers; `None` if one has none, or two.
+    pub(crate) fn families_of_params(&self, count: usize) -> Option<Vec<Family>> {
+        let mut families = vec![None; count];
+        for column in &self.columns {
+            let family = families.get_mut(column.parameter)?;
+            if family.is_some_and(|family| family != column.family) {
+                return None;
+            }
+            *family = Some(column.family);
+        }
+        families.into_iter().collect()
+    }
 }
 
 fn hash(hasher: &impl BuildHasher, id: u64, key: &[u8]) -> u64 {
@@ -111,6 +158,28 @@ impl Family {
             2950 => Some(Self::Uuid),
             _ => None,
         }
+    }
+
+    /// Whether a value has the type that values of rows are read as, so that equal keys are equal
+    /// values.
+    #[inline]
+    pub(crate) fn is_canonical(self, value: &Value) -> bool {
+        matches!(
+            (self, value),
+            (Self::Int, Value::Int(_))
+                | (Self::Text, Value::Text(_))
+                | (Self::Bool, Value::Bool(_))
+                | (Self::Uuid, Value::Uuid(_))
+        )
+    }
+
+    /// The value of a canonical form.
+    fn value(self, bytes: &[u8]) -> Option<Value> {
+        let bytes = match self {
+            Self::Text => bytes.get(4..)?,
+            _ => bytes,
+        };
+        self.pg_type().decode(Format::Binary, bytes).ok()
     }
 
     /// The type that holds all values of the family, and whose binary form is the canonical one.

@@ -22,6 +22,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use foldhash::quality::RandomState;
 use lookaside_client::postgres::{self, Route};
 use lookaside_client::{
     Config as Connection, ErrorKind as ClientKind, Pool, PoolOptions, Request,
@@ -43,6 +44,7 @@ use crate::Result;
 use crate::cache::{CacheBytes, Extent, KeyRef};
 use crate::config::ProviderConfig;
 use crate::error::Error;
+use crate::feed::{Feed, FeedStatus, TrackedStatement};
 use crate::postgres_mirror;
 use crate::provider::{LocalTables, Names};
 use crate::runtime::Runtime;
@@ -80,6 +82,8 @@ pub(crate) struct Remote {
     failed_keys: Mutex<FailedKeys>,
     /// `None` unless the configuration sets `stale_if_error_ms`.
     stale: Option<Stale>,
+    /// `None` unless the configuration sets `feed`.
+    feed: Option<Feed>,
     embedded: Option<Embedded>,
 }
 
@@ -149,6 +153,8 @@ impl Remote {
                 ),
                 lifetime_max: config.max_lifetime,
             }),
+            feed: (config.feed.as_ref())
+                .map(|feed| open::feed(&config, feed, &connection, &runtime)),
             pool: Pool::new(connection, options),
             runtime,
             statements: Mutex::default(),
@@ -194,6 +200,23 @@ impl Remote {
             let pool = self.pool.clone();
             self.runtime.start_task(async move { pool.close().await });
         }
+    }
+
+    /// What the change feed does, if the configuration sets one.
+    pub(crate) fn feed_status(&self) -> Option<FeedStatus> {
+        self.feed.as_ref().map(Feed::status)
+    }
+
+    /// Lets the change feed, if there is one, invalidate the answers of a statement.
+    pub(crate) fn track(
+        &self,
+        info: &StatementInfo,
+        statement: &RemoteStatement,
+        hasher: &RandomState,
+    ) -> Option<Arc<TrackedStatement>> {
+        let feed = self.feed.as_ref()?;
+        let (sql, binds) = statement.numbered();
+        Some(feed.track(info.id, sql, binds, hasher))
     }
 
     /// The connections to the server that callers drive.

@@ -7,8 +7,9 @@ use lookaside_client::{Config as Connection, Environment, PoolStatus};
 
 use super::{Remote, lock};
 use crate::Result;
-use crate::config::{Config, ProviderConfig, ProviderKind, ProviderServer};
+use crate::config::{Config, FeedConfig, ProviderConfig, ProviderKind, ProviderServer};
 use crate::error::Error;
+use crate::feed::{Feed, FeedStatus};
 use crate::postgres_mirror;
 use crate::runtime::Runtime;
 use crate::source::Loaded;
@@ -39,6 +40,8 @@ pub struct ProviderStatus {
     pub place: String,
     /// The state of its connections.
     pub pool: PoolStatus,
+    /// The state of its change feed, if the configuration sets one.
+    pub feed: Option<FeedStatus>,
 }
 
 impl Providers {
@@ -122,6 +125,38 @@ fn is_same(old: &ProviderConfig, new: &ProviderConfig) -> bool {
     moved == *new && old.kind() != ProviderKind::Embedded
 }
 
+/// The change feed of a provider. Where its answers may come from another server than its changes,
+/// there is none, and its status says why.
+pub(super) fn feed(
+    config: &ProviderConfig,
+    feed: &FeedConfig,
+    connection: &Connection,
+    runtime: &Runtime,
+) -> Feed {
+    let Connection::Postgres(server) = connection else {
+        unreachable!("the configuration refuses a feed for another kind");
+    };
+    if config.pooler {
+        return Feed::refused(
+            "with pooler = true, queries may be answered by another server than the one that \
+             sends its changes; use the URL of the server itself",
+        );
+    }
+    if server.hosts.len() > 1 {
+        return Feed::refused(
+            "connection_uri has several hosts, and the changes of one are followed; use one host",
+        );
+    }
+    let sender = feed.sender.as_deref().cloned();
+    Feed::start(
+        &config.name,
+        server.clone(),
+        sender,
+        &feed.publication,
+        runtime,
+    )
+}
+
 /// The additional state of an embedded provider.
 pub(crate) struct Embedded {
     pub(super) schema: String,
@@ -152,6 +187,7 @@ impl Remote {
             kind: self.config.kind(),
             place: self.place.clone(),
             pool: self.pool.status(),
+            feed: self.feed_status(),
         }
     }
 }

@@ -74,6 +74,12 @@ impl RemoteStatement {
         }
     }
 
+    /// The text that is sent for all rows, and for each of its numbered parameters the position of the
+    /// value to bind.
+    pub(super) fn numbered(&self) -> (&str, &[usize]) {
+        (&self.all_sql, &self.binds)
+    }
+
     /// The name of the server's parameter with this number, counted from 1.
     pub(super) fn param(&self, number: usize) -> Option<&Text> {
         let position = *self.binds.get(number.checked_sub(1)?)?;

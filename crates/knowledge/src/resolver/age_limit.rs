@@ -1,39 +1,104 @@
-//! The maximal age of answers.
+//! Which cached answers a query accepts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::clock::Ticks;
+use super::StatementContext;
+use crate::cache::KeyRef;
+use crate::clock::{CLOCK_TICK, Ticks};
+use crate::freshness::{Contract, Freshness};
 
 /// When a query is made, and how old its answer may be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Freshness {
+pub(crate) struct AgeLimit {
     pub(crate) now: Ticks,
     /// An entry that is fresh at this time is fresh enough. It is later than `now` by the
     /// difference between the caches' lifetime and the caller's maximal age.
-    pub(crate) fresh_at: Ticks,
+    fresh_at: Ticks,
+    /// The same for entries that a change feed invalidates.
+    tracked_fresh_at: Ticks,
     /// Whether the answer to a query that another caller has already sent is acceptable. It is not
     /// for a caller that requires an answer no older than its own query.
     pub(crate) joins_inflight: bool,
+    /// Whether there is no contract: an answer that another caller was waiting for is acceptable
+    /// whatever its age, and so is a stale answer.
+    pub(crate) is_lenient: bool,
+    /// Valid entries that a change feed invalidates are as fresh as a query sent then.
+    horizon: Option<Instant>,
 }
 
-impl Freshness {
+impl AgeLimit {
     /// Accepts every answer that is fresh at `now`.
     #[inline]
     pub(crate) fn cached(now: Ticks) -> Self {
         Self {
             now,
             fresh_at: now,
+            tracked_fresh_at: now,
             joins_inflight: true,
+            is_lenient: true,
+            horizon: None,
         }
     }
 
-    /// Accepts answers no older than `age_max`, if caches keep them for `ttl`.
-    pub(crate) fn with_age_max(now: Ticks, ttl: Duration, age_max: Option<Duration>) -> Self {
-        let ahead = age_max.map_or(Duration::ZERO, |age_max| ttl.saturating_sub(age_max));
-        Self {
+    /// Accepts answers that satisfy a requirement now. To be called before the key is made: the
+    /// horizon must be read before the version of the key.
+    pub(crate) fn of(context: &StatementContext<'_>, freshness: Freshness) -> Self {
+        let now = context.engine.clock.now();
+        let ttl = context.generation.ttl;
+        let ahead = |age_max: Option<Duration>| {
+            now.after(age_max.map_or(Duration::ZERO, |age_max| ttl.saturating_sub(age_max)))
+        };
+        let lenient = Self {
             now,
-            fresh_at: now.after(ahead),
-            joins_inflight: age_max != Some(Duration::ZERO),
+            fresh_at: ahead(freshness.age_max),
+            tracked_fresh_at: ahead(freshness.age_max),
+            joins_inflight: freshness.age_max != Some(Duration::ZERO),
+            is_lenient: true,
+            horizon: context.tracked().and_then(|it| it.horizon.fresh_as_of()),
+        };
+        if freshness.contract == Contract::Any || context.provider().is_none() {
+            return lenient;
+        }
+        let horizon = context.tracked().map(|tracked| &tracked.horizon);
+        // What the age of an answer must be, and whether the feed replaces that.
+        let (age_max, is_covered) = match freshness.contract {
+            Contract::Any => unreachable!("handled above"),
+            Contract::Within(age_max) => (
+                age_max.saturating_sub(CLOCK_TICK),
+                horizon.is_some_and(|it| it.is_within(age_max, Instant::now())),
+            ),
+            Contract::After(position) => (
+                Duration::ZERO,
+                horizon.is_some_and(|it| it.has_reached(position)),
+            ),
+            Contract::Now => (Duration::ZERO, false),
+        };
+        let age_max = freshness.age_max.map_or(age_max, |it| it.min(age_max));
+        let fresh_at = ahead(Some(age_max));
+        Self {
+            fresh_at,
+            tracked_fresh_at: match is_covered {
+                true => lenient.tracked_fresh_at,
+                false => fresh_at,
+            },
+            joins_inflight: !age_max.is_zero(),
+            is_lenient: false,
+            ..lenient
+        }
+    }
+
+    /// The moment that a valid entry of this key is fresh as of, if a change feed tells it.
+    #[inline]
+    pub(crate) fn horizon_of(&self, key: &KeyRef<'_>) -> Option<Instant> {
+        self.horizon.filter(|_| key.version.is_tracked())
+    }
+
+    /// An entry of this key that is fresh at the returned time is fresh enough.
+    #[inline]
+    pub(crate) fn fresh_at(&self, key: &KeyRef<'_>) -> Ticks {
+        match key.version.is_tracked() {
+            true => self.tracked_fresh_at,
+            false => self.fresh_at,
         }
     }
 }

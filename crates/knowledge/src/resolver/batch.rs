@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use lookaside_value::{Answers, ParamBatch, RowSet, Value};
 
 use super::misses::MissBatch;
-use super::{Freshness, Provider, Resolver, StatementContext};
+use super::{AgeLimit, Provider, Resolver, StatementContext};
 use crate::Result;
 use crate::cache::{CacheEntry, Extent, KeyRef, Prehashed, SlotIndex};
 use crate::clock::Ticks;
@@ -48,13 +48,13 @@ impl Resolver {
         params: &ParamBatch,
         answers: &mut Answers,
     ) {
-        let freshness = Freshness::cached(context.engine.clock.now());
+        let limit = AgeLimit::cached(context.engine.clock.now());
         answers.fill_absent(params.len());
         self.resolve_range(
             context,
             provider,
             (params, 0..params.len(), Extent::First),
-            freshness,
+            &limit,
             &mut StaleCount::default(),
             |index, rows| match rows {
                 Ok(rows) => answers.set_first(index, rows),
@@ -76,16 +76,18 @@ impl Resolver {
         context: &StatementContext<'_>,
         provider: Provider<'_>,
         (params, range, extent): (&ParamBatch, Range<usize>, Extent),
-        freshness: Freshness,
+        limit: &AgeLimit,
         stale: &mut StaleCount,
         mut visit: impl FnMut(usize, Result<&RowSet>),
     ) {
-        let Freshness { now, fresh_at, .. } = freshness;
+        let now = limit.now;
         let mut missed = MissedKeys::default();
         match &context.generation.cache {
             Some(shared) => {
-                let find =
-                    |index| (self.local).peek(&context.key(params.set(index), extent), fresh_at);
+                let find = |index| {
+                    let key = context.key(params.set(index), extent);
+                    self.local.peek(&key, limit.fresh_at(&key))
+                };
                 let slots: Vec<Option<SlotIndex>> = range.clone().map(find).collect();
                 for (index, slot) in range.clone().zip(&slots) {
                     if let Some(slot) = slot {
@@ -102,7 +104,7 @@ impl Resolver {
                     }
                     self.count(context, Layer::L0, CacheOutcome::Miss);
                     let key = context.key(params.set(index), extent);
-                    let Some(entry) = shared.find(&key, fresh_at) else {
+                    let Some(entry) = shared.find(&key, limit.fresh_at(&key)) else {
                         missed.add(index, key);
                         continue;
                     };
@@ -122,7 +124,7 @@ impl Resolver {
         if missed.gaps.is_empty() {
             return;
         }
-        let found = self.fetch_all(context, provider, &missed, extent, freshness, stale);
+        let found = self.fetch_all(context, provider, &missed, extent, limit, stale);
         for &(index, number) in &missed.gaps {
             visit(index, found[number].as_ref().map_err(Clone::clone));
         }
@@ -135,7 +137,7 @@ impl Resolver {
         provider: Provider<'_>,
         missed: &MissedKeys<'_>,
         extent: Extent,
-        freshness: Freshness,
+        limit: &AgeLimit,
         stale: &mut StaleCount,
     ) -> Vec<Result<RowSet>> {
         let cache = context.generation.cache.as_ref();
@@ -146,7 +148,7 @@ impl Resolver {
             provider,
             extent,
             cache,
-            freshness,
+            limit: *limit,
         };
         let sets: Vec<&[Value]> = missed.keys.iter().map(|key| key.params).collect();
         let cancelled = || Error::query_cancelled(&context.info.sql);

@@ -8,6 +8,7 @@ use crate::counters::Counters;
 use crate::description::{Answerer, Description};
 use crate::engine::Engine;
 use crate::event::{CacheOutcome, Layer};
+use crate::feed::TrackedStatement;
 use crate::generation::Generation;
 use crate::provenance::AnsweredBy;
 use crate::statement::StatementInfo;
@@ -24,7 +25,17 @@ pub(crate) struct StatementContext<'a> {
 impl<'a> StatementContext<'a> {
     #[inline]
     pub(crate) fn key<'k>(&self, params: &'k [Value], extent: Extent) -> KeyRef<'k> {
-        KeyRef::new(&self.engine.hasher, self.info.id, extent, params)
+        let key = KeyRef::new(&self.engine.hasher, self.info.id, extent, params);
+        match self.tracked() {
+            Some(tracked) => key.at(tracked.version(key.hash, params)),
+            None => key,
+        }
+    }
+
+    /// The statement as a change feed knows it, if its provider has one.
+    #[inline]
+    pub(crate) fn tracked(&self) -> Option<&'a TrackedStatement> {
+        self.description.tracked.as_deref()
     }
 
     /// The provider that answers, if it is not SQLite.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_value::Value;
 
-use super::{Freshness, Provider, StatementContext};
+use super::{AgeLimit, Provider, StatementContext};
 use crate::Result;
 use crate::cache::{CacheEntry, Extent, Flight, KeyRef, Leader, SharedCache};
 use crate::clock::Ticks;
@@ -24,7 +24,7 @@ impl StatementContext<'_> {
         provider: Provider<'_>,
         cache: Option<&SharedCache>,
         key: &KeyRef<'_>,
-        freshness: Freshness,
+        limit: &AgeLimit,
         transport: &impl Transport,
     ) -> Result<CacheEntry> {
         let misses = MissBatch {
@@ -33,7 +33,7 @@ impl StatementContext<'_> {
             provider,
             extent: key.extent,
             cache,
-            freshness,
+            limit: *limit,
         };
         let mut entries = misses.entries(&[key.params]).await;
         entries.pop().expect("one entry a key")
@@ -49,7 +49,7 @@ pub(super) struct MissBatch<'a, T> {
     /// The cache to fill; `None` if answers are not cached.
     pub(super) cache: Option<&'a SharedCache>,
     /// As of the time when the caller searched its caches; the request may be sent much later.
-    pub(super) freshness: Freshness,
+    pub(super) limit: AgeLimit,
 }
 
 impl<T: Transport> MissBatch<'_, T> {
@@ -59,7 +59,7 @@ impl<T: Transport> MissBatch<'_, T> {
             .iter()
             .map(|set| self.context.key(set, self.extent))
             .collect();
-        let Some(cache) = self.cache.filter(|_| self.freshness.joins_inflight) else {
+        let Some(cache) = self.cache.filter(|_| self.limit.joins_inflight) else {
             let all: Vec<usize> = (0..keys.len()).collect();
             return self.send(&keys, &all).await;
         };
@@ -68,12 +68,17 @@ impl<T: Transport> MissBatch<'_, T> {
         // Each key is counted once, as a hit or a miss.
         let mut open: Vec<usize> = (0..keys.len()).collect();
         let mut leaders: Vec<(usize, Leader<'_>)> = Vec::new();
-        let mut fresh_at = self.freshness.fresh_at;
         let mut has_waited = false;
         loop {
             let mut others = Vec::new();
             for index in open {
-                match cache.join(&keys[index].to_key(), fresh_at) {
+                // Entries that were inserted after this call began are accepted however long their
+                // query took, unless there is a contract.
+                let fresh_at = match has_waited && self.limit.is_lenient {
+                    true => Ticks::START,
+                    false => self.limit.fresh_at(&keys[index]),
+                };
+                match cache.join(&keys[index], fresh_at) {
                     Flight::Answered(entry) => {
                         self.count(CacheOutcome::Hit);
                         found[index] = Some(Ok(entry));
@@ -115,11 +120,9 @@ impl<T: Transport> MissBatch<'_, T> {
             let Some(&next) = others.first() else {
                 break;
             };
-            // Entries found from here on were inserted after this call began, and are accepted
-            // however long their query took.
-            fresh_at = Ticks::START;
             has_waited = true;
             match cache.follow_async(&keys[next].to_key()).await {
+                Ok(entry) if !self.accepts(&keys[next], &entry) => {}
                 Ok(entry) => {
                     self.count(CacheOutcome::Hit);
                     found[next] = Some(Ok(entry));
@@ -146,6 +149,11 @@ impl<T: Transport> MissBatch<'_, T> {
             .collect()
     }
 
+    /// Whether the answer of a query that was under way when this call began satisfies the contract.
+    fn accepts(&self, key: &KeyRef<'_>, entry: &CacheEntry) -> bool {
+        self.limit.is_lenient || entry.answers(key, self.limit.fresh_at(key))
+    }
+
     fn count(&self, outcome: CacheOutcome) {
         self.context.count_shared(Layer::L1, outcome);
     }
@@ -161,7 +169,8 @@ impl<T: Transport> MissBatch<'_, T> {
         let (remote, statement) = self.provider;
         let stale = remote.stale();
         let (extent, sets) = (self.extent, &sets[..]);
-        let answers = match stale.is_some_and(has_stale_answers) {
+        let is_replaceable = self.limit.is_lenient && stale.is_some_and(has_stale_answers);
+        let answers = match is_replaceable {
             // It polls while it waits, so it must not block in the transport.
             true if T::BLOCKS => {
                 let asking = remote.ask_with_stale_timeout(&Pooled, info, statement, extent, sets);
@@ -205,7 +214,8 @@ impl<T: Transport> MissBatch<'_, T> {
     /// The last good answer in place of an error, if the configuration enables it.
     fn stale_or(&self, key: &KeyRef<'_>, error: Error) -> Result<CacheEntry> {
         let (remote, _) = self.provider;
-        let stale = remote.stale().filter(|_| error.is_retryable());
+        let stale = remote.stale();
+        let stale = stale.filter(|_| self.limit.is_lenient && error.is_retryable());
         let found = stale.and_then(|stale| Some((stale, stale.find(key)?)));
         let Some((stale, (rows, age))) = found else {
             return Err(error);

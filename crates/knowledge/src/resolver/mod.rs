@@ -1,9 +1,9 @@
 //! Resolves a query through the caches and the database: which caches its policy names, what counts
 //! as fresh, what is counted, and which of several sessions that miss a key sends the query.
 
+mod age_limit;
 mod batch;
 mod context;
-mod freshness;
 mod misses;
 
 use std::future::Future;
@@ -12,9 +12,9 @@ use std::time::Instant;
 
 use lookaside_value::{RowSet, Value};
 
+pub(crate) use self::age_limit::AgeLimit;
 pub(crate) use self::batch::StaleCount;
 pub(crate) use self::context::StatementContext;
-pub(crate) use self::freshness::Freshness;
 use crate::Result;
 use crate::cache::{
     CacheEntry, Extent, Flight, KeyRef, Leader, LocalCache, SharedCache, SlotIndex,
@@ -52,6 +52,7 @@ pub(crate) struct Resolved<'a> {
     entry: &'a CacheEntry,
     by: AnsweredBy,
     now: Ticks,
+    horizon: Option<Instant>,
 }
 
 /// The location of an answer in a [`Resolver`].
@@ -60,6 +61,7 @@ struct Location {
     slot: Option<SlotIndex>,
     by: AnsweredBy,
     now: Ticks,
+    horizon: Option<Instant>,
 }
 
 impl<'a> Resolved<'a> {
@@ -68,7 +70,7 @@ impl<'a> Resolved<'a> {
     }
 
     pub(crate) fn provenance(&self) -> Provenance {
-        Provenance::of(self.by, self.entry, self.now)
+        Provenance::of(self.by, self.entry, self.now, self.horizon)
     }
 }
 
@@ -140,36 +142,37 @@ impl Resolver {
         params: &[Value],
         extent: Extent,
         policy: &mut Policy<'_>,
-        freshness: Freshness,
+        limit: &AgeLimit,
     ) -> Option<Resolved<'_>> {
         if matches!(policy, Policy::Bypass) {
             return None;
         }
         let key = context.key(params, extent);
-        let location = self.find(context, &key, policy, freshness)?;
+        let location = self.find(context, &key, policy, limit)?;
         Some(self.at(location))
     }
 
     /// The answer, from the caches of the policy or the database.
-    #[inline]
+    // Inlined, its registers would be saved for each answer of a native plan.
+    #[inline(never)]
     pub(crate) fn resolve(
         &mut self,
         context: &StatementContext<'_>,
         params: &[Value],
         extent: Extent,
         mut policy: Policy<'_>,
-        freshness: Freshness,
+        limit: &AgeLimit,
     ) -> Result<Resolved<'_>> {
         let location = match (&policy, &context.generation.cache) {
             (Policy::Bypass, _) | (Policy::Global, None) => {
-                let entry = self.query(context, params, extent)?;
-                self.hold(entry, context.database(), context.engine.clock.now())
+                let entry = self.query(context, params, extent, limit.now)?;
+                self.hold(entry, context.database(), context.engine.clock.now(), None)
             }
             _ => {
                 let key = context.key(params, extent);
-                match self.find(context, &key, &mut policy, freshness) {
+                match self.find(context, &key, &mut policy, limit) {
                     Some(location) => location,
-                    None => self.fetch(context, &key, policy, freshness)?,
+                    None => self.fetch(context, &key, policy, limit)?,
                 }
             }
         };
@@ -178,15 +181,17 @@ impl Resolver {
 
     /// Searches the caches of the policy, and copies an entry of the shared cache into the first
     /// one.
-    #[inline]
+    // A call costs a hit of the first cache some 15 instructions.
+    #[inline(always)]
     fn find(
         &mut self,
         context: &StatementContext<'_>,
         key: &KeyRef<'_>,
         policy: &mut Policy<'_>,
-        freshness: Freshness,
+        limit: &AgeLimit,
     ) -> Option<Location> {
-        let Freshness { now, fresh_at, .. } = freshness;
+        let (now, fresh_at) = (limit.now, limit.fresh_at(key));
+        let horizon = limit.horizon_of(key);
         let shared = context.generation.cache.as_ref();
         match policy {
             Policy::Bypass => None,
@@ -198,39 +203,41 @@ impl Resolver {
                         slot: Some(slot),
                         by: AnsweredBy::L0,
                         now,
+                        horizon,
                     });
                 }
                 let entry = shared.find(key, fresh_at)?;
                 self.count(context, Layer::L0, CacheOutcome::Miss);
                 self.count(context, Layer::L1, CacheOutcome::Hit);
-                Some(self.keep(key, entry, AnsweredBy::L1, now))
+                Some(self.keep(key, entry, (AnsweredBy::L1, now, horizon)))
             }
             Policy::CallScope(own) => {
                 own.enter(context.engine.number, context.generation.number);
                 if let Some(entry) = own.find(key, fresh_at) {
                     let entry = entry.clone();
                     self.count(context, Layer::Call, CacheOutcome::Hit);
-                    return Some(self.hold(entry, AnsweredBy::L0, now));
+                    return Some(self.hold(entry, AnsweredBy::L0, now, horizon));
                 }
                 let entry = shared?.find(key, fresh_at)?;
                 self.count(context, Layer::Call, CacheOutcome::Miss);
                 self.count(context, Layer::L1, CacheOutcome::Hit);
                 own.insert(key.to_key(), entry.clone());
-                Some(self.hold(entry, AnsweredBy::L1, now))
+                Some(self.hold(entry, AnsweredBy::L1, now, horizon))
             }
         }
     }
 
     /// The answer to a key that no cache of the policy has.
+    #[inline(never)]
     fn fetch(
         &mut self,
         context: &StatementContext<'_>,
         key: &KeyRef<'_>,
         policy: Policy<'_>,
-        freshness: Freshness,
+        limit: &AgeLimit,
     ) -> Result<Location> {
         let shared = context.generation.cache.as_ref();
-        let shared = shared.filter(|_| freshness.joins_inflight);
+        let shared = shared.filter(|_| limit.joins_inflight);
         let first_layer = match &policy {
             Policy::Bypass => None,
             Policy::Global => shared.map(|_| Layer::L0),
@@ -240,19 +247,19 @@ impl Resolver {
             self.count(context, layer, CacheOutcome::Miss);
         }
         let (entry, by) = match shared {
-            Some(shared) => self.fetch_shared(context, shared, key, freshness)?,
+            Some(shared) => self.fetch_shared(context, shared, key, limit)?,
             None => (self.ask(context, key)?, context.database()),
         };
         // Fetching the answer may have taken long.
         let now = context.engine.clock.now();
         Ok(match policy {
-            Policy::Global if shared.is_some() => self.keep(key, entry, by, now),
-            Policy::Global | Policy::Bypass => self.hold(entry, by, now),
+            Policy::Global if shared.is_some() => self.keep(key, entry, (by, now, None)),
+            Policy::Global | Policy::Bypass => self.hold(entry, by, now, None),
             Policy::CallScope(own) => {
                 if entry.is_fresh(now) {
                     own.insert(key.to_key(), entry.clone());
                 }
-                self.hold(entry, by, now)
+                self.hold(entry, by, now, None)
             }
         })
     }
@@ -265,17 +272,17 @@ impl Resolver {
         context: &StatementContext<'_>,
         shared: &SharedCache,
         key: &KeyRef<'_>,
-        freshness: Freshness,
+        limit: &AgeLimit,
     ) -> Result<(CacheEntry, AnsweredBy)> {
         if let Some(provider) = context.provider() {
             let transport = Blocking(self.cancel());
             let fetching =
-                context.fetch_from_provider(provider, Some(shared), key, freshness, &transport);
+                context.fetch_from_provider(provider, Some(shared), key, limit, &transport);
             let entry = self.wait(context, fetching)?;
-            let by = AnsweredBy::of_provider(&entry, freshness.now);
+            let by = AnsweredBy::of_provider(&entry, limit.now);
             return Ok((entry, by));
         }
-        match self.lead_or_follow(context, shared, key, freshness.fresh_at)? {
+        match self.lead_or_follow(context, shared, key, limit.fresh_at(key))? {
             Ok(entry) => {
                 self.count(context, Layer::L1, CacheOutcome::Hit);
                 Ok((entry, AnsweredBy::L1))
@@ -298,9 +305,9 @@ impl Resolver {
         key: &KeyRef<'_>,
         fresh_at: Ticks,
     ) -> Result<std::result::Result<CacheEntry, Leader<'c>>> {
-        let key = key.to_key();
         // Nearly always, no other session is querying this key.
-        let mut flight = shared.join(&key, fresh_at);
+        let mut flight = shared.join(key, fresh_at);
+        let key = key.to_key();
         let mut began = None;
         loop {
             match flight {
@@ -349,9 +356,9 @@ impl Resolver {
     fn ask(&mut self, context: &StatementContext<'_>, key: &KeyRef<'_>) -> Result<CacheEntry> {
         let now = context.engine.clock.now();
         if let Some(provider) = context.provider() {
-            let freshness = Freshness::cached(now);
+            let limit = AgeLimit::cached(now);
             let transport = Blocking(self.cancel());
-            let fetching = context.fetch_from_provider(provider, None, key, freshness, &transport);
+            let fetching = context.fetch_from_provider(provider, None, key, &limit, &transport);
             return self.wait(context, fetching);
         }
         let rows = self.query_store(context, key.params, key.extent)?;
@@ -359,17 +366,17 @@ impl Resolver {
         Ok(CacheEntry::new(key, rows, now.after(lifetime), lifetime))
     }
 
-    /// The database's answer, not cached.
+    /// The database's answer, not cached; `asked_at` is the current time.
     pub(crate) fn query(
         &mut self,
         context: &StatementContext<'_>,
         params: &[Value],
         extent: Extent,
+        asked_at: Ticks,
     ) -> Result<CacheEntry> {
         match &context.description.answerer {
             Answerer::Remote { .. } => self.ask(context, &context.key(params, extent)),
             Answerer::Store(_) => {
-                let asked_at = context.engine.clock.now();
                 let rows = self.query_store(context, params, extent)?;
                 let lifetime = context.generation.ttl;
                 Ok(CacheEntry::uncached(
@@ -421,26 +428,33 @@ impl Resolver {
         &mut self,
         key: &KeyRef<'_>,
         entry: CacheEntry,
-        by: AnsweredBy,
-        now: Ticks,
+        (by, now, horizon): (AnsweredBy, Ticks, Option<Instant>),
     ) -> Location {
         match self.local.insert(key, entry, now) {
             Ok(slot) => Location {
                 slot: Some(slot),
                 by,
                 now,
+                horizon,
             },
-            Err(entry) => self.hold(entry, by, now),
+            Err(entry) => self.hold(entry, by, now, horizon),
         }
     }
 
     /// Holds an entry until the next query.
-    fn hold(&mut self, entry: CacheEntry, by: AnsweredBy, now: Ticks) -> Location {
+    fn hold(
+        &mut self,
+        entry: CacheEntry,
+        by: AnsweredBy,
+        now: Ticks,
+        horizon: Option<Instant>,
+    ) -> Location {
         self.uncached = Some(entry);
         Location {
             slot: None,
             by,
             now,
+            horizon,
         }
     }
 
@@ -454,6 +468,7 @@ impl Resolver {
             entry,
             by: location.by,
             now: location.now,
+            horizon: location.horizon,
         }
     }
 

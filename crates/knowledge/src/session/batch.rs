@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::generation::Prepared;
 use crate::plan::Probe;
 use crate::policy::Policy;
-use crate::resolver::Freshness;
+use crate::resolver::AgeLimit;
 use crate::statement::Origin;
 
 impl Lookup for Session {
@@ -80,9 +80,9 @@ impl Session {
                     absent_count += 1;
                 }
                 Probe::Fallback => {
-                    let freshness = Freshness::cached(context.engine.clock.now());
+                    let limit = AgeLimit::cached(context.engine.clock.now());
                     let (first, global) = (Extent::First, Policy::Global);
-                    match resolver.resolve(context, set, first, global, freshness) {
+                    match resolver.resolve(context, set, first, global, &limit) {
                         Ok(resolved) => answers.push_first(resolved.rows()),
                         Err(error) => answers.push_failed(error.into()),
                     }

@@ -1,7 +1,5 @@
 //! A statement bound to a session: answered by its native plan first, then by the resolver.
 
-use std::time::Duration;
-
 use lookaside_value::{RowSet, Value};
 
 use super::Session;
@@ -9,11 +7,12 @@ use crate::Result;
 use crate::cache::Extent;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::freshness::Freshness;
 use crate::generation::{Generation, Prepared};
 use crate::plan::{LookupPlan, Probe, ProbeAll};
 use crate::policy::Policy;
 use crate::provenance::Provenance;
-use crate::resolver::{Freshness, Resolved, Resolver, StatementContext};
+use crate::resolver::{AgeLimit, Resolved, Resolver, StatementContext};
 use crate::rows::Rows;
 use crate::statement::{Statement, StatementInfo};
 
@@ -136,12 +135,6 @@ impl<'a: 's, 's> Bound<'a, 's> {
         }
     }
 
-    /// The freshness required of an answer now: as caches keep it, and no older than `age_max`.
-    pub(super) fn freshness(&self, age_max: Option<Duration>) -> Freshness {
-        let now = self.context.engine.clock.now();
-        Freshness::with_age_max(now, self.context.generation.ttl, age_max)
-    }
-
     /// The row set of the first row, and the index in it. As this is the most frequent query, it
     /// fills no list of positions.
     #[inline]
@@ -163,23 +156,14 @@ impl<'a: 's, 's> Bound<'a, 's> {
                 self.resolver.counters.native(false);
                 Ok(None)
             }
-            Probe::Fallback => self.resolve_first(params, policy),
+            Probe::Fallback => {
+                let limit = AgeLimit::cached(self.context.engine.clock.now());
+                let (context, first) = (&self.context, Extent::First);
+                let resolved = (self.resolver).resolve(context, params, first, policy, &limit)?;
+                let rows = resolved.rows();
+                Ok((!rows.is_empty()).then_some((rows, 0)))
+            }
         }
-    }
-
-    /// The first row where the plan has no answer. Not inlined, so that the registers of the
-    /// caches' code are not saved for each answer of a plan.
-    #[inline(never)]
-    fn resolve_first(
-        self,
-        params: &[Value],
-        policy: Policy<'_>,
-    ) -> Result<Option<(&'a RowSet, usize)>> {
-        let freshness = Freshness::cached(self.context.engine.clock.now());
-        let (context, first) = (&self.context, Extent::First);
-        let resolved = (self.resolver).resolve(context, params, first, policy, freshness)?;
-        let rows = resolved.rows();
-        Ok((!rows.is_empty()).then_some((rows, 0)))
     }
 
     /// The answer.
@@ -188,14 +172,14 @@ impl<'a: 's, 's> Bound<'a, 's> {
         params: &[Value],
         extent: Extent,
         policy: Policy<'_>,
-        age_max: Option<Duration>,
+        freshness: Freshness,
     ) -> Result<Answer<'a>> {
         let bound = match self.planned(params, extent) {
             Ok(answer) => return Ok(answer),
             Err(bound) => bound,
         };
-        let freshness = bound.freshness(age_max);
-        let resolved = (bound.resolver).resolve(&bound.context, params, extent, policy, freshness);
+        let limit = AgeLimit::of(&bound.context, freshness);
+        let resolved = (bound.resolver).resolve(&bound.context, params, extent, policy, &limit);
         resolved.map(Answer::Resolved)
     }
 
@@ -205,14 +189,14 @@ impl<'a: 's, 's> Bound<'a, 's> {
         params: &[Value],
         extent: Extent,
         policy: &mut Policy<'_>,
-        age_max: Option<Duration>,
+        freshness: Freshness,
     ) -> Option<Answer<'a>> {
         let bound = match self.planned(params, extent) {
             Ok(answer) => return Some(answer),
             Err(bound) => bound,
         };
-        let freshness = bound.freshness(age_max);
-        let cached = (bound.resolver).try_cached(&bound.context, params, extent, policy, freshness);
+        let limit = AgeLimit::of(&bound.context, freshness);
+        let cached = (bound.resolver).try_cached(&bound.context, params, extent, policy, &limit);
         cached.map(Answer::Resolved)
     }
 

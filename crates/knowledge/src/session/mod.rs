@@ -20,6 +20,7 @@ use crate::cache::Extent;
 use crate::cancel::CancelHandle;
 use crate::description::Answerer;
 use crate::engine::Engine;
+use crate::freshness::Freshness;
 use crate::generation::Generation;
 use crate::plan::{Explanation, ProviderPlan, provider_warnings};
 use crate::policy::Policy;
@@ -156,7 +157,7 @@ impl Session {
     ) -> Result<Rows<'_>> {
         let bound = self.bind(statement)?;
         statement.0.check_count(params.len())?;
-        let answer = bound.answer(params, Extent::All, policy, None)?;
+        let answer = bound.answer(params, Extent::All, policy, Freshness::default())?;
         Ok(answer.rows())
     }
 
@@ -268,7 +269,7 @@ impl Session {
             Ok(params) => params,
             Err(error) => return Some(Err(error)),
         };
-        let answer = bound.try_local(&params, extent, policy, None)?;
+        let answer = bound.try_local(&params, extent, policy, Freshness::default())?;
         Some(Ok(answer.rows()))
     }
 
@@ -418,7 +419,8 @@ impl Session {
             info,
             description: &resolver.describe(generation, info)?.description,
         };
-        Ok(resolver.query(&context, &params, extent)?.rows)
+        let now = context.engine.clock.now();
+        Ok(resolver.query(&context, &params, extent, now)?.rows)
     }
 }
 

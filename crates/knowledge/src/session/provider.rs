@@ -1,7 +1,6 @@
 //! Statements that a provider answers, for async callers: no session is held while waiting.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lookaside_value::{RowSet, Value};
 
@@ -11,11 +10,12 @@ use crate::cache::{CacheEntry, Extent, KeyRef};
 use crate::description::Answerer;
 use crate::engine::Engine;
 use crate::event::{CacheOutcome, Layer};
+use crate::freshness::Freshness;
 use crate::generation::{Generation, Prepared};
 use crate::policy::Policy;
 use crate::provenance::{AnsweredBy, Provenance};
 use crate::remote::{Pooled, Transport};
-use crate::resolver::{Freshness, StatementContext};
+use crate::resolver::{AgeLimit, StatementContext};
 use crate::statement::{Params, Query, Statement, StatementInfo};
 
 /// The database that answers a statement, if the session can tell.
@@ -95,6 +95,16 @@ impl ProviderQuery {
         }
     }
 
+    fn context<'a>(&'a self, engine: &'a Engine) -> StatementContext<'a> {
+        let (info, prepared) = self.parts();
+        StatementContext {
+            engine,
+            generation: &self.generation,
+            info,
+            description: &prepared.description,
+        }
+    }
+
     /// The rows, for a caller that has already searched the caches of the session and of the
     /// policy.
     pub(crate) async fn rows(
@@ -105,13 +115,13 @@ impl ProviderQuery {
         policy: Policy<'_>,
     ) -> Result<RowSet> {
         let params = self.parts().0.to_positional(params)?;
-        let freshness = Freshness::cached(engine.clock.now());
+        let limit = AgeLimit::cached(engine.clock.now());
         let missed = match policy {
             Policy::Bypass => None,
             Policy::Global => Some(Layer::L0),
             Policy::CallScope(_) => Some(Layer::Call),
         };
-        let entry = self.entry(engine, &params, extent, freshness, missed, &Pooled);
+        let entry = self.entry(engine, &params, extent, &limit, missed, &Pooled);
         let entry = entry.await?;
         let rows = entry.rows.clone();
         if let Policy::CallScope(own) = policy
@@ -131,16 +141,15 @@ impl ProviderQuery {
         engine: &Engine,
         params: &[Value],
         extent: Extent,
-        age_max: Option<Duration>,
+        freshness: Freshness,
         transport: &impl Transport,
     ) -> Result<(RowSet, Provenance)> {
-        let now = engine.clock.now();
-        let freshness = Freshness::with_age_max(now, self.generation.ttl, age_max);
+        let limit = AgeLimit::of(&self.context(engine), freshness);
         let missed = Some(Layer::L0);
-        let entry = self.entry(engine, params, extent, freshness, missed, transport);
+        let entry = self.entry(engine, params, extent, &limit, missed, transport);
         let entry = entry.await?;
-        let by = AnsweredBy::of_provider(&entry, now);
-        let provenance = Provenance::of(by, &entry, engine.clock.now());
+        let by = AnsweredBy::of_provider(&entry, limit.now);
+        let provenance = Provenance::of(by, &entry, engine.clock.now(), None);
         Ok((entry.rows, provenance))
     }
 
@@ -150,17 +159,11 @@ impl ProviderQuery {
         engine: &Engine,
         params: &[Value],
         extent: Extent,
-        freshness: Freshness,
+        limit: &AgeLimit,
         missed: Option<Layer>,
         transport: &impl Transport,
     ) -> Result<CacheEntry> {
-        let (info, prepared) = self.parts();
-        let context = StatementContext {
-            engine,
-            generation: &self.generation,
-            info,
-            description: &prepared.description,
-        };
+        let context = self.context(engine);
         let provider = context.provider().expect("a provider answers it");
         let missed = missed.filter(|_| matches!(self.subject, Subject::Statement(_)));
         let cache = self.generation.cache.as_ref().filter(|_| missed.is_some());
@@ -169,7 +172,7 @@ impl ProviderQuery {
             context.count_shared(layer, CacheOutcome::Miss);
         }
         let key = context.key(params, extent);
-        let fetching = context.fetch_from_provider(provider, cache, &key, freshness, transport);
+        let fetching = context.fetch_from_provider(provider, cache, &key, limit, transport);
         fetching.await
     }
 }

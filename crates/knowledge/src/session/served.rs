@@ -4,18 +4,17 @@
 //! answers are queried by [`Knowledge::answer_async`](crate::Knowledge::answer_async), which blocks
 //! no thread of the service, or as a batch by [`Session::answer_each`], on a thread that may block.
 
-use std::ops::ControlFlow;
-use std::time::Duration;
-
 use lookaside_value::{ParamBatch, RowSet};
+use std::ops::ControlFlow;
 
 use super::{Session, Value};
 use crate::Result;
 use crate::cache::Extent;
 use crate::error::ErrorKind;
+use crate::freshness::Freshness;
 use crate::policy::Policy;
 use crate::provenance::{Provenance, StaleAnswers};
-use crate::resolver::{Freshness, StaleCount};
+use crate::resolver::{AgeLimit, StaleCount};
 use crate::rows::Rows;
 use crate::statement::Statement;
 
@@ -30,8 +29,8 @@ pub struct Served<'a> {
 }
 
 impl Session {
-    /// Returns the rows if a native plan or a cache has them; never blocks. Answers older than
-    /// `age_max` do not count; none is older than the `ttl_ms` of `[cache]`.
+    /// Returns the rows if a native plan or a cache has them and they are as fresh as required; never
+    /// blocks. None is older than the `ttl_ms` of `[cache]`.
     ///
     /// # Errors
     /// When there is not one value per parameter, or the statement belongs to another engine.
@@ -41,13 +40,13 @@ impl Session {
         statement: &Statement,
         params: &[Value],
         extent: Extent,
-        age_max: Option<Duration>,
+        freshness: Freshness,
     ) -> Result<Option<Served<'_>>> {
         let Some(bound) = self.bind_prepared(statement)? else {
             return Ok(None);
         };
         bound.context.info.check_count(params.len())?;
-        let answer = bound.try_local(params, extent, &mut Policy::Global, age_max);
+        let answer = bound.try_local(params, extent, &mut Policy::Global, freshness);
         Ok(answer.map(|answer| Served {
             rows: answer.rows(),
             provenance: answer.provenance(),
@@ -60,11 +59,11 @@ impl Session {
         statement: &Statement,
         params: &[Value],
         extent: Extent,
-        age_max: Option<Duration>,
+        freshness: Freshness,
     ) -> Result<(RowSet, Provenance)> {
         let bound = self.bind(statement)?;
         bound.context.info.check_count(params.len())?;
-        let answer = bound.answer(params, extent, Policy::Global, age_max)?;
+        let answer = bound.answer(params, extent, Policy::Global, freshness)?;
         Ok((answer.rows().to_row_set(), answer.provenance()))
     }
 
@@ -86,18 +85,14 @@ impl Session {
         statement: &Statement,
         params: &ParamBatch,
         extent: Extent,
-        age_max: Option<Duration>,
+        freshness: Freshness,
         mut visit: impl FnMut(Result<Rows<'_>>) -> ControlFlow<()>,
     ) -> Result<Option<StaleAnswers>> {
         let mut bound = self.bind(statement)?;
         bound.context.info.check_count(params.width())?;
         if let Some(provider) = bound.context.provider() {
             let (context, resolver) = (bound.context, bound.resolver);
-            let freshness = Freshness::with_age_max(
-                context.engine.clock.now(),
-                context.generation.ttl,
-                age_max,
-            );
+            let limit = AgeLimit::of(&context, freshness);
             let mut stale = StaleCount::default();
             let (mut start, mut count) = (0, first_batch_len(extent));
             while start < params.len() {
@@ -109,7 +104,7 @@ impl Session {
                     found[index - start] = Some(rows.cloned());
                 };
                 let of = (params, range.clone(), extent);
-                resolver.resolve_range(&context, provider, of, freshness, &mut stale, keep);
+                resolver.resolve_range(&context, provider, of, &limit, &mut stale, keep);
                 for rows in found {
                     let rows = rows.expect("each set has its answer");
                     resolver.check_cancelled(&context)?;
@@ -128,7 +123,7 @@ impl Session {
             bound.resolver.check_cancelled(&bound.context)?;
             let answer = bound
                 .reborrow()
-                .answer(set, extent, Policy::Global, age_max);
+                .answer(set, extent, Policy::Global, freshness);
             let rows = match answer {
                 Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
                 answer => answer.map(|answer| answer.rows()),

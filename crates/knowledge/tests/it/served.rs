@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lookaside_knowledge::{
-    AnsweredBy, Extent, Knowledge, ParamBatch, Provenance, Statement, Value,
+    AnsweredBy, Extent, Freshness, Knowledge, ParamBatch, Provenance, Statement, Value,
 };
 
 use crate::folder::{folder, rows, write_config, write_data};
@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(10);
 
 fn ask(knowledge: &Knowledge, statement: &Statement, age_max: Option<Duration>) -> Provenance {
     let id = [Value::Int(1)];
-    let answer = knowledge.answer_async(statement, &id, Extent::First, age_max);
+    let answer = knowledge.answer_async(statement, &id, Extent::First, Freshness::aged(age_max));
     let (rows, provenance) = block_on(answer).unwrap();
     assert_eq!(rows.len(), 1);
     provenance
@@ -40,7 +40,7 @@ fn an_answer_says_who_gave_it() {
         let id = [Value::Int(id)];
         for extent in [Extent::First, Extent::All] {
             let served = session
-                .try_local(&native, &id, extent, None)
+                .try_local(&native, &id, extent, Freshness::default())
                 .unwrap()
                 .unwrap();
             assert_eq!(served.rows.len(), count);
@@ -50,19 +50,19 @@ fn an_answer_says_who_gave_it() {
     }
     let id = [Value::Int(1)];
     let is_at_hand = session
-        .try_local(&sqlite, &id, Extent::First, None)
+        .try_local(&sqlite, &id, Extent::First, Freshness::default())
         .unwrap();
     assert!(is_at_hand.is_none());
     assert_eq!(ask(&knowledge, &sqlite, None).by, AnsweredBy::Sqlite);
     for by in [AnsweredBy::L1, AnsweredBy::L0] {
         let served = session
-            .try_local(&sqlite, &id, Extent::First, None)
+            .try_local(&sqlite, &id, Extent::First, Freshness::default())
             .unwrap();
         assert_eq!(served.unwrap().provenance.by, by);
     }
     assert!(
         session
-            .try_local(&sqlite, &[], Extent::First, None)
+            .try_local(&sqlite, &[], Extent::First, Freshness::default())
             .is_err()
     );
 }
@@ -82,10 +82,16 @@ fn a_batch_comes_in_order() {
             for age_max in [None, Some(Duration::ZERO)] {
                 let mut counts = Vec::new();
                 session
-                    .answer_each(&statement, &batch, extent, age_max, |rows| {
-                        counts.push(rows.unwrap().len());
-                        ControlFlow::Continue(())
-                    })
+                    .answer_each(
+                        &statement,
+                        &batch,
+                        extent,
+                        Freshness::aged(age_max),
+                        |rows| {
+                            counts.push(rows.unwrap().len());
+                            ControlFlow::Continue(())
+                        },
+                    )
                     .unwrap();
                 assert_eq!(counts, [1, 0, 1, 1], "{sql}");
             }
@@ -114,10 +120,13 @@ fn a_statement_that_is_let_go_stops_no_reload() {
     let mut session = knowledge.session();
     let id = [Value::Int(1)];
     let found = session
-        .try_local(&statement, &id, Extent::First, None)
+        .try_local(&statement, &id, Extent::First, Freshness::default())
         .unwrap();
     assert!(found.is_none());
-    assert!(block_on(knowledge.answer_async(&statement, &id, Extent::First, None)).is_err());
+    assert!(
+        block_on(knowledge.answer_async(&statement, &id, Extent::First, Freshness::default()))
+            .is_err()
+    );
 }
 
 #[test]
@@ -138,14 +147,14 @@ fn a_provider_answers_and_an_old_answer_stands_in() {
     let id = [Value::Int(1)];
     assert!(
         session
-            .try_local(&statement, &id, Extent::First, None)
+            .try_local(&statement, &id, Extent::First, Freshness::default())
             .unwrap()
             .is_none()
     );
     let asked = ask(&knowledge, &statement, None);
     assert_eq!((asked.by, asked.is_stale), (AnsweredBy::Provider, false));
     let served = session
-        .try_local(&statement, &id, Extent::First, None)
+        .try_local(&statement, &id, Extent::First, Freshness::default())
         .unwrap();
     assert_eq!(served.unwrap().provenance.by, AnsweredBy::L1);
     let young = ask(&knowledge, &statement, Some(Duration::ZERO));
@@ -157,10 +166,16 @@ fn a_provider_answers_and_an_old_answer_stands_in() {
     let flights = knowledge.snapshot().counts.flights;
     let mut counts = Vec::new();
     session
-        .answer_each(&statement, &batch, Extent::All, None, |rows| {
-            counts.push(rows.unwrap().len());
-            ControlFlow::Continue(())
-        })
+        .answer_each(
+            &statement,
+            &batch,
+            Extent::All,
+            Freshness::default(),
+            |rows| {
+                counts.push(rows.unwrap().len());
+                ControlFlow::Continue(())
+            },
+        )
         .unwrap();
     assert_eq!(counts, [1, 0, 1]);
     assert_eq!(knowledge.snapshot().counts.flights, flights + 1);
@@ -177,7 +192,7 @@ fn a_provider_answers_and_an_old_answer_stands_in() {
         assert!(old.is_stale, "{old:?}");
         assert!(old.age >= TTL, "{old:?}");
         let served = other
-            .try_local(&statement, &id, Extent::First, None)
+            .try_local(&statement, &id, Extent::First, Freshness::default())
             .unwrap();
         if let Some(served) = served {
             break (old, served);

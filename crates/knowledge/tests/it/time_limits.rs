@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use lookaside_knowledge::{
-    CacheOutcome, ErrorKind, Extent, Knowledge, Layer, Outcome, ParamBatch, Policy, QueryKind,
-    Telemetry, Value, params,
+    CacheOutcome, ErrorKind, Extent, Freshness, Knowledge, Layer, Outcome, ParamBatch, Policy,
+    QueryKind, Telemetry, Value, params,
 };
 use tempfile::TempDir;
 
@@ -166,14 +166,20 @@ fn issue_12_a_batch_ends_at_its_first_set_after_a_cancel() {
             let cancel = session.cancel_handle();
             let before = knowledge.snapshot().counts.queries;
             let mut visits = 0;
-            let asked = session.answer_each(&statement, &sets, Extent::All, age_max, |rows| {
-                rows.unwrap();
-                visits += 1;
-                if visits == 3 {
-                    cancel.cancel();
-                }
-                ControlFlow::Continue(())
-            });
+            let asked = session.answer_each(
+                &statement,
+                &sets,
+                Extent::All,
+                Freshness::aged(age_max),
+                |rows| {
+                    rows.unwrap();
+                    visits += 1;
+                    if visits == 3 {
+                        cancel.cancel();
+                    }
+                    ControlFlow::Continue(())
+                },
+            );
             let case = format!("{sql}, {policy}");
             assert_eq!(asked.unwrap_err().kind(), ErrorKind::Cancelled, "{case}");
             assert_eq!(visits, 3, "{case}");
@@ -192,9 +198,10 @@ fn issue_12_a_batch_is_cancelled_as_a_whole_in_its_last_set() {
     let asker = thread::spawn(move || {
         let mut sets = ParamBatch::new(1);
         sets.push([Value::Int(1)]);
-        let asked = session.answer_each(&endless, &sets, Extent::First, None, |_| {
-            panic!("the set has no answer")
-        });
+        let asked =
+            session.answer_each(&endless, &sets, Extent::First, Freshness::default(), |_| {
+                panic!("the set has no answer")
+            });
         asked.unwrap_err().kind()
     });
     events.missed.recv_timeout(SAFETY).expect("SQLite is asked");
@@ -236,7 +243,8 @@ fn a_future_that_is_dropped_cancels_its_query() {
     }));
     assert_eq!(events.ended.recv_timeout(SAFETY), Ok(Outcome::Failure));
     begins(pin!(async {
-        let asked = knowledge.answer_async(&statement, &params, Extent::First, None);
+        let asked =
+            knowledge.answer_async(&statement, &params, Extent::First, Freshness::default());
         let _ = asked.await;
     }));
     assert_eq!(events.ended.recv_timeout(SAFETY), Ok(Outcome::Failure));

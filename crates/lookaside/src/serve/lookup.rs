@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use lookaside_knowledge::{Error, Explanation, Extent, Knowledge, PlanKind, Statement, Text};
-
+use lookaside_knowledge::{
+    Error, Explanation, Extent, Freshness, Knowledge, PlanKind, Statement, Text,
+};
 use tracing::warn;
 
 use super::counts::LookupCounts;
@@ -77,6 +78,11 @@ impl Lookup {
     #[inline]
     pub(crate) fn keeps_bodies(&self, prepared: &Prepared) -> bool {
         self.config.many || !prepared.is_native()
+    }
+
+    /// How fresh an answer has to be.
+    pub(crate) fn freshness(&self) -> Freshness {
+        Freshness::aged(self.config.ttl)
     }
 
     pub(crate) fn extent(&self) -> Extent {

@@ -13,6 +13,7 @@ use lookaside_client::{Config, Environment};
 use lookaside_embedded::{Binaries, Postgres};
 
 use super::*;
+use crate::Freshness;
 use crate::wait::block_on;
 use crate::{AnsweredBy, Extent, Provenance, Statement};
 
@@ -46,7 +47,7 @@ fn slow(folder: &TempDir) -> (Knowledge, Clock, Arc<SlowQueries>) {
 
 fn answer(knowledge: &Knowledge, statement: &Statement, age_max: Option<Duration>) -> Provenance {
     let id = [Value::Int(1)];
-    let asking = knowledge.answer_async(statement, &id, Extent::First, age_max);
+    let asking = knowledge.answer_async(statement, &id, Extent::First, Freshness::aged(age_max));
     let (rows, provenance) = block_on(asking).unwrap();
     assert_eq!(rows.len(), 1);
     provenance
@@ -61,6 +62,7 @@ fn check_late(knowledge: &Knowledge, statement: &Statement, sql: &str, by: Answe
             age: 2 * SECOND,
             fresh_for: Duration::ZERO,
             is_stale: false,
+            horizon: None,
         };
         let provenance = answer(knowledge, statement, age_max);
         assert_eq!(provenance, expected, "{age_max:?}");
@@ -102,7 +104,7 @@ fn an_answer_is_as_old_as_its_question() {
     };
     let try_local = |session: &mut Session| {
         let id = [Value::Int(1)];
-        let served = session.try_local(&statement, &id, Extent::First, None);
+        let served = session.try_local(&statement, &id, Extent::First, Freshness::default());
         let provenance = served.unwrap().unwrap().provenance;
         (provenance.by, provenance.age)
     };
@@ -159,7 +161,9 @@ fn a_late_answer_of_a_provider_goes_to_those_who_wait_and_is_not_kept() {
     let statement = knowledge.prepare(NUMBERED).unwrap();
     check_late(&knowledge, &statement, NUMBERED, AnsweredBy::Provider);
     let id = [Value::Int(1)];
-    let ask = |age_max| Box::pin(knowledge.answer_async(&statement, &id, Extent::First, age_max));
+    let ask = |age_max| {
+        Box::pin(knowledge.answer_async(&statement, &id, Extent::First, Freshness::aged(age_max)))
+    };
     // The second caller waits for the first query, unless it requires an answer that is no older
     // than its own query.
     for (age_max, is_shared) in [
@@ -216,7 +220,8 @@ fn who_asks_after_somebody_else_failed_has_an_answer_of_that_question() {
     *queries.duration.lock().unwrap() = SECOND / 4;
     let statement = knowledge.prepare(NUMBERED).unwrap();
     let id = [Value::Int(1)];
-    let ask = || Box::pin(knowledge.answer_async(&statement, &id, Extent::First, None));
+    let ask =
+        || Box::pin(knowledge.answer_async(&statement, &id, Extent::First, Freshness::default()));
     let locked = lock_table(&postgres);
     let (mut first, mut second) = (ask(), ask());
     begin(&mut first);
@@ -255,7 +260,7 @@ fn an_old_answer_grows_older_while_it_stands_in() {
     clock.advance(SECOND / 2);
     let mut session = knowledge.session();
     let id = [Value::Int(1)];
-    let served = session.try_local(&statement, &id, Extent::First, None);
+    let served = session.try_local(&statement, &id, Extent::First, Freshness::default());
     let kept = served.unwrap().unwrap().provenance;
     assert!(kept.is_stale, "{kept:?}");
     // Less a millisecond, because ticks round down.
@@ -264,8 +269,12 @@ fn an_old_answer_grows_older_while_it_stands_in() {
     assert!(kept.fresh_for <= old.fresh_for - grown, "{kept:?}");
     let mut batch = ParamBatch::new(1);
     batch.push(id);
-    let stand_ins = session.answer_each(&statement, &batch, Extent::First, None, |_| {
-        ControlFlow::Continue(())
-    });
+    let stand_ins = session.answer_each(
+        &statement,
+        &batch,
+        Extent::First,
+        Freshness::default(),
+        |_| ControlFlow::Continue(()),
+    );
     assert_eq!(stand_ins.unwrap().unwrap().age_max, kept.age);
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_embedded::Postgres;
-use lookaside_knowledge::{ErrorKind, EventLoop, Extent, Knowledge, Session, Statement, Value};
+use lookaside_knowledge::{
+    ErrorKind, EventLoop, Extent, Freshness, Knowledge, Session, Statement, Value,
+};
 use lookaside_testing::{Brand, Server, wait_until};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -207,9 +209,14 @@ impl Loop {
 
     fn begin(&mut self, session: &mut Session, statement: &Statement, id: i64) {
         let params = [Value::Int(id)];
-        let begun = self
-            .event_loop
-            .begin(id, session, statement, &params, Extent::First, None);
+        let begun = self.event_loop.begin(
+            id,
+            session,
+            statement,
+            &params,
+            Extent::First,
+            Freshness::default(),
+        );
         assert_eq!(begun, Ok(()), "a provider answers it");
     }
 

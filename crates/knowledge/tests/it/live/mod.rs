@@ -3,6 +3,7 @@
 mod direct;
 mod embedded;
 mod failures;
+mod feed;
 mod flights;
 mod mysql;
 mod pooler;

@@ -227,8 +227,8 @@ fn answer(
     // Answers are usually longer than their sets.
     writer.reserve(2 * body.len())?;
     Encoder::batch_begin(format, sets.len(), &mut writer.body);
-    let (statement, ttl) = (&prepared.statement, lookup.config.ttl);
-    let asked = session.answer_each(statement, &sets, lookup.extent(), ttl, |rows| {
+    let (statement, freshness) = (&prepared.statement, lookup.freshness());
+    let asked = session.answer_each(statement, &sets, lookup.extent(), freshness, |rows| {
         writer.write(rows)
     });
     let stand_ins = asked.map_err(|error| {

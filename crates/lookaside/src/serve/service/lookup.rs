@@ -96,10 +96,10 @@ impl Thread {
                 );
             }
         }
-        let (extent, ttl) = (lookup.extent(), lookup.config.ttl);
+        let (extent, freshness) = (lookup.extent(), lookup.freshness());
         let found = self
             .session
-            .try_local(&prepared.statement, &self.values, extent, ttl);
+            .try_local(&prepared.statement, &self.values, extent, freshness);
         match found {
             Ok(Some(served)) => {
                 let paper = (&mut self.encoders[index], &mut self.body);

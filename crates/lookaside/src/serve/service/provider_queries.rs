@@ -4,10 +4,10 @@
 use std::io;
 use std::os::fd::AsFd as _;
 use std::panic;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lookaside_http::{Interest, Io, Timer, Waker, Watch};
-use lookaside_knowledge::{EventLoop, Extent, QueryResult, Session, Statement, Value};
+use lookaside_knowledge::{EventLoop, Extent, Freshness, QueryResult, Session, Statement, Value};
 
 use super::super::problem::Problem;
 use super::Thread;
@@ -56,10 +56,10 @@ impl ProviderQueries {
         session: &mut Session,
         statement: &Statement,
         params: &[Value],
-        (extent, age_max): (Extent, Option<Duration>),
+        (extent, freshness): (Extent, Freshness),
     ) -> Result<(), Waiting> {
         self.event_loop
-            .begin(waiting, session, statement, params, extent, age_max)
+            .begin(waiting, session, statement, params, extent, freshness)
     }
 
     /// The descriptor is ready.

@@ -239,7 +239,7 @@ impl Thread {
         if let (false, Some(queries), Some(prepared)) =
             (is_local, &mut self.provider_queries, prepared)
         {
-            let terms = (lookup.extent(), lookup.config.ttl);
+            let terms = (lookup.extent(), lookup.freshness());
             let (session, params) = (&mut self.session, &self.values);
             match queries.begin(waiting, session, &prepared.statement, params, terms) {
                 Ok(()) => return,
@@ -254,7 +254,7 @@ impl Thread {
             let lookup = &question.catalog.lookups[question.index];
             let prepared = lookup.prepared.as_ref();
             let statement = &prepared.expect("it was asked whether it is").statement;
-            let (extent, ttl) = (lookup.extent(), lookup.config.ttl);
+            let (extent, freshness) = (lookup.extent(), lookup.freshness());
             let _permit = match is_local {
                 true => shared.own_queries.acquire().await.ok(),
                 false => None,
@@ -264,7 +264,7 @@ impl Thread {
                 return deferred.answer(Err(problem));
             }
             let rows = (shared.knowledge)
-                .answer_async(statement, &params, extent, ttl)
+                .answer_async(statement, &params, extent, freshness)
                 .await;
             deferred.rows(question, rows);
         });

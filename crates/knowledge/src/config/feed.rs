@@ -1,0 +1,76 @@
+//! The change feed of a provider: the keys `feed…` of `[provider.sqldb]`.
+
+use std::fmt;
+
+use lookaside_client::{Config as Connection, Environment, PostgresConfig};
+
+use super::provider::ProviderKind;
+use super::reader::Section;
+use crate::Result;
+
+/// The publication that `lookaside feed setup` creates.
+pub(crate) const PUBLICATION: &str = "lookaside";
+
+/// The longest name of an object of PostgreSQL, in bytes; longer ones are cut off.
+const NAME_SIZE_MAX: usize = 63;
+
+/// The keys that set the change feed.
+pub(super) const FEED_KEYS: [&str; 3] = ["feed", "feed_uri", "feed_publication"];
+
+/// The change feed of a provider: answers are invalidated when their rows change.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FeedConfig {
+    /// The publication of the tables whose changes are followed.
+    pub publication: String,
+    /// The address for replication, if it is not that of the provider.
+    pub sender: Option<Box<PostgresConfig>>,
+}
+
+impl fmt::Debug for FeedConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Does not show the password and the settings.
+        f.debug_struct("FeedConfig")
+            .field("publication", &self.publication)
+            .field("has_sender", &self.sender.is_some())
+            .finish()
+    }
+}
+
+/// Reads the keys; `None` without a feed.
+pub(super) fn read_feed(section: &Section<'_>, kind: ProviderKind) -> Result<Option<FeedConfig>> {
+    let found = FEED_KEYS.into_iter().find(|key| section.has(key));
+    let Some(key) = found else {
+        return Ok(None);
+    };
+    if kind != ProviderKind::Postgres {
+        return Err(section.bad(key, "is for kind = \"postgres\"; remove it"));
+    }
+    let is_on = section.word("feed", &[("auto", true), ("off", false)])?;
+    if is_on.is_none() {
+        return Err(section.bad(key, "has no effect without feed = \"auto\"; add it"));
+    }
+    let publication = section.str("feed_publication")?.unwrap_or(PUBLICATION);
+    if publication.is_empty() || publication.len() > NAME_SIZE_MAX || publication.contains('\0') {
+        let problem = format!("must be a name of 1 to {NAME_SIZE_MAX} bytes");
+        return Err(section.bad("feed_publication", &problem));
+    }
+    let sender = match section.str("feed_uri")? {
+        None => None,
+        // Its errors never quote a password.
+        Some(uri) => match Connection::parse(uri, &Environment::of_process()) {
+            Ok(Connection::Postgres(config)) => Some(Box::new(config)),
+            Ok(_) => {
+                let problem = "must be the URL of a PostgreSQL server";
+                return Err(section.bad("feed_uri", problem));
+            }
+            Err(error) => {
+                return Err(section.bad("feed_uri", &format!("cannot be used: {error}")));
+            }
+        },
+    };
+    Ok((is_on == Some(true)).then(|| FeedConfig {
+        publication: publication.to_owned(),
+        sender,
+    }))
+}

@@ -1,0 +1,332 @@
+//! The gate: a change is applied when the server that answers queries shows it, not when the log
+//! delivers it.
+//!
+//! The log is sent when a commit is flushed, and its rows become visible after that. An entry that
+//! were invalidated in between could be filled with the old row again, by a query that was sent after
+//! the change had arrived, and nothing would ever invalidate it.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::position::Position;
+use super::versions::{TouchedSlots, Versions};
+use super::visibility::Snapshot;
+
+/// More bytes of changes than this wait only if a server does not show them for a long time; then all
+/// entries are invalidated instead.
+const QUEUE_SIZE_MAX: usize = 64 << 20;
+
+/// The number of probes whose position the stream has not reached; beyond it, newer ones replace
+/// each other.
+const PROBE_COUNT_MAX: usize = 32;
+
+/// A committed transaction that changed rows which statements depend on.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    pub(crate) xid: u32,
+    /// The position of its commit.
+    pub(crate) commit: Position,
+    pub(crate) touched: TouchedSlots,
+}
+
+/// What a probe of the server returned.
+#[derive(Clone, Debug)]
+pub(crate) struct Probe {
+    /// When the probe was sent.
+    pub(crate) sent: Instant,
+    /// Where the server inserts the next record of its log, read after the snapshot was taken. So all
+    /// transactions that the snapshot shows are before it.
+    pub(crate) end: Position,
+    pub(crate) snapshot: Snapshot,
+}
+
+/// The state of the caches behind a change feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Valid entries are as fresh as a query that was sent then.
+    pub(crate) fresh_as_of: Option<Instant>,
+    /// All transactions that committed up to here are applied.
+    pub(crate) position: Position,
+}
+
+/// The queue of changes, and how far they have been applied. It uses no clock and no connection.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// In the order of their commits, each with its number.
+    queue: VecDeque<(u64, Transaction)>,
+    queue_size: usize,
+    /// The number of transactions that were received; the newest one has this number.
+    received_count: u64,
+    snapshot: Option<Snapshot>,
+    /// Everything that committed before this was received.
+    received: Position,
+    /// Probes whose `end` was not received yet, in the order in which they were sent.
+    probes: VecDeque<(Instant, Position)>,
+    fresh_as_of: Option<Instant>,
+}
+
+/// More changes wait than the queue may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overflow;
+
+impl Gate {
+    /// The gate of a stream that begins at `start`.
+    pub(crate) fn new(start: Position) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            queue_size: 0,
+            received_count: 0,
+            snapshot: None,
+            received: start,
+            probes: VecDeque::new(),
+            fresh_as_of: None,
+        }
+    }
+
+    /// A transaction was received. It is applied at once if the newest snapshot shows it, as what is
+    /// visible once remains visible.
+    pub(crate) fn receive(
+        &mut self,
+        transaction: Transaction,
+        versions: &Versions,
+    ) -> Result<(), Overflow> {
+        self.received_count += 1;
+        let is_shown = (self.snapshot.as_ref()).is_some_and(|it| it.shows(transaction.xid));
+        if is_shown || transaction.touched.is_empty() {
+            transaction.touched.apply(versions);
+            return Ok(());
+        }
+        self.queue_size += size_of_queued(&transaction);
+        self.queue.push_back((self.received_count, transaction));
+        match self.queue_size > QUEUE_SIZE_MAX {
+            true => Err(Overflow),
+            false => Ok(()),
+        }
+    }
+
+    /// Everything that committed before `end` was received.
+    pub(crate) fn reach(&mut self, end: Position) {
+        self.received = self.received.max(end);
+        while let Some((sent, end)) = self.probes.front()
+            && *end <= self.received
+        {
+            // What the snapshot of the probe shows was applied with it, or when it was received.
+            self.fresh_as_of = Some(*sent);
+            self.probes.pop_front();
+        }
+    }
+
+    /// Applies what the server shows now.
+    pub(crate) fn probed(&mut self, probe: Probe, versions: &Versions) {
+        self.apply(probe.snapshot, versions);
+        if self.probes.len() == PROBE_COUNT_MAX {
+            self.probes.pop_back();
+        }
+        self.probes.push_back((probe.sent, probe.end));
+        self.reach(self.received);
+    }
+
+    /// Applies what a snapshot shows, without a horizon.
+    pub(crate) fn apply(&mut self, snapshot: Snapshot, versions: &Versions) {
+        let size = &mut self.queue_size;
+        self.queue.retain(|(_, transaction)| {
+            let is_shown = snapshot.shows(transaction.xid);
+            if is_shown {
+                transaction.touched.apply(versions);
+                *size -= size_of_queued(transaction);
+            }
+            !is_shown
+        });
+        self.snapshot = Some(snapshot);
+    }
+
+    /// Withdraws the horizon up to the next probe: there may have been changes that the stream does
+    /// not tell.
+    pub(crate) fn forget_horizon(&mut self) {
+        self.probes.clear();
+        self.fresh_as_of = None;
+    }
+
+    /// Whether changes wait until the server shows them.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Whether a probe waits for the stream.
+    pub(crate) fn awaits_stream(&self) -> bool {
+        !self.probes.is_empty()
+    }
+
+    pub(crate) fn queue_len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The number of transactions that were received.
+    pub(crate) fn received_count(&self) -> u64 {
+        self.received_count
+    }
+
+    /// Whether the first `count` transactions were received and applied.
+    pub(crate) fn has_applied(&self, count: u64) -> bool {
+        let is_behind = |(number, _): &(u64, Transaction)| *number > count;
+        self.received_count >= count && self.queue.front().is_none_or(is_behind)
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
+            fresh_as_of: self.fresh_as_of,
+            position: match self.queue.front() {
+                // Just before the first commit that waits.
+                Some((_, first)) => self.received.min(first.commit.before()),
+                None => self.received,
+            },
+        }
+    }
+}
+
+/// The bytes that a transaction takes in the queue.
+fn size_of_queued(transaction: &Transaction) -> usize {
+    size_of::<(u64, Transaction)>() + transaction.touched.heap_size()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::versions::VersionSlot;
+    use super::*;
+
+    fn slot(number: u64) -> VersionSlot {
+        VersionSlot::of(number << 24)
+    }
+
+    fn transaction(xid: u32, commit: u64) -> Transaction {
+        let mut touched = TouchedSlots::default();
+        touched.add(slot(xid.into()));
+        Transaction {
+            xid,
+            commit: Position(commit),
+            touched,
+        }
+    }
+
+    fn probe(sent: Instant, end: u64, snapshot: &str) -> Probe {
+        Probe {
+            sent,
+            end: Position(end),
+            snapshot: snapshot.parse().unwrap(),
+        }
+    }
+
+    struct Watched {
+        versions: Versions,
+        gate: Gate,
+    }
+
+    impl Watched {
+        fn new() -> Self {
+            Self {
+                versions: Versions::new(),
+                gate: Gate::new(Position(100)),
+            }
+        }
+
+        fn is_applied(&self, xid: u64) -> bool {
+            self.versions.get(slot(xid)) != Versions::new().get(slot(xid))
+        }
+    }
+
+    #[test]
+    fn a_change_waits_until_the_server_shows_it() {
+        let Watched { versions, mut gate } = Watched::new();
+        gate.receive(transaction(7, 110), &versions).unwrap();
+        gate.receive(transaction(8, 120), &versions).unwrap();
+        let mut it = Watched { versions, gate };
+        assert!(!it.is_applied(7));
+        it.gate.apply("7:9:7".parse().unwrap(), &it.versions);
+        assert!(!it.is_applied(7));
+        assert!(it.is_applied(8), "there is no order among transactions");
+        assert!(it.gate.is_waiting());
+        it.gate.apply("9:9:".parse().unwrap(), &it.versions);
+        assert!(it.is_applied(7));
+        assert!(!it.gate.is_waiting());
+        it.gate.receive(transaction(5, 130), &it.versions).unwrap();
+        assert!(it.is_applied(5), "the newest snapshot shows it already");
+    }
+
+    #[test]
+    fn the_horizon_is_a_probe_whose_end_was_received() {
+        let Watched { versions, mut gate } = Watched::new();
+        let start = Instant::now();
+        let later = |ms| start + Duration::from_millis(ms);
+        gate.probed(probe(later(1), 200, "7:7:"), &versions);
+        assert_eq!(gate.progress().fresh_as_of, None);
+        assert!(gate.awaits_stream());
+        gate.probed(probe(later(2), 300, "7:7:"), &versions);
+        gate.reach(Position(199));
+        assert_eq!(gate.progress().fresh_as_of, None);
+        gate.reach(Position(200));
+        assert_eq!(gate.progress().fresh_as_of, Some(later(1)));
+        gate.reach(Position(150));
+        assert_eq!(gate.progress().position, Position(200));
+        gate.reach(Position(1000));
+        assert_eq!(gate.progress().fresh_as_of, Some(later(2)));
+        gate.probed(probe(later(3), 900, "7:7:"), &versions);
+        assert_eq!(gate.progress().fresh_as_of, Some(later(3)));
+        assert!(!gate.awaits_stream());
+    }
+
+    #[test]
+    fn the_position_is_before_the_first_change_that_waits() {
+        let Watched { versions, mut gate } = Watched::new();
+        assert_eq!(gate.progress().position, Position(100));
+        gate.receive(transaction(7, 110), &versions).unwrap();
+        gate.receive(transaction(8, 120), &versions).unwrap();
+        gate.reach(Position(140));
+        assert_eq!(gate.progress().position, Position(109));
+        gate.apply("8:9:8".parse().unwrap(), &versions);
+        assert_eq!(gate.progress().position, Position(119));
+        gate.apply("9:9:".parse().unwrap(), &versions);
+        assert_eq!(gate.progress().position, Position(140));
+    }
+
+    #[test]
+    fn it_is_known_which_transactions_are_applied() {
+        let Watched { versions, mut gate } = Watched::new();
+        assert!(gate.has_applied(0));
+        assert!(!gate.has_applied(1), "it was not received");
+        gate.receive(transaction(7, 110), &versions).unwrap();
+        gate.receive(transaction(8, 120), &versions).unwrap();
+        assert!(!gate.has_applied(1));
+        gate.apply("8:9:8".parse().unwrap(), &versions);
+        assert!(gate.has_applied(1));
+        assert!(!gate.has_applied(2));
+    }
+
+    #[test]
+    fn a_stream_that_is_far_behind_keeps_its_first_probes() {
+        let Watched { versions, mut gate } = Watched::new();
+        let start = Instant::now();
+        let later = |ms| start + Duration::from_millis(ms);
+        let count = 3 * PROBE_COUNT_MAX as u64;
+        for ms in 0..count {
+            gate.probed(probe(later(ms), 200 + ms, "7:7:"), &versions);
+        }
+        gate.reach(Position(200));
+        assert_eq!(gate.progress().fresh_as_of, Some(start));
+        gate.reach(Position(200 + count));
+        assert_eq!(gate.progress().fresh_as_of, Some(later(count - 1)));
+    }
+
+    #[test]
+    fn the_queue_is_bounded() {
+        let Watched { versions, mut gate } = Watched::new();
+        let mut count = 0;
+        let overflow = (0..10_000_000).find_map(|xid| {
+            count += 1;
+            gate.receive(transaction(xid, 110), &versions).err()
+        });
+        assert_eq!(overflow, Some(Overflow));
+        assert!(count > 100_000, "{count}");
+    }
+}

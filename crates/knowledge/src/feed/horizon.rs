@@ -1,0 +1,130 @@
+//! How fresh the caches of a provider are, published for callers on all threads.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::gate::Progress;
+use super::position::Position;
+
+/// The horizon of a provider: valid entries are as fresh as a query that was sent at that moment.
+#[derive(Debug)]
+pub(crate) struct Horizon {
+    /// Moments are stored as nanoseconds since then.
+    start: Instant,
+    /// 0 while there is no horizon. Stored after the changes before it were applied (`Release`).
+    fresh_as_of: AtomicU64,
+    position: AtomicU64,
+    /// Whether a caller needs a newer horizon soon.
+    is_wanted: AtomicBool,
+    wanted: Notify,
+}
+
+impl Horizon {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            start: now,
+            fresh_as_of: AtomicU64::new(0),
+            position: AtomicU64::new(0),
+            is_wanted: AtomicBool::new(false),
+            wanted: Notify::new(),
+        }
+    }
+
+    /// Publishes progress. Changes up to there must have been applied.
+    pub(super) fn publish(&self, progress: Progress) {
+        let fresh_as_of = progress.fresh_as_of.map_or(0, |at| {
+            let nanos = at.saturating_duration_since(self.start).as_nanos();
+            u64::try_from(nanos).unwrap_or(u64::MAX).max(1)
+        });
+        (self.position).store(progress.position.0, Ordering::Release);
+        self.fresh_as_of.store(fresh_as_of, Ordering::Release);
+    }
+
+    /// Withdraws the horizon: nothing is known any more.
+    pub(super) fn withdraw(&self) {
+        self.fresh_as_of.store(0, Ordering::Release);
+        self.position.store(0, Ordering::Release);
+    }
+
+    /// The moment that valid entries are fresh as of. To be read before the version of a key.
+    pub(crate) fn fresh_as_of(&self) -> Option<Instant> {
+        match self.fresh_as_of.load(Ordering::Acquire) {
+            0 => None,
+            nanos => Some(self.start + Duration::from_nanos(nanos)),
+        }
+    }
+
+    /// Whether valid entries are as fresh as a query that was sent at most `age_max` before `now`.
+    /// Asks for a newer horizon when half of that has passed. To be called before the version of a key
+    /// is read.
+    pub(crate) fn is_within(&self, age_max: Duration, now: Instant) -> bool {
+        let Some(at) = self.fresh_as_of() else {
+            return false;
+        };
+        let age = now.saturating_duration_since(at);
+        if age > age_max / 2 {
+            self.want();
+        }
+        age <= age_max
+    }
+
+    /// Whether all commits up to a position were applied. To be called before the version of a key is
+    /// read.
+    pub(crate) fn has_reached(&self, position: Position) -> bool {
+        let reached = self.position.load(Ordering::Acquire);
+        reached != 0 && position.0 <= reached
+    }
+
+    pub(crate) fn position(&self) -> Option<Position> {
+        let position = self.position.load(Ordering::Acquire);
+        (position != 0).then_some(Position(position))
+    }
+
+    fn want(&self) {
+        if !self.is_wanted.load(Ordering::Relaxed) {
+            self.is_wanted.store(true, Ordering::Relaxed);
+            self.wanted.notify_one();
+        }
+    }
+
+    /// Waits until a caller needs a newer horizon.
+    pub(super) async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// A probe is sent: callers may ask again.
+    pub(super) fn take_wanted(&self) {
+        self.is_wanted.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_horizon_covers_its_age_and_its_position() {
+        let start = Instant::now();
+        let later = |ms| start + Duration::from_millis(ms);
+        let horizon = Horizon::new(start);
+        assert!(!horizon.is_within(Duration::MAX, later(0)));
+        assert!(!horizon.has_reached(Position(0)), "nothing is known");
+        horizon.publish(Progress {
+            fresh_as_of: Some(later(10)),
+            position: Position(100),
+        });
+        assert_eq!(horizon.fresh_as_of(), Some(later(10)));
+        assert!(horizon.is_within(Duration::from_millis(50), later(30)));
+        assert!(!horizon.is_wanted.load(Ordering::Relaxed));
+        assert!(horizon.is_within(Duration::from_millis(50), later(60)));
+        assert!(horizon.is_wanted.load(Ordering::Relaxed), "half has passed");
+        assert!(!horizon.is_within(Duration::from_millis(50), later(61)));
+        assert!(horizon.has_reached(Position(100)));
+        assert!(!horizon.has_reached(Position(101)));
+        horizon.withdraw();
+        assert!(!horizon.is_within(Duration::MAX, later(60)));
+        assert_eq!(horizon.position(), None);
+    }
+}

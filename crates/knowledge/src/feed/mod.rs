@@ -1,0 +1,168 @@
+//! The change feed of a PostgreSQL provider: cached answers are invalidated row by row, from the
+//! database's own log.
+//!
+//! ```text
+//!  walsender ──► changes ──► touched versions ─┐
+//!                                              ▼
+//!  server that answers queries ──► snapshot ► gate ──► versions, horizon ◄── caches compare
+//! ```
+//!
+//! A change is applied when the server that answers queries shows it ([`gate`]), and each entry of a
+//! cache keeps the version that was read before its query was sent ([`versions`]). A caller that
+//! requires fresh answers compares the [`horizon`].
+
+mod changes;
+mod gate;
+mod horizon;
+mod position;
+mod server;
+mod status;
+mod task;
+mod tracked;
+mod versions;
+mod visibility;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use foldhash::quality::RandomState;
+use lookaside_client::PostgresConfig;
+use lookaside_value::StatementId;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use self::horizon::Horizon;
+pub use self::position::Position;
+use self::status::Figures;
+pub use self::status::{FeedState, FeedStatus};
+use self::task::Source;
+pub(crate) use self::tracked::TrackedStatement;
+pub(crate) use self::versions::Version;
+use self::versions::Versions;
+use crate::runtime::Runtime;
+
+/// The change feed of a provider. Its task ends when it is dropped.
+pub(crate) struct Feed {
+    shared: Arc<Shared>,
+    statements: Mutex<HashMap<StatementId, Arc<TrackedStatement>>>,
+    /// `None` if the feed is refused.
+    registered: Option<UnboundedSender<Arc<TrackedStatement>>>,
+}
+
+/// What callers and the task share.
+struct Shared {
+    versions: Arc<Versions>,
+    horizon: Arc<Horizon>,
+    figures: Figures,
+}
+
+impl Feed {
+    /// Starts a feed, which connects when the first statement is [tracked](Self::track). `sender` is
+    /// the address for replication, if it is not that of the server.
+    pub(crate) fn start(
+        provider: &str,
+        server: PostgresConfig,
+        sender: Option<PostgresConfig>,
+        publication: &str,
+        runtime: &Runtime,
+    ) -> Self {
+        let shared = Shared::new();
+        let (registered, to_register) = unbounded_channel();
+        let source = Source {
+            provider: provider.to_owned(),
+            sender: sender.unwrap_or_else(|| server.clone()),
+            server,
+            publication: publication.to_owned(),
+        };
+        runtime.start_task(task::run(source, Arc::clone(&shared), to_register));
+        Self {
+            shared,
+            statements: Mutex::default(),
+            registered: Some(registered),
+        }
+    }
+
+    /// A feed that never invalidates anything, for this reason.
+    pub(crate) fn refused(reason: &str) -> Self {
+        let shared = Shared::new();
+        (shared.figures).set_state(FeedState::Down, Some(reason.to_owned()));
+        Self {
+            shared,
+            statements: Mutex::default(),
+            registered: None,
+        }
+    }
+
+    /// The statement as the feed knows it. It is tracked as soon as the server has told what it
+    /// depends on. `sql` is the text that is sent, and `binds` has for each numbered parameter the
+    /// position of its value in a parameter set.
+    pub(crate) fn track(
+        &self,
+        id: StatementId,
+        sql: &str,
+        binds: &[usize],
+        hasher: &RandomState,
+    ) -> Arc<TrackedStatement> {
+        let mut statements = self
+            .statements
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match statements.entry(id) {
+            Entry::Occupied(known) => Arc::clone(known.get()),
+            Entry::Vacant(vacant) => {
+                let parts = (&self.shared.versions, &self.shared.horizon);
+                let statement = TrackedStatement::new(id, (sql, binds), hasher.clone(), parts);
+                let statement = Arc::clone(vacant.insert(Arc::new(statement)));
+                if let Some(registered) = &self.registered {
+                    // The task has ended only if the runtime has.
+                    let _ = registered.send(Arc::clone(&statement));
+                }
+                statement
+            }
+        }
+    }
+
+    /// What the feed does.
+    pub(crate) fn status(&self) -> FeedStatus {
+        let shared = &self.shared;
+        shared.figures.status(&shared.horizon, Instant::now())
+    }
+}
+
+impl Shared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            versions: Arc::new(Versions::new()),
+            horizon: Arc::new(Horizon::new(Instant::now())),
+            figures: Figures::default(),
+        })
+    }
+
+    /// Invalidates everything: changes may have been missed.
+    fn reset(&self, statements: &[Arc<TrackedStatement>]) {
+        self.horizon.withdraw();
+        for statement in statements {
+            statement.set_live(false);
+        }
+        self.versions.touch_all();
+        let count = &self.figures.reset_count;
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Sets the state, and logs it if it is new.
+    fn set_state(&self, source: &Source, state: FeedState, reason: Option<String>) {
+        if !self.figures.set_state(state, reason.clone()) {
+            return;
+        }
+        let provider = &*source.provider;
+        match reason {
+            Some(reason) => tracing::warn!(
+                provider,
+                reason,
+                "the change feed is down; answers are as fresh as their age"
+            ),
+            None => tracing::info!(provider, "the change feed is {state}"),
+        }
+    }
+}

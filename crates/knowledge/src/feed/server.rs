@@ -1,0 +1,198 @@
+//! The connection to the server that answers queries: what it shows, and what statements depend on.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use lookaside_client::PostgresConfig;
+use lookaside_client::postgres::{Client, Options};
+use lookaside_value::{RowSet, Value};
+
+use super::gate::Probe;
+use super::position::Position;
+use super::tracked::TrackedStatement;
+use crate::depends::{Catalog, Dependency, Names, Shape, classify};
+
+/// The first version whose slots and functions the feed uses.
+const VERSION_MIN: i64 = 14_00_00;
+
+/// A connection of the feed to the server. Queries on it see what the queries of callers see.
+#[derive(Clone)]
+pub(super) struct Server {
+    client: Client,
+    publication: Arc<str>,
+    /// The size of a page of the log, in bytes.
+    wal_block_size: u64,
+    /// Identifies the cluster.
+    pub(super) system_id: u64,
+}
+
+/// What the server shows.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) probe: Probe,
+    /// `None` if it was not asked for.
+    pub(super) fingerprint: Option<String>,
+}
+
+/// What statements depend on.
+pub(super) struct Classified {
+    pub(super) statements: Vec<(Arc<TrackedStatement>, Dependency)>,
+    /// The names in these statements and in those before.
+    pub(super) names: Names,
+    /// The fingerprint of these names at the time of the classification.
+    pub(super) fingerprint: String,
+}
+
+/// Why the server cannot be used, or has failed.
+#[derive(Clone, Debug)]
+pub(super) struct Failure(pub(super) String);
+
+impl From<lookaside_client::Error> for Failure {
+    fn from(error: lookaside_client::Error) -> Self {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        Self(format!("{error}{}", cause.unwrap_or_default()))
+    }
+}
+
+impl Server {
+    /// Connects, and checks that this is a server whose changes can be followed.
+    pub(super) async fn connect(
+        config: &PostgresConfig,
+        publication: &str,
+    ) -> Result<Self, Failure> {
+        let client = Client::connect_with(config, Options::default()).await?;
+        let sql = "select current_setting('server_version_num')::bigint, \
+                   pg_is_in_recovery(), \
+                   current_setting('wal_block_size')::bigint, \
+                   (select system_identifier from pg_control_system())";
+        let answer = client.query(sql, &[]).await?;
+        let row = answer.rows.first();
+        let fields = row
+            .as_deref()
+            .map(|row| (&row[0], &row[1], &row[2], &row[3]));
+        let Some((
+            Value::Int(version),
+            Value::Bool(is_standby),
+            Value::Int(wal_block_size),
+            Value::Int(system_id),
+        )) = fields
+        else {
+            return Err(unexpected());
+        };
+        if *version < VERSION_MIN {
+            return Err(Failure(
+                "the server is older than PostgreSQL 14; upgrade it".to_owned(),
+            ));
+        }
+        if *is_standby {
+            return Err(Failure(
+                "the server is a standby, whose changes cannot be followed yet; \
+                 use the URL of the primary"
+                    .to_owned(),
+            ));
+        }
+        Ok(Self {
+            client,
+            publication: publication.into(),
+            wal_block_size: wal_block_size.unsigned_abs(),
+            system_id: system_id.cast_unsigned(),
+        })
+    }
+
+    /// Asks which transactions the server shows; with names, also for the fingerprint of what
+    /// statements depend on.
+    pub(super) async fn shown(self, names: Option<Arc<Names>>) -> Result<Shown, Failure> {
+        let fingerprint = names.map_or_else(
+            || "null".to_owned(),
+            |names| names.fingerprint_sql(&self.publication),
+        );
+        // The snapshot of a statement is taken before its functions are called.
+        let sql = format!(
+            "select pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text, {fingerprint}"
+        );
+        let sent = Instant::now();
+        let answer = self.client.query(&*sql, &[]).await?;
+        let [snapshot, end, fingerprint] = texts(&answer.rows).ok_or_else(unexpected)?;
+        let snapshot = snapshot
+            .and_then(|it| it.parse().ok())
+            .ok_or_else(unexpected)?;
+        let end: Position = end.and_then(|it| it.parse().ok()).ok_or_else(unexpected)?;
+        Ok(Shown {
+            probe: Probe {
+                sent,
+                end: self.end_of_records(end),
+                snapshot,
+            },
+            fingerprint,
+        })
+    }
+
+    /// The end of the last record of the log, if `next` is where the next one is inserted. At the
+    /// beginning of a page that is behind the page's header, which is not written before there is a
+    /// record; so the stream would never reach it.
+    fn end_of_records(&self, next: Position) -> Position {
+        match next.0 % self.wal_block_size.max(1) {
+            header @ (24 | 40) => Position(next.0 - header),
+            _ => next,
+        }
+    }
+
+    /// Finds out what statements depend on, beside those with the names before, whose fingerprint has
+    /// to be `fingerprint` still. `None` if the catalog changed meanwhile.
+    pub(super) async fn classify(
+        self,
+        statements: Vec<Arc<TrackedStatement>>,
+        before: Option<(Arc<Names>, String)>,
+    ) -> Result<Option<Classified>, Failure> {
+        let shapes: Vec<Shape> = statements.iter().map(|it| Shape::of(&it.sql)).collect();
+        let mut names = before
+            .as_ref()
+            .map_or_else(Names::default, |it| (*it.0).clone());
+        let is_usable = |shape: &&Shape| shape.refused().is_none();
+        shapes
+            .iter()
+            .filter(is_usable)
+            .for_each(|shape| names.add(shape));
+        let fingerprint = self.fingerprint(&names).await?;
+        let params = names.catalog_params(&self.publication);
+        let catalog = self.client.query(Catalog::sql(), &params).await?;
+        let catalog = Catalog::from_rows(&catalog.rows)
+            .map_err(|error| Failure(format!("the server's catalog cannot be read: {error}")))?;
+        let is_same = self.fingerprint(&names).await? == fingerprint;
+        let is_same_before = match &before {
+            Some((names, fingerprint)) => self.fingerprint(names).await? == *fingerprint,
+            None => true,
+        };
+        if !is_same || !is_same_before {
+            return Ok(None);
+        }
+        let dependencies = shapes.iter().map(|shape| classify(shape, &catalog));
+        Ok(Some(Classified {
+            statements: statements.iter().cloned().zip(dependencies).collect(),
+            names,
+            fingerprint,
+        }))
+    }
+
+    async fn fingerprint(&self, names: &Names) -> Result<String, Failure> {
+        let sql = format!("select {}", names.fingerprint_sql(&self.publication));
+        let answer = self.client.query(&*sql, &[]).await?;
+        let [fingerprint] = texts(&answer.rows).ok_or_else(unexpected)?;
+        fingerprint.ok_or_else(unexpected)
+    }
+}
+
+/// The texts of the only row.
+fn texts<const COUNT: usize>(rows: &RowSet) -> Option<[Option<String>; COUNT]> {
+    let row = rows.first()?;
+    let text = |value: &Value| match value {
+        Value::Text(text) => Some(text.as_str().to_owned()),
+        _ => None,
+    };
+    let texts: Vec<Option<String>> = row.iter().map(text).collect();
+    texts.try_into().ok()
+}
+
+fn unexpected() -> Failure {
+    Failure("the server gave an unexpected answer".to_owned())
+}

@@ -1,0 +1,421 @@
+//! The task that follows the changes of a provider.
+
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use lookaside_client::PostgresConfig;
+use lookaside_client::postgres::feed::{FeedStart, Lsn};
+use lookaside_client::postgres::{ChangeFeed, FeedEvent, FeedOptions};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{sleep, sleep_until};
+
+use super::Shared;
+use super::changes::Changes;
+use super::gate::Gate;
+use super::position::Position;
+use super::server::{Classified, Failure, Server, Shown};
+use super::status::FeedState;
+use super::tracked::TrackedStatement;
+use super::visibility::Snapshot;
+use crate::depends::{Dependency, Names};
+
+/// How often the horizon moves if no caller needs it sooner: four statements a second.
+const PROBE_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The shortest time between two statements that ask what the server shows.
+const PROBE_PAUSE_MIN: Duration = Duration::from_millis(1);
+
+/// The longest one while a change waits: a synchronous standby may not answer for a long time.
+const PROBE_PAUSE_MAX: Duration = Duration::from_millis(16);
+
+/// The pause after a failure of the server, and the longest one, to which each failure doubles it.
+const RETRY_PAUSE_MIN: Duration = Duration::from_millis(100);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// How long a server may take to show something.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The most events of the stream that are taken before other work gets a turn.
+const EVENT_COUNT_MAX: usize = 1024;
+
+/// What the task connects to.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) provider: String,
+    /// The server that answers queries.
+    pub(super) server: PostgresConfig,
+    /// The server that sends its changes: the same one, perhaps by another way.
+    pub(super) sender: PostgresConfig,
+    pub(super) publication: String,
+}
+
+/// A statement at the server, of which one is sent at a time.
+type Work = Pin<Box<dyn Future<Output = Result<Done, Failure>> + Send>>;
+
+enum Done {
+    Shown(Shown),
+    Classified(Option<Classified>),
+}
+
+/// Follows the changes until the engine drops the feed.
+pub(super) async fn run(
+    source: Source,
+    shared: Arc<Shared>,
+    mut registered: UnboundedReceiver<Arc<TrackedStatement>>,
+) {
+    // No connection without a statement.
+    let Some(first) = registered.recv().await else {
+        return;
+    };
+    let mut statements = vec![first];
+    let mut failure_count = 0;
+    loop {
+        shared.set_state(&source, FeedState::Starting, None);
+        let started = Instant::now();
+        let followed = follow(&source, &shared, &mut registered, &mut statements).await;
+        shared.reset(&statements);
+        let Err(Failure(reason)) = followed else {
+            return;
+        };
+        shared.set_state(&source, FeedState::Down, Some(reason));
+        if started.elapsed() > RETRY_PAUSE_MAX {
+            failure_count = 0;
+        }
+        let pause = RETRY_PAUSE_MIN.saturating_mul(1 << failure_count.min(10));
+        failure_count += 1;
+        sleep(pause.min(RETRY_PAUSE_MAX)).await;
+    }
+}
+
+/// Follows one stream of changes. Returns `Ok` when the engine drops the feed.
+async fn follow(
+    source: &Source,
+    shared: &Shared,
+    registered: &mut UnboundedReceiver<Arc<TrackedStatement>>,
+    statements: &mut Vec<Arc<TrackedStatement>>,
+) -> Result<(), Failure> {
+    let server = Server::connect(&source.server, &source.publication).await?;
+    let mut feed = ChangeFeed::new(
+        &source.sender,
+        [source.publication.as_str()],
+        FeedOptions::default(),
+    )?;
+    let start = loop {
+        match feed.next().await {
+            FeedEvent::Streaming(start) => break start,
+            FeedEvent::Lost(error) => return Err(error.into()),
+            _ => {}
+        }
+    };
+    if start.system_id.0 != server.system_id {
+        return Err(Failure(
+            "the changes come from another cluster than the answers; correct feed_uri".to_owned(),
+        ));
+    }
+    let mut follower = Follower::new(source, shared, server, &start);
+    follower.unclassified.clone_from(statements);
+    loop {
+        follower.begin_work();
+        let next_work = follower.next_work;
+        tokio::select! {
+            event = feed.next() => {
+                let mut event = event;
+                // Events that are there already are taken in one go, so that a snapshot is asked for
+                // once for all of them.
+                for _ in 0..EVENT_COUNT_MAX {
+                    follower.take(event)?;
+                    match futures_util::FutureExt::now_or_never(feed.next()) {
+                        Some(next) => event = next,
+                        None => break,
+                    }
+                }
+                follower.publish();
+            }
+            done = follower.work() => {
+                follower.work = None;
+                follower.finish(done?)?;
+                follower.publish();
+                if follower.gate.awaits_stream() {
+                    feed.request_keepalive();
+                }
+            }
+            statement = registered.recv() => {
+                let Some(statement) = statement else {
+                    return Ok(());
+                };
+                follower.unclassified.push(Arc::clone(&statement));
+                statements.push(statement);
+            }
+            () = shared.horizon.wanted() => follower.is_wanted = true,
+            () = sleep_until(next_work.into()) => {}
+        }
+        feed.confirm(Lsn(follower.gate.progress().position.0));
+    }
+}
+
+/// The state of one stream.
+struct Follower<'a> {
+    source: &'a Source,
+    shared: &'a Shared,
+    server: Server,
+    gate: Gate,
+    changes: Changes,
+    /// The first snapshot of the stream. Nothing is tracked before its transactions have ended: they
+    /// may have committed before the stream began and not be visible yet.
+    first: Option<Snapshot>,
+    has_begun: bool,
+    unclassified: Vec<Arc<TrackedStatement>>,
+    /// Statements that will be tracked when so many transactions have been applied.
+    waiting: Vec<(Arc<TrackedStatement>, u64)>,
+    tracked: Vec<Arc<TrackedStatement>>,
+    /// What the statements depend on, and its fingerprint.
+    names: Option<(Arc<Names>, String)>,
+    work: Option<Work>,
+    /// When the server was asked last, and for the horizon.
+    asked: Instant,
+    probed: Instant,
+    /// The number of questions that showed no change that waits.
+    fruitless_count: u32,
+    is_wanted: bool,
+    /// When the server is to be asked again.
+    next_work: Instant,
+}
+
+impl<'a> Follower<'a> {
+    fn new(source: &'a Source, shared: &'a Shared, server: Server, start: &FeedStart) -> Self {
+        let now = Instant::now();
+        shared
+            .figures
+            .set_slot(Some(start.slot.as_str().to_owned()));
+        Self {
+            source,
+            shared,
+            server,
+            gate: Gate::new(Position(start.consistent_point.0)),
+            changes: Changes::default(),
+            first: None,
+            has_begun: false,
+            unclassified: Vec::new(),
+            waiting: Vec::new(),
+            tracked: Vec::new(),
+            names: None,
+            work: None,
+            asked: now,
+            probed: now,
+            fruitless_count: 0,
+            is_wanted: true,
+            next_work: now,
+        }
+    }
+
+    /// Waits for the statement at the server.
+    fn work(&mut self) -> impl Future<Output = Result<Done, Failure>> {
+        let work = self.work.as_mut();
+        async {
+            match work {
+                Some(work) => work.await,
+                None => pending().await,
+            }
+        }
+    }
+
+    /// Sends the next statement to the server, if it is time and there is none under way.
+    fn begin_work(&mut self) {
+        let now = Instant::now();
+        self.next_work = now + PROBE_INTERVAL;
+        if self.work.is_some() {
+            return;
+        }
+        if !self.unclassified.is_empty() {
+            let statements = std::mem::take(&mut self.unclassified);
+            let classifying = self.server.clone().classify(statements, self.names.clone());
+            self.work = Some(timed(async { classifying.await.map(Done::Classified) }));
+            return;
+        }
+        let pause = match self.gate.is_waiting() {
+            true => {
+                let pause = PROBE_PAUSE_MIN.saturating_mul(1 << self.fruitless_count.min(10));
+                pause.min(PROBE_PAUSE_MAX)
+            }
+            false if self.is_wanted || !self.has_begun || !self.waiting.is_empty() => {
+                2 * PROBE_PAUSE_MIN
+            }
+            false => PROBE_INTERVAL,
+        };
+        let is_probe_due = self.is_wanted || self.probed + PROBE_INTERVAL <= now;
+        let due = (self.asked + pause).min(self.probed + PROBE_INTERVAL);
+        if now < due {
+            self.next_work = due;
+            return;
+        }
+        let names = match is_probe_due {
+            true => {
+                self.shared.horizon.take_wanted();
+                self.is_wanted = false;
+                self.probed = now;
+                Some(
+                    self.names
+                        .as_ref()
+                        .map(|(names, _)| Arc::clone(names))
+                        .unwrap_or_default(),
+                )
+            }
+            false => None,
+        };
+        self.asked = now;
+        self.shared
+            .figures
+            .probe_count
+            .fetch_add(1, Ordering::Relaxed);
+        let showing = self.server.clone().shown(names);
+        self.work = Some(timed(async { showing.await.map(Done::Shown) }));
+    }
+
+    /// Takes an event of the stream.
+    fn take(&mut self, event: FeedEvent<'_>) -> Result<(), Failure> {
+        match event {
+            FeedEvent::Message(message) => {
+                let taken = self.changes.take(message);
+                let taken =
+                    taken.map_err(|it| Failure(format!("the stream is invalid: {}", it.0)))?;
+                if let Some((transaction, end)) = taken {
+                    if !transaction.touched.is_empty() {
+                        let count = &self.shared.figures.transaction_count;
+                        count.fetch_add(1, Ordering::Relaxed);
+                        self.fruitless_count = 0;
+                    }
+                    let received = self.gate.receive(transaction, &self.shared.versions);
+                    received.map_err(|_| {
+                        Failure("too many changes wait until the server shows them".to_owned())
+                    })?;
+                    self.gate.reach(end);
+                }
+            }
+            FeedEvent::Keepalive { end } => self.gate.reach(Position(end.0)),
+            FeedEvent::Lost(error) => return Err(error.into()),
+            FeedEvent::Streaming(_) => {
+                return Err(Failure("the stream was interrupted".to_owned()));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes what the server has answered.
+    fn finish(&mut self, done: Done) -> Result<(), Failure> {
+        match done {
+            Done::Shown(shown) => self.apply(shown),
+            Done::Classified(None) => self.classify_again(),
+            Done::Classified(Some(classified)) => self.track(classified),
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, shown: Shown) {
+        let before = self.gate.queue_len();
+        if !self.has_begun {
+            let first = self
+                .first
+                .get_or_insert_with(|| shown.probe.snapshot.clone());
+            self.has_begun = shown.probe.snapshot.is_after_all_of(first);
+        }
+        match (&shown.fingerprint, &self.names) {
+            (Some(now), Some((_, then))) if now != then => {
+                self.gate.apply(shown.probe.snapshot, &self.shared.versions);
+                self.classify_again();
+            }
+            (Some(_), _) => self.gate.probed(shown.probe, &self.shared.versions),
+            (None, _) => self.gate.apply(shown.probe.snapshot, &self.shared.versions),
+        }
+        self.fruitless_count = match self.gate.queue_len() < before {
+            true => 0,
+            false => self.fruitless_count.saturating_add(1),
+        };
+    }
+
+    /// The definition of something that statements depend on has changed, perhaps with values of rows
+    /// that the stream does not tell.
+    fn classify_again(&mut self) {
+        let doubtful = self.tracked.drain(..);
+        self.unclassified.extend(doubtful);
+        self.unclassified
+            .extend(self.waiting.drain(..).map(|(statement, _)| statement));
+        self.names = None;
+        self.changes.clear_statements();
+        self.gate.forget_horizon();
+        self.shared.reset(&self.unclassified);
+    }
+
+    /// Begins to track statements, for which the stream is now read.
+    fn track(&mut self, classified: Classified) {
+        self.names = Some((Arc::new(classified.names), classified.fingerprint));
+        // A transaction that is being received may have changed rows before this.
+        let count = self.gate.received_count() + u64::from(self.changes.is_in_transaction());
+        for (statement, dependency) in classified.statements {
+            let reason = match &dependency {
+                Dependency::None { reason } => Some(reason.clone()),
+                _ => None,
+            };
+            match statement.set_dependency(dependency) {
+                Some(relations) => {
+                    self.changes.add(&statement, &relations);
+                    self.waiting.push((statement, count));
+                }
+                None => {
+                    let reason = reason
+                        .as_deref()
+                        .unwrap_or("depends on other tables than before");
+                    tracing::info!(
+                        provider = self.source.provider,
+                        sql = &*statement.sql,
+                        "the change feed does not invalidate answers of a statement: it {reason}"
+                    );
+                }
+            }
+        }
+        // The fingerprint is compared once more before anything is as fresh as the next probe.
+        self.is_wanted = true;
+    }
+
+    /// Publishes how far the caches are.
+    fn publish(&mut self) {
+        let figures = &self.shared.figures;
+        if self.has_begun && !self.waiting.is_empty() {
+            let (gate, tracked) = (&self.gate, &mut self.tracked);
+            self.waiting.retain(|(statement, count)| {
+                let is_ready = gate.has_applied(*count);
+                if is_ready {
+                    statement.set_live(true);
+                    tracked.push(Arc::clone(statement));
+                }
+                !is_ready
+            });
+        }
+        let relaxed = Ordering::Relaxed;
+        figures
+            .queue_len
+            .store(self.gate.queue_len() as u64, relaxed);
+        figures
+            .statement_count
+            .store(self.tracked.len() as u64, relaxed);
+        (figures.row_count).fetch_add(std::mem::take(&mut self.changes.row_count), relaxed);
+        if self.has_begun {
+            self.shared.horizon.publish(self.gate.progress());
+            self.shared.set_state(self.source, FeedState::Live, None);
+        }
+    }
+}
+
+fn timed(work: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Work {
+    Box::pin(async {
+        let timed = tokio::time::timeout(PROBE_TIMEOUT, work);
+        timed.await.unwrap_or_else(|_| {
+            Err(Failure(
+                "the server does not answer the feed's statements".to_owned(),
+            ))
+        })
+    })
+}

@@ -1,0 +1,201 @@
+//! A statement whose cached answers a change feed invalidates.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use foldhash::quality::RandomState;
+use lookaside_value::{StatementId, Value};
+
+use super::horizon::Horizon;
+use super::versions::{TouchedSlots, Version, VersionSlot, Versions};
+use crate::cache::{Extent, KeyRef};
+use crate::depends::{Dependency, Family, Field, KeyColumn, KeyDependency};
+
+/// A statement of a provider with a change feed.
+///
+/// It is tracked from the moment on when its dependency is known and all changes have been applied
+/// that were received before that. Until then, and while the feed is interrupted, its entries are not
+/// invalidated, and their age alone counts.
+#[derive(Debug)]
+pub(crate) struct TrackedStatement {
+    pub(crate) id: StatementId,
+    /// The text that is sent, with numbered parameters.
+    pub(super) sql: Box<str>,
+    /// For each of the numbered parameters, the position of its value in a parameter set.
+    binds: Box<[usize]>,
+    hasher: RandomState,
+    versions: Arc<Versions>,
+    pub(crate) horizon: Arc<Horizon>,
+    is_live: AtomicBool,
+    /// Set before the statement is live for the first time, and never changed: callers use it
+    /// without a lock.
+    scope: OnceLock<Scope>,
+}
+
+/// Which entries of the statement a change of a row invalidates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Scope {
+    /// Those of the old and the new key of the row.
+    Key {
+        key: KeyDependency,
+        /// For each parameter, the type of the column that it equals.
+        families: Box<[Family]>,
+    },
+    /// All; the tables.
+    Statement(Vec<u32>),
+}
+
+/// A change of a table.
+pub(super) enum Change<'a, 'f> {
+    /// A version of a row, by its columns.
+    Row(&'a dyn Fn(&KeyColumn) -> Field<'f>),
+    /// All rows.
+    All,
+}
+
+impl TrackedStatement {
+    pub(super) fn new(
+        id: StatementId,
+        (sql, binds): (&str, &[usize]),
+        hasher: RandomState,
+        (versions, horizon): (&Arc<Versions>, &Arc<Horizon>),
+    ) -> Self {
+        Self {
+            id,
+            sql: sql.into(),
+            binds: binds.into(),
+            hasher,
+            versions: Arc::clone(versions),
+            horizon: Arc::clone(horizon),
+            is_live: AtomicBool::new(false),
+            scope: OnceLock::new(),
+        }
+    }
+
+    /// The version of a key's data. `hash` is that of the key.
+    #[inline]
+    pub(crate) fn version(&self, hash: u64, params: &[Value]) -> Version {
+        match self.slot(hash, params) {
+            Some(slot) => self.versions.get(slot),
+            None => Version::UNTRACKED,
+        }
+    }
+
+    /// The version of a slot now; as [`Self::version`] of a key with this slot.
+    #[inline]
+    pub(crate) fn version_of(&self, slot: VersionSlot) -> Version {
+        match self.is_live() {
+            true => self.versions.get(slot),
+            false => Version::UNTRACKED,
+        }
+    }
+
+    #[inline]
+    fn is_live(&self) -> bool {
+        self.is_live.load(Ordering::Acquire)
+    }
+
+    /// The counter for a key; `None` while the statement is not tracked, and for parameters that
+    /// cannot be compared with the key of a row.
+    #[inline]
+    pub(crate) fn slot(&self, hash: u64, params: &[Value]) -> Option<VersionSlot> {
+        if !self.is_live() {
+            return None;
+        }
+        match self.scope.get()? {
+            Scope::Statement(_) => Some(self.slot_of_all()),
+            Scope::Key { key, families } => {
+                let mut both = families.iter().zip(params);
+                match both.all(|(family, param)| family.is_canonical(param)) {
+                    true => Some(VersionSlot::of(hash)),
+                    false => self.slot_of_converted(key, params),
+                }
+            }
+        }
+    }
+
+    /// The counter for a key whose parameters have other types than its columns: that of the key which
+    /// the server compares.
+    #[cold]
+    fn slot_of_converted(&self, key: &KeyDependency, params: &[Value]) -> Option<VersionSlot> {
+        let sent: Vec<Value> = (self.binds.iter())
+            .map(|position| params.get(*position).cloned())
+            .collect::<Option<_>>()?;
+        let params = self.positional(key.canonical_params(&sent)?)?;
+        Some(VersionSlot::of(self.hash(Extent::First, &params)))
+    }
+
+    /// The counter that all keys share.
+    fn slot_of_all(&self) -> VersionSlot {
+        VersionSlot::of(self.hash(Extent::First, &[]))
+    }
+
+    fn hash(&self, extent: Extent, params: &[Value]) -> u64 {
+        KeyRef::new(&self.hasher, self.id, extent, params).hash
+    }
+
+    /// Values by the numbers of the parameters, as a parameter set.
+    fn positional(&self, numbered: Vec<Option<Value>>) -> Option<Vec<Value>> {
+        let len = self.binds.iter().max().map_or(0, |last| last + 1);
+        let mut params = vec![None; len];
+        for (value, position) in numbered.into_iter().zip(&self.binds) {
+            if params[*position].is_none() {
+                params[*position] = value;
+            }
+        }
+        params.into_iter().collect()
+    }
+
+    /// Adds the slots of the keys that a change invalidates.
+    pub(super) fn touch(&self, change: Change<'_, '_>, touched: &mut TouchedSlots) {
+        match (self.scope.get(), change) {
+            (Some(Scope::Statement(_)), _) => touched.add(self.slot_of_all()),
+            (Some(Scope::Key { key, .. }), Change::Row(field)) => {
+                let params = key
+                    .row_values(field)
+                    .and_then(|values| self.positional(values));
+                match params {
+                    // Both extents have the slot of the first one only if their hashes agree.
+                    Some(params) => {
+                        touched.add(VersionSlot::of(self.hash(Extent::First, &params)));
+                        touched.add(VersionSlot::of(self.hash(Extent::All, &params)));
+                    }
+                    None => touched.add_all(),
+                }
+            }
+            // Counters do not know their statements.
+            (Some(Scope::Key { .. }), Change::All) => touched.add_all(),
+            (None, _) => {}
+        }
+    }
+
+    /// Sets what the statement depends on, and returns the tables; `None` if a change of the tables'
+    /// definitions has changed that, or no feed can tell when an answer changes.
+    pub(super) fn set_dependency(&self, dependency: Dependency) -> Option<Vec<u32>> {
+        let (scope, relations) = match dependency {
+            Dependency::None { .. } => return None,
+            Dependency::Table { relations, .. } => (Scope::Statement(relations.clone()), relations),
+            Dependency::Key(key) => {
+                let relations = vec![key.relation];
+                let numbered = key.families_of_params(self.binds.len())?;
+                let mut families = vec![None; self.binds.iter().max().map_or(0, |last| last + 1)];
+                for (family, position) in numbered.into_iter().zip(&self.binds) {
+                    families[*position] = Some(family);
+                }
+                let families: Vec<Family> = families.into_iter().collect::<Option<_>>()?;
+                let scope = Scope::Key {
+                    key,
+                    families: families.into(),
+                };
+                (scope, relations)
+            }
+        };
+        let known = self.scope.get_or_init(|| scope.clone());
+        (*known == scope).then_some(relations)
+    }
+
+    /// Lets callers use the change feed, or not.
+    pub(super) fn set_live(&self, is_live: bool) {
+        self.is_live.store(is_live, Ordering::Release);
+    }
+}

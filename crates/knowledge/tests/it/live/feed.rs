@@ -1,0 +1,326 @@
+//! The change feed of a provider: answers follow the rows, whatever their lifetime.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lookaside_client::postgres::Options;
+use lookaside_client::postgres::blocking::Connection;
+use lookaside_client::{Config, Environment};
+use lookaside_embedded::{Binaries, Postgres};
+use lookaside_knowledge::{
+    AnsweredBy, Contract, Extent, FeedState, FeedStatus, Freshness, Knowledge, Provenance,
+    Statement, Value, params,
+};
+
+use super::{open, project, skip};
+
+/// How long anything may take on a loaded machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A lifetime that no test waits for.
+const LONG: &str = "[cache]\nttl_ms = 3600000";
+
+fn server() -> Option<Postgres> {
+    let version = "18".parse().unwrap();
+    if let Err(error) = Binaries::find(version, &()) {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "CI must have one: {error}"
+        );
+        skip(&format!("no PostgreSQL 18 to test with: {error}"));
+        return None;
+    }
+    let builder = Postgres::builder().version(version).fresh_cluster();
+    let builder = builder
+        .setting("wal_level", "logical")
+        .setting("max_prepared_transactions", "5");
+    let postgres = builder.start().unwrap();
+    postgres
+        .execute(
+            "create table goods (id int primary key, name text not null, price numeric); \
+             create table other (id int primary key, name text); \
+             insert into goods select id, 'n' || id, id from generate_series(1, 100) as id; \
+             create publication lookaside for table goods",
+        )
+        .unwrap();
+    Some(postgres)
+}
+
+fn connect(postgres: &Postgres) -> Connection {
+    let config = Config::parse(&postgres.url(), &Environment::empty()).unwrap();
+    let Config::Postgres(config) = config else {
+        panic!("{config} is not PostgreSQL");
+    };
+    Connection::connect_with(&config, Options::default()).unwrap()
+}
+
+fn status(knowledge: &Knowledge) -> FeedStatus {
+    let provider = knowledge.providers().into_iter().next().unwrap();
+    provider.feed.expect("the configuration sets one")
+}
+
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < DEADLINE, "{what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until changes invalidate the answers of so many statements.
+#[track_caller]
+fn wait_until_live(knowledge: &Knowledge, statement_count: u64) {
+    wait_until("the feed is not live", || {
+        let status = status(knowledge);
+        status.state == FeedState::Live
+            && status.statement_count >= statement_count
+            && status.lag.is_some()
+    });
+}
+
+fn name(knowledge: &Knowledge, sql: &str, id: impl Into<Value>) -> Option<String> {
+    let row = knowledge
+        .query_first(sql, &params! { "id" => id.into() })
+        .unwrap();
+    row.map(|row| row[0].to_text().to_string())
+}
+
+const BY_ID: &str = "select name from pg.goods where id = :id";
+
+#[test]
+fn an_answer_follows_its_row_and_no_other() {
+    let Some(postgres) = server() else { return };
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    assert_eq!(name(&knowledge, BY_ID, 1).as_deref(), Some("n1"));
+    wait_until_live(&knowledge, 1);
+    let ask = |id: i64| name(&knowledge, BY_ID, id);
+    for id in 1..=50 {
+        assert_eq!(ask(id), Some(format!("n{id}")));
+    }
+    assert_eq!(ask(1000), None);
+    let queries = || knowledge.snapshot().counts.queries;
+    let before = queries();
+    for id in 1..=50 {
+        ask(id);
+    }
+    assert_eq!(queries(), before, "answers are in the caches");
+    for (sql, id, expected) in [
+        ("update goods set name = 'new' where id = 7", 7, Some("new")),
+        (
+            "insert into goods values (1000, 'born')",
+            1000,
+            Some("born"),
+        ),
+        ("delete from goods where id = 8", 8, None),
+        ("update goods set id = 2000 where id = 9", 9, None),
+        ("update goods set id = 9 where id = 2000", 9, Some("n9")),
+        (
+            "begin; update goods set name = 'x' where id = 10; savepoint a; \
+          update goods set name = 'y' where id = 10; rollback to a; commit",
+            10,
+            Some("x"),
+        ),
+    ] {
+        postgres.execute(sql).unwrap();
+        wait_until(sql, || ask(id).as_deref() == expected);
+    }
+    let before = queries();
+    for id in 11..=50 {
+        ask(id);
+    }
+    let asked = queries() - before;
+    assert!(asked <= 2, "{asked} of 40 other answers were invalidated");
+    postgres.execute("truncate goods").unwrap();
+    wait_until("truncate", || ask(30).is_none());
+}
+
+#[test]
+fn parameters_of_other_types_are_the_same_key() {
+    let Some(postgres) = server() else { return };
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    name(&knowledge, BY_ID, 1);
+    wait_until_live(&knowledge, 1);
+    assert_eq!(name(&knowledge, BY_ID, "7").as_deref(), Some("n7"));
+    assert_eq!(name(&knowledge, BY_ID, 7.0).as_deref(), Some("n7"));
+    postgres
+        .execute("update goods set name = 'new' where id = 7")
+        .unwrap();
+    wait_until("text", || {
+        name(&knowledge, BY_ID, "7").as_deref() == Some("new")
+    });
+    wait_until("float", || {
+        name(&knowledge, BY_ID, 7.0).as_deref() == Some("new")
+    });
+}
+
+#[test]
+fn a_statement_over_a_table_follows_each_row() {
+    let Some(postgres) = server() else { return };
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    let sql = "select count(*) as n from pg.goods where price > :id";
+    assert_eq!(name(&knowledge, sql, 50).as_deref(), Some("50"));
+    wait_until_live(&knowledge, 1);
+    assert_eq!(name(&knowledge, sql, 50).as_deref(), Some("50"));
+    postgres
+        .execute("delete from goods where id = 100")
+        .unwrap();
+    wait_until("delete", || {
+        name(&knowledge, sql, 50).as_deref() == Some("49")
+    });
+}
+
+fn answer(
+    knowledge: &Knowledge,
+    statement: &Statement,
+    contract: Contract,
+) -> (String, Provenance) {
+    let mut session = knowledge.session();
+    let id = [Value::Int(1)];
+    let freshness = Freshness::from(contract);
+    if let Some(served) = session
+        .try_local(statement, &id, Extent::First, freshness)
+        .unwrap()
+    {
+        let text = served.rows.iter().next().unwrap()[0].to_text().to_string();
+        return (text, served.provenance);
+    }
+    let answered = knowledge.answer_async(statement, &id, Extent::First, freshness);
+    let (rows, provenance) = crate::non_blocking::block_on(answered).unwrap();
+    (rows.first().unwrap()[0].to_text().to_string(), provenance)
+}
+
+#[test]
+fn a_contract_is_kept_from_the_commit_on() {
+    let Some(postgres) = server() else { return };
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    let statement = knowledge.prepare(BY_ID).unwrap();
+    answer(&knowledge, &statement, Contract::Any);
+    wait_until_live(&knowledge, 1);
+    let mut writer = connect(&postgres);
+    let within = Contract::Within(Duration::from_millis(100));
+    let mut cached_count = 0;
+    for round in 0..50 {
+        let sql = format!("update goods set name = 'v{round}' where id = 1");
+        writer.query(&*sql, &[]).unwrap();
+        let committed = Instant::now();
+        let expected = format!("v{round}");
+        assert_eq!(answer(&knowledge, &statement, Contract::Now).0, expected);
+        let position = writer
+            .query("select pg_current_wal_insert_lsn()::text", &[])
+            .unwrap();
+        let position = position.rows.first().unwrap()[0].to_text().parse().unwrap();
+        assert_eq!(
+            answer(&knowledge, &statement, Contract::After(position)).0,
+            expected
+        );
+        thread::sleep(Duration::from_millis(110));
+        assert!(committed.elapsed() > Duration::from_millis(100));
+        for _ in 0..3 {
+            let (text, provenance) = answer(&knowledge, &statement, within);
+            assert_eq!(text, expected);
+            cached_count += u32::from(provenance.by != AnsweredBy::Provider);
+            if provenance.by != AnsweredBy::Provider {
+                let at = provenance.fresh_as_of(Instant::now()).unwrap();
+                assert!(at.elapsed() < DEADLINE);
+            }
+        }
+    }
+    assert!(cached_count > 0, "a live feed lets caches answer");
+}
+
+#[test]
+fn a_lost_feed_is_replaced_and_misses_nothing() {
+    let Some(postgres) = server() else { return };
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    name(&knowledge, BY_ID, 1);
+    for round in 0..3 {
+        wait_until_live(&knowledge, 1);
+        assert!(name(&knowledge, BY_ID, 1).is_some());
+        let resets = status(&knowledge).reset_count;
+        let (victim, sql) = match round {
+            0 => (
+                "walsender",
+                "select pg_terminate_backend(active_pid) from pg_replication_slots",
+            ),
+            1 => (
+                "slot",
+                "select pg_terminate_backend(active_pid) from pg_replication_slots",
+            ),
+            _ => (
+                "gate",
+                "select pg_terminate_backend(pid) from pg_stat_activity \
+                 where query like '%pg_current_snapshot%' and pid <> pg_backend_pid()",
+            ),
+        };
+        postgres.execute(sql).unwrap();
+        let sql = format!("update goods set name = '{victim}' where id = 1");
+        postgres.execute(&sql).unwrap();
+        wait_until(victim, || status(&knowledge).reset_count > resets);
+        wait_until(victim, || {
+            name(&knowledge, BY_ID, 1).as_deref() == Some(victim)
+        });
+    }
+}
+
+#[test]
+fn a_changed_definition_is_noticed() {
+    let Some(postgres) = server() else { return };
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    let sql = "select price from pg.goods where id = :id";
+    assert_eq!(name(&knowledge, sql, 7).as_deref(), Some("7"));
+    wait_until_live(&knowledge, 1);
+    name(&knowledge, sql, 7);
+    // No row event tells this.
+    postgres
+        .execute("alter table goods alter column price type numeric using price * 10")
+        .unwrap();
+    wait_until("rewritten", || {
+        name(&knowledge, sql, 7).as_deref() == Some("70")
+    });
+    wait_until_live(&knowledge, 1);
+    // Its changes are not sent any more: the statement is not tracked.
+    postgres
+        .execute("alter publication lookaside drop table goods")
+        .unwrap();
+    wait_until("unpublished", || status(&knowledge).statement_count == 0);
+    postgres
+        .execute("update goods set price = 1 where id = 7")
+        .unwrap();
+    let statement = knowledge.prepare(sql).unwrap();
+    let id = [Value::Int(7)];
+    let now = Freshness::from(Contract::Now);
+    let answered = knowledge.answer_async(&statement, &id, Extent::First, now);
+    let (rows, _) = crate::non_blocking::block_on(answered).unwrap();
+    assert_eq!(rows.first().unwrap()[0].to_text(), "1");
+}
+
+#[test]
+fn a_server_without_what_the_feed_needs_is_named() {
+    let Some(postgres) = server() else { return };
+    for (more, change, expected) in [
+        (
+            "feed = 'auto'\nfeed_publication = 'missing'",
+            "select 1",
+            "missing",
+        ),
+        ("feed = 'auto'\npooler = true", "select 1", "pooler"),
+    ] {
+        postgres.execute(change).unwrap();
+        let folder = project(&postgres.url(), more, LONG);
+        let knowledge = open(&folder);
+        assert_eq!(name(&knowledge, BY_ID, 1).as_deref(), Some("n1"));
+        wait_until(expected, || {
+            let status = status(&knowledge);
+            let reason = status.reason.unwrap_or_default();
+            status.state == FeedState::Down && reason.contains(expected)
+        });
+        assert_eq!(name(&knowledge, BY_ID, 1).as_deref(), Some("n1"));
+    }
+}
