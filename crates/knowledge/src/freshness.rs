@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::clock::CLOCK_TICK;
 use crate::feed::Position;
 
 /// How fresh the answer of a provider has to be. Answers of the folder's own tables are as fresh as the
@@ -33,6 +34,17 @@ pub enum Contract {
     After(Position),
     /// All changes that were visible in the database when the call was made.
     Now,
+}
+
+impl Contract {
+    /// Whether an answer satisfies the contract by its age alone: its query was sent so long ago.
+    pub(crate) fn is_met_by_age(self, age: Duration) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Within(age_max) => age + CLOCK_TICK <= age_max,
+            Self::After(_) | Self::Now => false,
+        }
+    }
 }
 
 impl Freshness {

@@ -111,7 +111,7 @@ pub use counters::Counts;
 pub use error::{Error, ErrorKind};
 pub use event::{CacheOutcome, Layer, Outcome, QueryKind};
 pub use event_loop::{EventLoop, QueryResult};
-pub use feed::{FeedState, FeedStatus, Position};
+pub use feed::{DataVersion, FeedState, FeedStatus, Position};
 pub use freshness::{Contract, Freshness};
 pub use knowledge::Knowledge;
 #[doc(hidden)]

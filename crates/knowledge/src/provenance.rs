@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::cache::CacheEntry;
 use crate::clock::{CLOCK_TICK, Ticks};
+use crate::feed::DataVersion;
+use crate::resolver::Tracking;
 
 /// What answered a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +62,8 @@ pub struct Provenance {
     /// The answer includes all changes that were visible in the database at this moment, as the change
     /// feed of the provider tells. `None` if no feed does: then its age tells.
     pub horizon: Option<Instant>,
+    /// The version of the data that the answer depends on, for [`Session::may_reuse`](crate::Session::may_reuse).
+    pub version: DataVersion,
 }
 
 impl Provenance {
@@ -70,22 +74,19 @@ impl Provenance {
             fresh_for: Duration::MAX,
             is_stale: false,
             horizon: None,
+            version: DataVersion::UNTRACKED,
         }
     }
 
     /// The provenance of an answer that is returned at `now`.
-    pub(crate) fn of(
-        by: AnsweredBy,
-        entry: &CacheEntry,
-        now: Ticks,
-        horizon: Option<Instant>,
-    ) -> Self {
+    pub(crate) fn of(by: AnsweredBy, entry: &CacheEntry, now: Ticks, tracking: Tracking) -> Self {
         Self {
             by,
             age: entry.age(now),
             fresh_for: entry.fresh_for(now),
             is_stale: entry.is_stale(),
-            horizon,
+            horizon: tracking.horizon,
+            version: tracking.version.with(entry.version()),
         }
     }
 

@@ -22,7 +22,7 @@ use quick_cache::Equivalent;
 
 use self::expiry::ExpiryAndSize;
 use crate::clock::Ticks;
-use crate::feed::Version;
+use crate::feed::{DataVersion, Version};
 
 pub(crate) use bounded::{BoundedCache, HeapSize, allocated, rows_size, value_size};
 pub(crate) use budget::{CacheBytes, LocalBudget};
@@ -46,9 +46,9 @@ pub(crate) struct KeyRef<'a> {
     pub(crate) hash: u64,
     statement: StatementId,
     pub(crate) extent: Extent,
-    /// The version of the data that the answer depends on, read when this key was made; see
-    /// [`Versions`](crate::feed::Versions). Not a part of the key.
-    pub(crate) version: Version,
+    /// The version of the data that the answer depends on, read when this key was made. Not a part of
+    /// the key.
+    pub(crate) version: DataVersion,
     pub(crate) params: &'a [Value],
 }
 
@@ -80,14 +80,14 @@ impl<'a> KeyRef<'a> {
             hash: state.finish(),
             statement,
             extent,
-            version: Version::UNTRACKED,
+            version: DataVersion::UNTRACKED,
             params,
         }
     }
 
     /// The same key, for data of this version.
     #[inline]
-    pub(crate) fn at(self, version: Version) -> Self {
+    pub(crate) fn at(self, version: DataVersion) -> Self {
         Self { version, ..self }
     }
 
@@ -196,7 +196,7 @@ impl CacheEntry {
         Self {
             rows,
             expiry: ExpiryAndSize::new(expires, size),
-            version: key.version,
+            version: key.version.version(),
             age_ms: Self::capped_ms(lifetime),
         }
     }
@@ -250,7 +250,12 @@ impl CacheEntry {
     /// Whether it answers a key: it has not expired, and its data has not changed.
     #[inline]
     pub(crate) fn answers(&self, key: &KeyRef<'_>, now: Ticks) -> bool {
-        self.version == key.version && self.is_fresh(now)
+        self.version == key.version.version() && self.is_fresh(now)
+    }
+
+    /// The version of its data.
+    pub(crate) fn version(&self) -> Version {
+        self.version
     }
 
     /// The heap size of the answer and its key in bytes, rounded up.
@@ -304,7 +309,7 @@ pub(super) mod tests {
             hash,
             statement: StatementId::from_index(0),
             extent: Extent::First,
-            version: Version::UNTRACKED,
+            version: DataVersion::UNTRACKED,
             params,
         }
     }

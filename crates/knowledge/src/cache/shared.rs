@@ -78,7 +78,7 @@ impl SharedCache {
 
     /// Returns the answer, or the role of the caller in the flight of the key.
     pub(crate) fn join(&self, key: &KeyRef<'_>, now: Ticks) -> Flight<'_> {
-        let version = key.version;
+        let version = key.version.version();
         let accepts = move |entry: &CacheEntry| entry.version == version && entry.is_fresh(now);
         self.join_within(&key.to_key(), accepts, Some(Duration::ZERO))
     }

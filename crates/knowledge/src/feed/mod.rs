@@ -38,6 +38,7 @@ use self::status::Figures;
 pub use self::status::{FeedState, FeedStatus};
 use self::task::Source;
 pub(crate) use self::tracked::TrackedStatement;
+pub use self::versions::DataVersion;
 pub(crate) use self::versions::Version;
 use self::versions::Versions;
 use crate::runtime::Runtime;

@@ -7,7 +7,7 @@ use foldhash::quality::RandomState;
 use lookaside_value::{StatementId, Value};
 
 use super::horizon::Horizon;
-use super::versions::{TouchedSlots, Version, VersionSlot, Versions};
+use super::versions::{DataVersion, TouchedSlots, VersionSlot, Versions};
 use crate::cache::{Extent, KeyRef};
 use crate::depends::{Dependency, Family, Field, KeyColumn, KeyDependency};
 
@@ -74,31 +74,28 @@ impl TrackedStatement {
 
     /// The version of a key's data. `hash` is that of the key.
     #[inline]
-    pub(crate) fn version(&self, hash: u64, params: &[Value]) -> Version {
+    pub(crate) fn version(&self, hash: u64, params: &[Value]) -> DataVersion {
         match self.slot(hash, params) {
             Some(slot) => self.versions.get(slot),
-            None => Version::UNTRACKED,
+            None => DataVersion::UNTRACKED,
         }
     }
 
-    /// The version of a slot now; as [`Self::version`] of a key with this slot.
+    /// Whether an answer to the statement is valid still.
     #[inline]
-    pub(crate) fn version_of(&self, slot: VersionSlot) -> Version {
-        match self.is_live() {
-            true => self.versions.get(slot),
-            false => Version::UNTRACKED,
-        }
+    pub(crate) fn is_current(&self, version: DataVersion) -> bool {
+        self.is_live() && self.versions.is_current(version)
     }
 
     #[inline]
-    fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.is_live.load(Ordering::Acquire)
     }
 
     /// The counter for a key; `None` while the statement is not tracked, and for parameters that
     /// cannot be compared with the key of a row.
     #[inline]
-    pub(crate) fn slot(&self, hash: u64, params: &[Value]) -> Option<VersionSlot> {
+    fn slot(&self, hash: u64, params: &[Value]) -> Option<VersionSlot> {
         if !self.is_live() {
             return None;
         }

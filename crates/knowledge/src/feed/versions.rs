@@ -17,10 +17,45 @@ pub(crate) struct Version(u32);
 impl Version {
     /// No change feed invalidates the answer. Counters never have this value.
     pub(crate) const UNTRACKED: Self = Self(0);
+}
+
+/// The version of the data that an answer depends on, with the counter that has it. An answer is valid
+/// as long as the counter has this version; see [`Session::may_reuse`](crate::Session::may_reuse).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataVersion {
+    version: Version,
+    /// Of no meaning if no change feed invalidates the answer.
+    slot: VersionSlot,
+}
+
+/// That of an answer which no change feed invalidates.
+impl Default for DataVersion {
+    fn default() -> Self {
+        Self::UNTRACKED
+    }
+}
+
+impl DataVersion {
+    /// No change feed invalidates the answer.
+    pub(crate) const UNTRACKED: Self = Self {
+        version: Version::UNTRACKED,
+        slot: VersionSlot(0),
+    };
 
     #[inline]
-    pub(crate) fn is_tracked(self) -> bool {
-        self != Self::UNTRACKED
+    pub(crate) fn version(self) -> Version {
+        self.version
+    }
+
+    /// Whether a change feed invalidates the answer.
+    #[inline]
+    pub fn is_tracked(self) -> bool {
+        self.version != Version::UNTRACKED
+    }
+
+    /// The same counter, at another time.
+    pub(crate) fn with(self, version: Version) -> Self {
+        Self { version, ..self }
     }
 }
 
@@ -50,8 +85,14 @@ impl Versions {
 
     /// The version of a slot. `Acquire`: a caller that sees a horizon sees all changes before it.
     #[inline]
-    pub(crate) fn get(&self, slot: VersionSlot) -> Version {
-        Version(self.0[usize::from(slot.0)].load(Ordering::Acquire))
+    pub(crate) fn get(&self, slot: VersionSlot) -> DataVersion {
+        let version = Version(self.0[usize::from(slot.0)].load(Ordering::Acquire));
+        DataVersion { version, slot }
+    }
+
+    /// Whether an answer of this version is valid still.
+    pub(crate) fn is_current(&self, of: DataVersion) -> bool {
+        of.is_tracked() && self.get(of.slot) == of
     }
 
     /// Invalidates all entries of a slot. Counters are odd, so they skip [`Version::UNTRACKED`] when
@@ -157,13 +198,15 @@ mod tests {
         let before = versions.get(one);
         versions.touch(one);
         assert_ne!(versions.get(one), before);
-        assert_eq!(versions.get(other), before);
+        assert_eq!(versions.get(other).version, before.version);
         versions.0[1].store(u32::MAX, Ordering::Relaxed);
+        assert!(!versions.is_current(before));
         versions.touch(one);
-        assert_ne!(versions.get(one), Version::UNTRACKED);
+        assert!(versions.get(one).is_tracked());
         let before = versions.get(other);
+        assert!(versions.is_current(before));
         versions.touch_all();
-        assert_ne!(versions.get(other), before);
+        assert!(!versions.is_current(before));
     }
 
     #[test]
@@ -173,7 +216,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(seed);
         for count in [0, 1, 10, LIST_LEN_MAX, LIST_LEN_MAX + 1, 30_000] {
             let versions = Versions::new();
-            let start = versions.get(VersionSlot(0));
+            let start = versions.get(VersionSlot(0)).version;
             let mut touched = TouchedSlots::default();
             let slots: Vec<VersionSlot> = (0..count).map(|_| VersionSlot(random.u16(..))).collect();
             slots.iter().for_each(|slot| touched.add(*slot));
@@ -182,7 +225,7 @@ mod tests {
             touched.apply(&versions);
             let expected: std::collections::HashSet<VersionSlot> = slots.into_iter().collect();
             for index in 0..=u16::MAX {
-                let is_touched = versions.get(VersionSlot(index)) != start;
+                let is_touched = versions.get(VersionSlot(index)).version != start;
                 assert_eq!(is_touched, expected.contains(&VersionSlot(index)));
             }
         }

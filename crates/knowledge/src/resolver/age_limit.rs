@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::StatementContext;
 use crate::cache::KeyRef;
 use crate::clock::{CLOCK_TICK, Ticks};
+use crate::feed::DataVersion;
 use crate::freshness::{Contract, Freshness};
 
 /// When a query is made, and how old its answer may be.
@@ -24,6 +25,23 @@ pub(crate) struct AgeLimit {
     pub(crate) is_lenient: bool,
     /// Valid entries that a change feed invalidates are as fresh as a query sent then.
     horizon: Option<Instant>,
+}
+
+/// What the change feed of its provider tells of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tracking {
+    /// The moment that it is fresh as of.
+    pub(crate) horizon: Option<Instant>,
+    /// The version of its key when it was looked up.
+    pub(crate) version: DataVersion,
+}
+
+impl Tracking {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self {
+        horizon: None,
+        version: DataVersion::UNTRACKED,
+    };
 }
 
 impl AgeLimit {
@@ -87,10 +105,21 @@ impl AgeLimit {
         }
     }
 
-    /// The moment that a valid entry of this key is fresh as of, if a change feed tells it.
+    /// What is known of a valid entry of this key.
     #[inline]
-    pub(crate) fn horizon_of(&self, key: &KeyRef<'_>) -> Option<Instant> {
-        self.horizon.filter(|_| key.version.is_tracked())
+    pub(crate) fn tracking(&self, key: &KeyRef<'_>) -> Tracking {
+        Tracking {
+            horizon: self.horizon.filter(|_| key.version.is_tracked()),
+            version: key.version,
+        }
+    }
+
+    /// What is known of an entry of this key that the database has just answered.
+    pub(crate) fn asked(&self, key: &KeyRef<'_>) -> Tracking {
+        Tracking {
+            horizon: None,
+            version: key.version,
+        }
     }
 
     /// An entry of this key that is fresh at the returned time is fresh enough.

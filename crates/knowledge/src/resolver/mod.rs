@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use lookaside_value::{RowSet, Value};
 
-pub(crate) use self::age_limit::AgeLimit;
+pub(crate) use self::age_limit::{AgeLimit, Tracking};
 pub(crate) use self::batch::StaleCount;
 pub(crate) use self::context::StatementContext;
 use crate::Result;
@@ -52,7 +52,7 @@ pub(crate) struct Resolved<'a> {
     entry: &'a CacheEntry,
     by: AnsweredBy,
     now: Ticks,
-    horizon: Option<Instant>,
+    tracking: Tracking,
 }
 
 /// The location of an answer in a [`Resolver`].
@@ -61,7 +61,7 @@ struct Location {
     slot: Option<SlotIndex>,
     by: AnsweredBy,
     now: Ticks,
-    horizon: Option<Instant>,
+    tracking: Tracking,
 }
 
 impl<'a> Resolved<'a> {
@@ -70,7 +70,7 @@ impl<'a> Resolved<'a> {
     }
 
     pub(crate) fn provenance(&self) -> Provenance {
-        Provenance::of(self.by, self.entry, self.now, self.horizon)
+        Provenance::of(self.by, self.entry, self.now, self.tracking)
     }
 }
 
@@ -166,7 +166,12 @@ impl Resolver {
         let location = match (&policy, &context.generation.cache) {
             (Policy::Bypass, _) | (Policy::Global, None) => {
                 let entry = self.query(context, params, extent, limit.now)?;
-                self.hold(entry, context.database(), context.engine.clock.now(), None)
+                self.hold(
+                    entry,
+                    context.database(),
+                    context.engine.clock.now(),
+                    Tracking::NONE,
+                )
             }
             _ => {
                 let key = context.key(params, extent);
@@ -191,7 +196,7 @@ impl Resolver {
         limit: &AgeLimit,
     ) -> Option<Location> {
         let (now, fresh_at) = (limit.now, limit.fresh_at(key));
-        let horizon = limit.horizon_of(key);
+        let tracking = limit.tracking(key);
         let shared = context.generation.cache.as_ref();
         match policy {
             Policy::Bypass => None,
@@ -203,26 +208,26 @@ impl Resolver {
                         slot: Some(slot),
                         by: AnsweredBy::L0,
                         now,
-                        horizon,
+                        tracking,
                     });
                 }
                 let entry = shared.find(key, fresh_at)?;
                 self.count(context, Layer::L0, CacheOutcome::Miss);
                 self.count(context, Layer::L1, CacheOutcome::Hit);
-                Some(self.keep(key, entry, (AnsweredBy::L1, now, horizon)))
+                Some(self.keep(key, entry, (AnsweredBy::L1, now, tracking)))
             }
             Policy::CallScope(own) => {
                 own.enter(context.engine.number, context.generation.number);
                 if let Some(entry) = own.find(key, fresh_at) {
                     let entry = entry.clone();
                     self.count(context, Layer::Call, CacheOutcome::Hit);
-                    return Some(self.hold(entry, AnsweredBy::L0, now, horizon));
+                    return Some(self.hold(entry, AnsweredBy::L0, now, tracking));
                 }
                 let entry = shared?.find(key, fresh_at)?;
                 self.count(context, Layer::Call, CacheOutcome::Miss);
                 self.count(context, Layer::L1, CacheOutcome::Hit);
                 own.insert(key.to_key(), entry.clone());
-                Some(self.hold(entry, AnsweredBy::L1, now, horizon))
+                Some(self.hold(entry, AnsweredBy::L1, now, tracking))
             }
         }
     }
@@ -253,13 +258,15 @@ impl Resolver {
         // Fetching the answer may have taken long.
         let now = context.engine.clock.now();
         Ok(match policy {
-            Policy::Global if shared.is_some() => self.keep(key, entry, (by, now, None)),
-            Policy::Global | Policy::Bypass => self.hold(entry, by, now, None),
+            Policy::Global if shared.is_some() => {
+                self.keep(key, entry, (by, now, limit.asked(key)))
+            }
+            Policy::Global | Policy::Bypass => self.hold(entry, by, now, limit.asked(key)),
             Policy::CallScope(own) => {
                 if entry.is_fresh(now) {
                     own.insert(key.to_key(), entry.clone());
                 }
-                self.hold(entry, by, now, None)
+                self.hold(entry, by, now, limit.asked(key))
             }
         })
     }
@@ -428,16 +435,16 @@ impl Resolver {
         &mut self,
         key: &KeyRef<'_>,
         entry: CacheEntry,
-        (by, now, horizon): (AnsweredBy, Ticks, Option<Instant>),
+        (by, now, tracking): (AnsweredBy, Ticks, Tracking),
     ) -> Location {
         match self.local.insert(key, entry, now) {
             Ok(slot) => Location {
                 slot: Some(slot),
                 by,
                 now,
-                horizon,
+                tracking,
             },
-            Err(entry) => self.hold(entry, by, now, horizon),
+            Err(entry) => self.hold(entry, by, now, tracking),
         }
     }
 
@@ -447,14 +454,14 @@ impl Resolver {
         entry: CacheEntry,
         by: AnsweredBy,
         now: Ticks,
-        horizon: Option<Instant>,
+        tracking: Tracking,
     ) -> Location {
         self.uncached = Some(entry);
         Location {
             slot: None,
             by,
             now,
-            horizon,
+            tracking,
         }
     }
 
@@ -468,7 +475,7 @@ impl Resolver {
             entry,
             by: location.by,
             now: location.now,
-            horizon: location.horizon,
+            tracking: location.tracking,
         }
     }
 

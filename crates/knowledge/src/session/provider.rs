@@ -144,12 +144,14 @@ impl ProviderQuery {
         freshness: Freshness,
         transport: &impl Transport,
     ) -> Result<(RowSet, Provenance)> {
-        let limit = AgeLimit::of(&self.context(engine), freshness);
+        let context = self.context(engine);
+        let limit = AgeLimit::of(&context, freshness);
+        let tracking = limit.asked(&context.key(params, extent));
         let missed = Some(Layer::L0);
         let entry = self.entry(engine, params, extent, &limit, missed, transport);
         let entry = entry.await?;
         let by = AnsweredBy::of_provider(&entry, limit.now);
-        let provenance = Provenance::of(by, &entry, engine.clock.now(), None);
+        let provenance = Provenance::of(by, &entry, engine.clock.now(), tracking);
         Ok((entry.rows, provenance))
     }
 

@@ -6,12 +6,14 @@
 
 use lookaside_value::{ParamBatch, RowSet};
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use super::{Session, Value};
 use crate::Result;
 use crate::cache::Extent;
 use crate::error::ErrorKind;
-use crate::freshness::Freshness;
+use crate::feed::DataVersion;
+use crate::freshness::{Contract, Freshness};
 use crate::policy::Policy;
 use crate::provenance::{Provenance, StaleAnswers};
 use crate::resolver::{AgeLimit, StaleCount};
@@ -51,6 +53,36 @@ impl Session {
             rows: answer.rows(),
             provenance: answer.provenance(),
         }))
+    }
+
+    /// Whether an answer that a caller has kept may be used for a call now: no change of its data was
+    /// applied since, and it is as fresh as required. `age` is the time since its query was sent; the
+    /// lifetime of the answer is up to the caller. Never blocks.
+    #[inline]
+    pub fn may_reuse(
+        &self,
+        statement: &Statement,
+        version: DataVersion,
+        age: Duration,
+        freshness: Freshness,
+    ) -> bool {
+        let prepared = self.generation.prepared(statement.id());
+        let tracked = prepared.and_then(|prepared| prepared.description.tracked.as_deref());
+        let Some(tracked) = tracked else {
+            return freshness.contract.is_met_by_age(age);
+        };
+        // Before the version is compared, which is then at least as new as the horizon.
+        let is_fresh = match freshness.contract {
+            Contract::Any => true,
+            Contract::Within(age_max) => {
+                freshness.contract.is_met_by_age(age)
+                    || tracked.horizon.is_within(age_max, Instant::now())
+            }
+            Contract::After(position) => tracked.horizon.has_reached(position),
+            Contract::Now => false,
+        };
+        let is_tracked = version.is_tracked();
+        is_fresh && is_tracked == tracked.is_live() && (!is_tracked || tracked.is_current(version))
     }
 
     /// The answer of a database in this process, through the caches.

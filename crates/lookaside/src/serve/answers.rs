@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use lookaside_http::negotiate::Encoding;
+use lookaside_knowledge::DataVersion;
 
 use super::encode::BodyFormat;
 use super::tag::Tag;
@@ -66,13 +67,24 @@ pub(crate) struct Expiry {
     pub(crate) expires: Instant,
     /// A validator made from the body; `None` for a stale answer.
     pub(crate) tag: Option<Tag>,
+    /// The version of the data that the answer depends on.
+    pub(crate) version: DataVersion,
 }
 
 impl Expiry {
     /// How old the answer is, and for how long it remains valid.
     pub(crate) fn freshness(&self, now: Instant) -> (Duration, Duration) {
-        let age = self.age + now.saturating_duration_since(self.at);
-        (age, self.expires.saturating_duration_since(now))
+        // A change may end the validity of an answer that a change feed follows at any time.
+        let rest = match self.version.is_tracked() {
+            true => Duration::ZERO,
+            false => self.expires.saturating_duration_since(now),
+        };
+        (self.age(now), rest)
+    }
+
+    /// How old the answer is.
+    pub(crate) fn age(&self, now: Instant) -> Duration {
+        self.age + now.saturating_duration_since(self.at)
     }
 }
 
@@ -120,9 +132,16 @@ impl AnswerCache {
         (hash as usize & (self.slots.len() / 2 - 1)) * 2
     }
 
-    /// Returns the answer of a key if it is still valid.
+    /// Returns the answer of a key if it is still valid; `may_reuse` decides on one that depends on
+    /// the time and has not expired.
     #[inline]
-    pub(crate) fn find(&mut self, key: Key<'_>, generation: u64, now: Instant) -> Option<&Answer> {
+    pub(crate) fn find(
+        &mut self,
+        key: Key<'_>,
+        generation: u64,
+        now: Instant,
+        may_reuse: impl Fn(&Expiry) -> bool,
+    ) -> Option<&Answer> {
         if self.slots.is_empty() {
             return None;
         }
@@ -133,6 +152,10 @@ impl AnswerCache {
                 .as_ref()
                 .is_some_and(|slot| slot.is(hash, key) && slot.answer.is_right(generation, now))
         })?;
+        let expiry = self.slots[found].as_ref()?.answer.expiry.as_ref();
+        if !expiry.is_none_or(may_reuse) {
+            return None;
+        }
         if found != first {
             self.slots.swap(first, found);
         }
@@ -259,6 +282,7 @@ mod tests {
                 at: expires,
                 expires,
                 tag: None,
+                version: DataVersion::default(),
             }),
         }
     }
@@ -280,7 +304,7 @@ mod tests {
         answers.keep(key("id=1"), &answer("a", 1, None), now);
         answers.keep(key("id=2"), &answer("b", 1, Some(later)), now);
         let body = |answers: &mut AnswerCache, key, generation, now| {
-            let found = answers.find(key, generation, now)?;
+            let found = answers.find(key, generation, now, |_| true)?;
             Some(String::from_utf8(found.body.to_vec()).unwrap())
         };
         assert_eq!(body(&mut answers, key("id=1"), 1, later), Some("a".into()));
@@ -328,9 +352,9 @@ mod tests {
             &answer(&"x".repeat(BODY_SIZE_MAX + 1), 1, None),
             now,
         );
-        assert!(answers.find(key("large"), 1, now).is_none());
+        assert!(answers.find(key("large"), 1, now, |_| true).is_none());
         let mut none = AnswerCache::new(0);
         none.keep(key("a"), &answer("a", 1, None), now);
-        assert!(none.find(key("a"), 1, now).is_none());
+        assert!(none.find(key("a"), 1, now, |_| true).is_none());
     }
 }

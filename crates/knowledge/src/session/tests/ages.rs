@@ -14,6 +14,7 @@ use lookaside_embedded::{Binaries, Postgres};
 
 use super::*;
 use crate::Freshness;
+use crate::feed::DataVersion;
 use crate::wait::block_on;
 use crate::{AnsweredBy, Extent, Provenance, Statement};
 
@@ -63,6 +64,7 @@ fn check_late(knowledge: &Knowledge, statement: &Statement, sql: &str, by: Answe
             fresh_for: Duration::ZERO,
             is_stale: false,
             horizon: None,
+            version: DataVersion::UNTRACKED,
         };
         let provenance = answer(knowledge, statement, age_max);
         assert_eq!(provenance, expected, "{age_max:?}");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{Extent, Provenance, Text, Value};
+use lookaside_knowledge::{Extent, Freshness, Provenance, Text, Value};
 
 use super::super::answers::{Answer, AnswerCache, Expiry, Key};
 use super::super::catalog::Catalog;
@@ -61,8 +61,14 @@ impl Thread {
             let problem = responder.not_ready(lookup);
             return responder.refuse(context, Some(request), reply, &problem);
         };
+        let freshness = lookup.freshness();
+        let session = &self.session;
+        let may_reuse = |expiry: &Expiry| {
+            let age = expiry.age(now);
+            session.may_reuse(&prepared.statement, expiry.version, age, freshness)
+        };
         if lookup.keeps_bodies(prepared)
-            && let Some(answer) = self.answers.find(key, generation, now)
+            && let Some(answer) = self.answers.find(key, generation, now, may_reuse)
         {
             lookup.counts.add(responder.index, answer.is_found);
             return match answer.body.len() < CODED_SIZE_MIN {
@@ -74,7 +80,7 @@ impl Thread {
                     Some(request),
                     reply,
                 ),
-                false => self.answer_long(context, lookup_request, request, reply),
+                false => self.answer_long(context, lookup_request, freshness, request, reply),
             };
         }
         self.values.clear();
@@ -96,7 +102,7 @@ impl Thread {
                 );
             }
         }
-        let (extent, freshness) = (lookup.extent(), lookup.freshness());
+        let extent = lookup.extent();
         let found = self
             .session
             .try_local(&prepared.statement, &self.values, extent, freshness);
@@ -152,10 +158,12 @@ impl Thread {
         &mut self,
         context: RequestContext,
         lookup_request: LookupRequest<'_>,
+        freshness: Freshness,
         request: &Request<'_>,
         reply: Reply<'_>,
     ) {
         let (responder, answers) = (&self.responder, &mut self.answers);
+        let lookup = &responder.catalog.lookups[lookup_request.key.lookup as usize];
         let (generation, now) = (lookup_request.generation, lookup_request.now);
         let key = Key {
             coding: coding(request),
@@ -165,7 +173,13 @@ impl Thread {
             key,
             ..lookup_request
         };
-        if let Some(answer) = answers.find(key, generation, now) {
+        let may_reuse = |expiry: &Expiry| {
+            lookup.prepared.as_ref().is_some_and(|prepared| {
+                let age = expiry.age(now);
+                (self.session).may_reuse(&prepared.statement, expiry.version, age, freshness)
+            })
+        };
+        if let Some(answer) = answers.find(key, generation, now, may_reuse) {
             return responder.answer(
                 context,
                 &coded_lookup,
@@ -175,7 +189,8 @@ impl Thread {
                 reply,
             );
         }
-        let plain = answers.find(lookup_request.key, generation, now);
+        // Its data may have changed since it was found, after the request came.
+        let plain = answers.find(lookup_request.key, generation, now, |_| true);
         let plain = plain.expect("it was found a moment ago");
         let coded = responder
             .compressor
@@ -257,6 +272,7 @@ impl Responder {
                 at: result.at,
                 expires: result.at + lifetime,
                 tag: (!provenance.is_stale && is_found).then(tag),
+                version: provenance.version,
             }
         });
         let answer = Answer {
