@@ -1,12 +1,12 @@
 //! How fresh the caches of a provider are, published for callers on all threads.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
 use super::gate::Progress;
-use super::position::Position;
+use super::position::{LogPosition, Position};
 
 /// The horizon of a provider: valid entries are as fresh as a query that was sent at that moment.
 #[derive(Debug)]
@@ -16,6 +16,9 @@ pub(crate) struct Horizon {
     /// 0 while there is no horizon. Stored after the changes before it were applied (`Release`).
     fresh_as_of: AtomicU64,
     position: AtomicU64,
+    /// The cluster that positions refer to; 0 before it is known.
+    system_id: AtomicU64,
+    timeline: AtomicU32,
     /// Whether a caller needs a newer horizon soon.
     is_wanted: AtomicBool,
     wanted: Notify,
@@ -27,6 +30,8 @@ impl Horizon {
             start: now,
             fresh_as_of: AtomicU64::new(0),
             position: AtomicU64::new(0),
+            system_id: AtomicU64::new(0),
+            timeline: AtomicU32::new(0),
             is_wanted: AtomicBool::new(false),
             wanted: Notify::new(),
         }
@@ -80,6 +85,22 @@ impl Horizon {
     pub(crate) fn position(&self) -> Option<Position> {
         let position = self.position.load(Ordering::Acquire);
         (position != 0).then_some(Position(position))
+    }
+
+    /// The position with its cluster. To be called before the version of a key is read.
+    pub(crate) fn log_position(&self) -> Option<LogPosition> {
+        let position = self.position()?;
+        Some(LogPosition {
+            system_id: self.system_id.load(Ordering::Relaxed),
+            timeline: self.timeline.load(Ordering::Relaxed),
+            position,
+        })
+    }
+
+    /// Sets the cluster of the positions to come. There is no position yet.
+    pub(super) fn set_cluster(&self, system_id: u64, timeline: u32) {
+        self.system_id.store(system_id, Ordering::Relaxed);
+        self.timeline.store(timeline, Ordering::Relaxed);
     }
 
     fn want(&self) {

@@ -33,7 +33,7 @@ use lookaside_value::StatementId;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use self::horizon::Horizon;
-pub use self::position::Position;
+pub use self::position::{LogPosition, Position};
 use self::status::Figures;
 pub use self::status::{FeedState, FeedStatus};
 use self::task::Source;

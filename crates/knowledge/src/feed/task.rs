@@ -187,6 +187,8 @@ struct Follower<'a> {
 impl<'a> Follower<'a> {
     fn new(source: &'a Source, shared: &'a Shared, server: Server, start: &FeedStart) -> Self {
         let now = Instant::now();
+        let horizon = &shared.horizon;
+        horizon.set_cluster(start.system_id.0, start.timeline.0);
         shared
             .figures
             .set_slot(Some(start.slot.as_str().to_owned()));

@@ -48,7 +48,7 @@ impl Resolver {
         params: &ParamBatch,
         answers: &mut Answers,
     ) {
-        let limit = AgeLimit::cached(context.engine.clock.now());
+        let limit = self.limit(context);
         answers.fill_absent(params.len());
         self.resolve_range(
             context,

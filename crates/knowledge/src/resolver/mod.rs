@@ -25,6 +25,7 @@ use crate::counters::Counters;
 use crate::description::Answerer;
 use crate::error::Error;
 use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
+use crate::freshness::Freshness;
 use crate::generation::{Generation, Prepared, StoreReader};
 use crate::policy::Policy;
 use crate::provenance::{AnsweredBy, Provenance};
@@ -45,6 +46,8 @@ pub(crate) struct Resolver {
     /// The last answer that is not in `local`.
     uncached: Option<CacheEntry>,
     pub(crate) counters: Arc<Counters>,
+    /// What queries require that do not state it themselves.
+    pub(crate) freshness: Freshness,
 }
 
 /// The answer to a query, borrowed until the next one.
@@ -86,6 +89,16 @@ impl Resolver {
             local: LocalCache::new(generation.local_budget()),
             uncached: None,
             counters,
+            freshness: Freshness::default(),
+        }
+    }
+
+    /// What a query accepts now that does not state it itself.
+    #[inline]
+    pub(crate) fn limit(&self, context: &StatementContext<'_>) -> AgeLimit {
+        match self.freshness == Freshness::default() {
+            true => AgeLimit::cached(context.engine.clock.now()),
+            false => AgeLimit::of(context, self.freshness),
         }
     }
 

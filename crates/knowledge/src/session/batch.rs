@@ -9,7 +9,6 @@ use crate::error::Error;
 use crate::generation::Prepared;
 use crate::plan::Probe;
 use crate::policy::Policy;
-use crate::resolver::AgeLimit;
 use crate::statement::Origin;
 
 impl Lookup for Session {
@@ -80,7 +79,7 @@ impl Session {
                     absent_count += 1;
                 }
                 Probe::Fallback => {
-                    let limit = AgeLimit::cached(context.engine.clock.now());
+                    let limit = resolver.limit(context);
                     let (first, global) = (Extent::First, Policy::Global);
                     match resolver.resolve(context, set, first, global, &limit) {
                         Ok(resolved) => answers.push_first(resolved.rows()),

@@ -157,7 +157,7 @@ impl<'a: 's, 's> Bound<'a, 's> {
                 Ok(None)
             }
             Probe::Fallback => {
-                let limit = AgeLimit::cached(self.context.engine.clock.now());
+                let limit = self.resolver.limit(&self.context);
                 let (context, first) = (&self.context, Extent::First);
                 let resolved = (self.resolver).resolve(context, params, first, policy, &limit)?;
                 let rows = resolved.rows();

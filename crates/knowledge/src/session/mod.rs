@@ -14,7 +14,7 @@ use std::sync::Arc;
 use lookaside_value::{Row, RowSet, Text, Value};
 
 pub(crate) use self::provider::{Backend, ProviderQuery};
-pub use self::served::Served;
+pub use self::served::{Coverage, Served};
 use crate::Result;
 use crate::cache::Extent;
 use crate::cancel::CancelHandle;
@@ -68,6 +68,11 @@ impl Session {
             engine,
             picks: Vec::new(),
         }
+    }
+
+    /// Sets what answers of providers have to include, for queries that do not state it themselves.
+    pub fn set_freshness(&mut self, freshness: Freshness) {
+        self.resolver.freshness = freshness;
     }
 
     /// A handle that cancels the queries of this session from another thread.

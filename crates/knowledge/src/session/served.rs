@@ -12,7 +12,7 @@ use super::{Session, Value};
 use crate::Result;
 use crate::cache::Extent;
 use crate::error::ErrorKind;
-use crate::feed::DataVersion;
+use crate::feed::{DataVersion, LogPosition};
 use crate::freshness::{Contract, Freshness};
 use crate::policy::Policy;
 use crate::provenance::{Provenance, StaleAnswers};
@@ -28,6 +28,19 @@ pub struct Served<'a> {
     pub rows: Rows<'a>,
     /// The origin of the rows.
     pub provenance: Provenance,
+}
+
+/// How far the change feed of a provider has brought the caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Coverage {
+    /// Whether the configuration sets a change feed for the provider.
+    pub is_followed: bool,
+    /// Valid answers are as fresh as a query that was sent at this moment; `None` while the feed is not
+    /// live.
+    pub horizon: Option<Instant>,
+    /// All commits up to this position were applied.
+    pub position: Option<LogPosition>,
 }
 
 impl Session {
@@ -53,6 +66,20 @@ impl Session {
             rows: answer.rows(),
             provenance: answer.provenance(),
         }))
+    }
+
+    /// What is known of valid cached answers to a statement now. To be called before an answer is
+    /// looked up, which then includes at least what this says, unless it is
+    /// [untracked](DataVersion::is_tracked) and from a cache.
+    #[inline]
+    pub fn coverage(&self, statement: &Statement) -> Coverage {
+        let prepared = self.generation.prepared(statement.id());
+        let tracked = prepared.and_then(|prepared| prepared.description.tracked.as_deref());
+        Coverage {
+            is_followed: tracked.is_some(),
+            horizon: tracked.and_then(|it| it.horizon.fresh_as_of()),
+            position: tracked.and_then(|it| it.horizon.log_position()),
+        }
     }
 
     /// Whether an answer that a caller has kept may be used for a call now: no change of its data was

@@ -101,7 +101,8 @@ fn enrich(
     let file_name: Arc<str> = model.file_name().into();
     let transforms: Vec<_> = (0..plan.worker_count)
         .map(|_| {
-            let (evaluator, session) = (program.evaluator(), knowledge.session());
+            let (evaluator, mut session) = (program.evaluator(), knowledge.session());
+            session.set_freshness(plan.contract.into());
             ModelTransform::new(evaluator, session, tally.clone(), file_name.clone())
         })
         .collect();

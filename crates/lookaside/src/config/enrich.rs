@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lookaside_knowledge::Config;
+use lookaside_knowledge::{Config, Contract};
 use toml::Value;
 
 use super::reader::kind_of;
@@ -26,6 +26,8 @@ pub(crate) struct EnrichSettings {
     pub(crate) timezone: Option<String>,
     pub(crate) reject: Option<String>,
     pub(crate) workers: Option<usize>,
+    /// Which changes of providers' rows the answers of lookups have to include.
+    pub(crate) contract: Contract,
     pub(crate) strict: bool,
     pub(crate) watch: bool,
     pub(crate) replay_bytes: Option<usize>,
@@ -33,7 +35,7 @@ pub(crate) struct EnrichSettings {
     pub(crate) drain_timeout: Option<Duration>,
 }
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "input",
     "format",
     "options",
@@ -45,6 +47,7 @@ const KEYS: [&str; 16] = [
     "timezone",
     "reject",
     "workers",
+    "fresh",
     "strict",
     "watch",
     "replay_bytes",
@@ -73,6 +76,12 @@ impl EnrichSettings {
                 "timezone" => settings.timezone = Some(entry.string()?),
                 "reject" => settings.reject = Some(entry.string()?),
                 "workers" => settings.workers = Some(entry.count()?),
+                "fresh" => {
+                    let text = entry.string()?;
+                    settings.contract = text.parse().map_err(|error| {
+                        entry.failure(&format!("{ENRICH}.fresh is {text:?}, but {error}"))
+                    })?;
+                }
                 "strict" => settings.strict = entry.boolean()?,
                 "watch" => settings.watch = entry.boolean()?,
                 "replay_bytes" => settings.replay_bytes = Some(entry.number(0)?),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lookaside_knowledge::Config;
+use lookaside_knowledge::{Config, Contract};
 
 use super::param_type::ParamType;
 use super::reader::{Section, TextOrSection};
@@ -25,11 +25,12 @@ const ROWS_MAX: u64 = 10_000;
 /// The upper bound of `rows_max`: an answer is one contiguous buffer.
 const ROWS_MAX_MAX: u64 = 10_000_000;
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "sql",
     "params",
     "provider",
     "ttl_ms",
+    "fresh",
     "many",
     "rows_max",
     "description",
@@ -47,6 +48,8 @@ pub(crate) struct LookupConfig {
     pub(crate) provider: Option<String>,
     /// How old an answer may be; `None` uses the value of `[cache]`.
     pub(crate) ttl: Option<Duration>,
+    /// Which changes of the provider's rows an answer has to include.
+    pub(crate) contract: Contract,
     /// Whether the answer is all rows or only the first one.
     pub(crate) many: bool,
     /// How many rows an answer may have.
@@ -121,6 +124,7 @@ fn read_lookup(
         params: read_params(section)?,
         provider: section.string("provider")?.map(str::to_owned),
         ttl,
+        contract: section.contract("fresh")?.unwrap_or_default(),
         many,
         // Bounded by `ROWS_MAX_MAX`; pointers have at least 32 bits wherever epoll exists.
         rows_max: rows_max.unwrap_or(ROWS_MAX) as usize,

@@ -17,7 +17,8 @@ pub(crate) use self::lookups::{DeclaredParam, LOOKUPS, LookupConfig, read_lookup
 pub(crate) use self::param_type::ParamType;
 pub(crate) use self::rate::Rate;
 pub(crate) use self::server::{
-    KeyConfig, ListenAddress, PER_SECOND_MAX, SERVER, ServerConfig, key_name, read_server,
+    ClientFreshness, KeyConfig, ListenAddress, PER_SECOND_MAX, SERVER, ServerConfig, key_name,
+    read_server,
 };
 
 /// The default limit for ending a run: longer than queries take, shorter than service managers wait

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lookaside_knowledge::Config;
+use lookaside_knowledge::{Config, Contract};
 use toml::{Table, Value};
 
 use crate::failure::Failure;
@@ -193,6 +193,18 @@ impl<'a> Section<'a> {
         max: u64,
     ) -> Result<Option<Duration>, Failure> {
         Ok(self.number(key, min, max)?.map(Duration::from_millis))
+    }
+
+    /// What an answer has to include: `any`, `now` or a time.
+    pub(super) fn contract(&self, key: &str) -> Result<Option<Contract>, Failure> {
+        let Some(text) = self.string(key)? else {
+            return Ok(None);
+        };
+        let contract = text.parse::<Contract>();
+        contract.map(Some).map_err(|error| {
+            let problem = format!("is {text:?}, but {error}");
+            self.bad(key, &problem)
+        })
     }
 
     fn typed<T>(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lookaside_http::Tls;
-use lookaside_knowledge::Config;
+use lookaside_knowledge::{Config, Contract};
 
 use super::DRAIN_TIMEOUT;
 use super::rate::Rate;
@@ -40,7 +40,7 @@ const KEY_NAME_SIZE_MAX: usize = 64;
 const LISTEN_WANTED: &str = "\"ADDRESS:PORT\" such as \"127.0.0.1:8300\", a port of that address \
                              such as \"8300\", \"unix:PATH\", or a list of those";
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "listen",
     "threads",
     "keys",
@@ -55,6 +55,7 @@ const KEYS: [&str; 14] = [
     "watch",
     "drain_timeout_ms",
     "stream_count_max",
+    "client_freshness",
 ];
 
 /// Each stream has its own thread and session.
@@ -93,6 +94,38 @@ pub(crate) struct ServerConfig {
     /// The limit of concurrent event streams of the whole server; `None` derives it from the number
     /// of cores.
     pub(crate) stream_count_max: Option<u64>,
+    /// How fresh an answer a client may demand.
+    pub(crate) client_freshness: ClientFreshness,
+}
+
+/// How fresh an answer a client may demand by headers of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientFreshness {
+    /// Such headers have no effect.
+    Off,
+    /// As if the client demanded no less than this; zero if it may demand anything.
+    AtLeast(Duration),
+}
+
+impl ClientFreshness {
+    /// The contract that counts if a client demands one.
+    pub(crate) fn bounded(self, demanded: Contract) -> Contract {
+        let Self::AtLeast(least) = self else {
+            return Contract::Any;
+        };
+        match demanded {
+            Contract::Now if !least.is_zero() => Contract::Within(least),
+            Contract::Within(time) => Contract::Within(time.max(least)),
+            demanded => demanded,
+        }
+    }
+}
+
+/// Short enough for what a person does next, and no more than twenty queries a second for a key.
+impl Default for ClientFreshness {
+    fn default() -> Self {
+        Self::AtLeast(Duration::from_millis(50))
+    }
 }
 
 /// Where to listen.
@@ -142,6 +175,7 @@ impl Default for ServerConfig {
             drain_timeout: DRAIN_TIMEOUT,
             timeouts: Timeouts::default(),
             stream_count_max: None,
+            client_freshness: ClientFreshness::default(),
         }
     }
 }
@@ -332,6 +366,7 @@ pub(crate) fn read_server(config: &Config) -> Result<ServerConfig, Failure> {
         watch: section.bool("watch")?.unwrap_or(false),
         drain_timeout: drain_timeout.unwrap_or(default.drain_timeout),
         timeouts: Timeouts::read(&section)?,
+        client_freshness: read_client_freshness(&section)?,
         stream_count_max: section.number("stream_count_max", 1, STREAM_COUNT_LIMIT)?,
     })
 }
@@ -351,6 +386,21 @@ fn read_place(
     Ok(match place {
         ListenAddress::Unix(path) => ListenAddress::Unix(config.folder().join(path)),
         tcp => tcp,
+    })
+}
+
+fn read_client_freshness(section: &Section<'_>) -> Result<ClientFreshness, Failure> {
+    if section.string("client_freshness").ok().flatten() == Some("off") {
+        return Ok(ClientFreshness::Off);
+    }
+    Ok(match section.contract("client_freshness")? {
+        None => ClientFreshness::default(),
+        Some(Contract::Within(least)) => ClientFreshness::AtLeast(least),
+        Some(Contract::Now) => ClientFreshness::AtLeast(Duration::ZERO),
+        Some(_) => {
+            let problem = "must be \"off\", \"now\", or a time such as \"50ms\"";
+            return Err(section.bad("client_freshness", problem));
+        }
     })
 }
 

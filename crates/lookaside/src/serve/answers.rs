@@ -69,6 +69,8 @@ pub(crate) struct Expiry {
     pub(crate) tag: Option<Tag>,
     /// The version of the data that the answer depends on.
     pub(crate) version: DataVersion,
+    /// Whether it replaces one that a failing server did not give.
+    pub(crate) is_stale: bool,
 }
 
 impl Expiry {
@@ -283,6 +285,7 @@ mod tests {
                 expires,
                 tag: None,
                 version: DataVersion::default(),
+                is_stale: false,
             }),
         }
     }

@@ -14,8 +14,7 @@ use super::models::{ModelSources, Models};
 use super::openapi::openapi;
 use super::overview::overview;
 use super::problem::chain;
-use crate::config::EnrichSettings;
-use crate::config::{LookupConfig, ServerConfig};
+use crate::config::{ClientFreshness, EnrichSettings, LookupConfig, ServerConfig};
 use crate::failure::Failure;
 use crate::log::CONFIRMATION;
 use crate::models::lookups::Note;
@@ -30,6 +29,8 @@ pub(crate) struct Catalog {
     pub(crate) access: Access,
     pub(crate) query_rows_max: Option<usize>,
     pub(crate) error_detail: bool,
+    /// How fresh an answer a client may demand.
+    pub(crate) client_freshness: ClientFreshness,
     /// How long caches keep answers; zero if there are none.
     pub(crate) cache_ttl: Duration,
     /// How events are read and written unless a request sets it.
@@ -98,6 +99,7 @@ impl Catalog {
             number: before.map_or(1, |before| before.number + 1),
             query_rows_max: server.query_rows_max,
             error_detail: server.error_detail,
+            client_freshness: server.client_freshness,
             cache_ttl: parts.cache_ttl,
             enrich: parts.enrich,
             overview: overview(&lookups, &models),

@@ -82,7 +82,17 @@ impl Lookup {
 
     /// How fresh an answer has to be.
     pub(crate) fn freshness(&self) -> Freshness {
-        Freshness::aged(self.config.ttl)
+        Freshness {
+            contract: self.config.contract,
+            ..Freshness::aged(self.config.ttl)
+        }
+    }
+
+    /// Whether a provider answers it.
+    #[inline]
+    pub(crate) fn is_remote(&self) -> bool {
+        let prepared = self.prepared.as_ref();
+        prepared.is_some_and(|prepared| prepared.explanation.provider.is_some())
     }
 
     pub(crate) fn extent(&self) -> Extent {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use lookaside_knowledge::Contract;
 use lookaside_stream::{
     Checkpoint, Extent, FormatOptions, InputFormat, Mark, OutputFormat, Sink, Source, Strictness,
     TcpOptions, worker_count,
@@ -46,6 +47,8 @@ pub(super) struct EnrichPlan {
     pub(super) is_quiet: bool,
     /// How long the run may take to end after the first signal.
     pub(super) drain_timeout: Duration,
+    /// What answers of providers have to include.
+    pub(super) contract: Contract,
 }
 
 #[derive(Debug)]
@@ -107,6 +110,7 @@ impl EnrichPlan {
             metrics: arguments.metrics,
             is_quiet: arguments.quiet,
             drain_timeout: settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT),
+            contract: settings.contract,
             input,
             input_format,
             output_format,

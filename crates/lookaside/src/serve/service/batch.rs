@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{Extent, Session, StaleAnswers, Value};
+use lookaside_knowledge::{Extent, Freshness, Session, StaleAnswers, Value};
 
 use super::super::catalog::Catalog;
 use super::super::counters::{Counters, Layer};
@@ -15,6 +15,7 @@ use super::super::lookup::Lookup;
 use super::super::params::read_batch;
 use super::super::problem::Problem;
 use super::decoding::{Coding, content_coding, decode};
+use super::freshness;
 use super::head::negotiate_format;
 use super::lookup::{no_lookup, too_many_rows};
 use super::share::{ANSWER_GROWTH_MAX, Share};
@@ -57,6 +58,12 @@ impl Thread {
                 coding,
                 formats: BatchFormats::of(request, coding.is_none().then_some(body))?,
                 body_size_max,
+                freshness: freshness::required(
+                    lookup,
+                    &self.session.coverage(&prepared.statement),
+                    responder.catalog.client_freshness,
+                    request,
+                )?,
             })
         });
         let reading = match reading {
@@ -128,6 +135,7 @@ struct Reading {
     formats: BatchFormats,
     /// The limit of the body in bytes, both encoded and decoded.
     body_size_max: usize,
+    freshness: Freshness,
 }
 
 /// The formats of the request and the answer.
@@ -189,6 +197,7 @@ fn answer(
         coding,
         formats,
         body_size_max,
+        freshness,
     } = reading;
     let body = match coding {
         Some(coding) => &*decode(coding, body, body_size_max)?,
@@ -227,7 +236,7 @@ fn answer(
     // Answers are usually longer than their sets.
     writer.reserve(2 * body.len())?;
     Encoder::batch_begin(format, sets.len(), &mut writer.body);
-    let (statement, freshness) = (&prepared.statement, lookup.freshness());
+    let statement = &prepared.statement;
     let asked = session.answer_each(statement, &sets, lookup.extent(), freshness, |rows| {
         writer.write(rows)
     });

@@ -94,6 +94,7 @@ impl Thread {
             if_none_match: question.if_none_match.as_deref(),
             // The batch of events may have begun before the rows arrived.
             now: now.max(at),
+            coverage: question.coverage,
         };
         let result = LookupResult {
             provenance,

@@ -13,6 +13,7 @@ use super::super::problem::{PROBLEM_TYPE, Problem};
 use super::super::tag::Tag;
 use super::RequestContext;
 use super::decoding::CODINGS;
+use super::freshness::Claim;
 
 /// The head of an answer.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,8 @@ pub(super) struct Head<'h> {
     pub(super) layer: Option<Layer>,
     /// The age and the remaining lifetime of an answer that depends on the time.
     pub(super) freshness: Option<(Duration, Duration)>,
+    /// What an answer of a provider with a change feed includes.
+    pub(super) claim: Option<Claim>,
     pub(super) is_negotiated: bool,
     /// The coding of the body, if it was negotiated.
     pub(super) coding: Option<Encoding>,
@@ -56,6 +59,7 @@ impl Head<'_> {
             tag: None,
             layer: None,
             freshness: None,
+            claim: None,
             is_negotiated: false,
             coding: None,
             retry_after: None,
@@ -113,7 +117,13 @@ impl Head<'_> {
                     .expect("a string takes any text");
                 reply = reply.header_number("Age", age.as_secs());
             }
+            if self.claim.is_some_and(|claim| claim.is_live()) {
+                text.push_str("; feed=live");
+            }
             reply = reply.header("X-Cache", text.as_str());
+            if let Some(claim) = &self.claim {
+                reply = claim.write(reply, text);
+            }
             text.clear();
             let elapsed = context.begun.elapsed();
             write!(
@@ -171,8 +181,8 @@ impl Head<'_> {
 const OF_TABLES: &str = "private, no-cache";
 
 /// The headers that scripts of an allowed page may read, in addition to the safelisted ones.
-pub(super) const EXPOSED: &str = "Age, Allow, ETag, Retry-After, Server-Timing, WWW-Authenticate, \
-                                  X-Cache, X-Events, X-Failed, X-Failure-Reason, \
+pub(super) const EXPOSED: &str = "Age, Allow, ETag, Lookaside-Fresh-As-Of, Lookaside-Position, \
+                                  Retry-After, Server-Timing, WWW-Authenticate, X-Cache, X-Events, X-Failed, X-Failure-Reason, \
                                   X-Reject-Reason, X-Rejected, X-Rows-Cut";
 
 /// The prefix of a weak validator.

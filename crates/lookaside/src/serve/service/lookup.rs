@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{Extent, Freshness, Provenance, Text, Value};
+use lookaside_knowledge::{Coverage, Extent, Freshness, Provenance, Text, Value};
 
 use super::super::answers::{Answer, AnswerCache, Expiry, Key};
 use super::super::catalog::Catalog;
@@ -18,6 +18,7 @@ use super::super::params::read_query;
 use super::super::problem::{PROBLEM_TYPE, Problem};
 use super::super::tag::Tag;
 use super::coding::{CODED_SIZE_MIN, coding};
+use super::freshness::{self, Claim};
 use super::head::{Head, ValidatorStrength, is_any, matching_validator, negotiate_format};
 use super::wait::Question;
 use super::{RequestContext, Responder, Thread};
@@ -51,17 +52,24 @@ impl Thread {
             query: request.query().unwrap_or_default(),
         };
         let if_none_match = request.header("If-None-Match");
+        let Some(prepared) = &lookup.prepared else {
+            let problem = responder.not_ready(lookup);
+            return responder.refuse(context, Some(request), reply, &problem);
+        };
+        // Before any cache is searched.
+        let coverage = self.session.coverage(&prepared.statement);
         let lookup_request = LookupRequest {
             key,
             generation,
             if_none_match,
             now,
+            coverage,
         };
-        let Some(prepared) = &lookup.prepared else {
-            let problem = responder.not_ready(lookup);
-            return responder.refuse(context, Some(request), reply, &problem);
+        let limit = responder.catalog.client_freshness;
+        let freshness = match freshness::required(lookup, &coverage, limit, request) {
+            Ok(freshness) => freshness,
+            Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
-        let freshness = lookup.freshness();
         let session = &self.session;
         let may_reuse = |expiry: &Expiry| {
             let age = expiry.age(now);
@@ -138,6 +146,8 @@ impl Thread {
                     query: key.query.into(),
                     generation,
                     if_none_match: if_none_match.map(Into::into),
+                    freshness,
+                    coverage,
                 };
                 let ticket = reply.defer();
                 self.wait_for_answer(context, question, ticket);
@@ -218,6 +228,8 @@ pub(super) struct LookupRequest<'a> {
     pub(super) generation: u64,
     pub(super) if_none_match: Option<&'a [u8]>,
     pub(super) now: Instant,
+    /// How far the change feed had brought the caches before they were searched.
+    pub(super) coverage: Coverage,
 }
 
 /// The rows of a lookup, encoded.
@@ -273,6 +285,7 @@ impl Responder {
                 expires: result.at + lifetime,
                 tag: (!provenance.is_stale && is_found).then(tag),
                 version: provenance.version,
+                is_stale: provenance.is_stale,
             }
         });
         let answer = Answer {
@@ -307,7 +320,14 @@ impl Responder {
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
     ) {
+        let layer = match &answer.expiry {
+            Some(expiry) if expiry.is_stale => Layer::Stale,
+            _ => layer,
+        };
         self.counters().layer(layer, 1);
+        let (coverage, now) = (&lookup_request.coverage, lookup_request.now);
+        let claim = answer.expiry.as_ref();
+        let claim = claim.and_then(|expiry| Claim::of(coverage, expiry, now));
         let format = lookup_request.key.format;
         let (tag, freshness) = match &answer.expiry {
             None => (
@@ -324,7 +344,7 @@ impl Responder {
                 false => matching_validator(known, tag.as_str()),
             }
         {
-            let from = Some((layer, freshness));
+            let from = Some((layer, freshness, claim));
             return self.not_modified(context, (tag, strength), from, request, reply);
         }
         let head = match answer.is_found {
@@ -335,6 +355,7 @@ impl Responder {
             tag: tag.as_ref().map(Tag::as_str),
             layer: Some(layer),
             freshness,
+            claim,
             is_negotiated: true,
             // A short answer gets the header as well: a 304 has the headers of the full answer,
             // whose length it does not know.
@@ -374,14 +395,15 @@ impl Responder {
         &self,
         context: RequestContext,
         (tag, strength): (&Tag, ValidatorStrength),
-        from: Option<(Layer, Option<(Duration, Duration)>)>,
+        from: Option<(Layer, Option<(Duration, Duration)>, Option<Claim>)>,
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
     ) {
         let head = Head {
             tag: Some(tag.as_str()),
-            layer: from.map(|(layer, _)| layer),
-            freshness: from.and_then(|(_, freshness)| freshness),
+            layer: from.map(|(layer, ..)| layer),
+            freshness: from.and_then(|(_, freshness, _)| freshness),
+            claim: from.and_then(|(.., claim)| claim),
             is_negotiated: true,
             // A client with a compressed answer gets the validator of that one.
             coding: Some(match strength {

@@ -8,6 +8,7 @@ mod decoding;
 mod document_thread;
 mod enrich;
 mod event_body;
+mod freshness;
 mod head;
 mod info;
 mod job;

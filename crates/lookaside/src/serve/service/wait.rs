@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Ticket, Waker};
-use lookaside_knowledge::{Error, Provenance, RowSet, Session, Value};
+use lookaside_knowledge::{Coverage, Error, Freshness, Provenance, RowSet, Session, Value};
 
 use super::super::catalog::Catalog;
 use super::super::counters::Layer;
@@ -38,6 +38,9 @@ pub(super) struct Question {
     pub(super) query: Box<str>,
     pub(super) generation: u64,
     pub(super) if_none_match: Option<Box<[u8]>>,
+    pub(super) freshness: Freshness,
+    /// How far the change feed had brought the caches when the request came.
+    pub(super) coverage: Coverage,
 }
 
 /// An answer that is sent to its I/O thread.
@@ -239,7 +242,7 @@ impl Thread {
         if let (false, Some(queries), Some(prepared)) =
             (is_local, &mut self.provider_queries, prepared)
         {
-            let terms = (lookup.extent(), lookup.freshness());
+            let terms = (lookup.extent(), waiting.1.freshness);
             let (session, params) = (&mut self.session, &self.values);
             match queries.begin(waiting, session, &prepared.statement, params, terms) {
                 Ok(()) => return,
@@ -254,7 +257,7 @@ impl Thread {
             let lookup = &question.catalog.lookups[question.index];
             let prepared = lookup.prepared.as_ref();
             let statement = &prepared.expect("it was asked whether it is").statement;
-            let (extent, freshness) = (lookup.extent(), lookup.freshness());
+            let (extent, freshness) = (lookup.extent(), question.freshness);
             let _permit = match is_local {
                 true => shared.own_queries.acquire().await.ok(),
                 false => None,

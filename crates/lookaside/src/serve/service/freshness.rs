@@ -1,0 +1,175 @@
+//! How fresh an answer has to be: what the configuration and the client require, and what the answer
+//! then says.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant, SystemTime};
+
+use lookaside_http::{Reply, Request};
+use lookaside_knowledge::{Contract, Coverage, Freshness, LogPosition};
+
+use super::super::answers::Expiry;
+use super::super::lookup::Lookup;
+use super::super::problem::Problem;
+use crate::config::ClientFreshness;
+
+/// The request header with the longest time since which changes may be missing in the answer.
+const MAX_STALENESS: &str = "Lookaside-Max-Staleness";
+
+/// The request header with a position whose commits the answer has to include.
+const MIN_POSITION: &str = "Lookaside-Min-Position";
+
+/// The response headers.
+const FRESH_AS_OF: &str = "Lookaside-Fresh-As-Of";
+const POSITION: &str = "Lookaside-Position";
+
+/// What an answer of a provider with a change feed includes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim {
+    /// All changes that were visible in the database so long ago.
+    pub(super) age: Duration,
+    pub(super) position: Option<LogPosition>,
+    /// Whether the change feed tells it.
+    is_live: bool,
+}
+
+impl Claim {
+    /// What an answer includes that is sent at `now`; `None` if its provider has no change feed.
+    pub(super) fn of(coverage: &Coverage, expiry: &Expiry, now: Instant) -> Option<Self> {
+        // A stale answer has no validator and includes nothing for certain.
+        if !coverage.is_followed || expiry.is_stale {
+            return None;
+        }
+        let is_live = expiry.version.is_tracked() && coverage.horizon.is_some();
+        let age = expiry.age(now) + CLOCK_TICK;
+        let horizon = coverage.horizon.filter(|_| is_live);
+        Some(Self {
+            age: horizon.map_or(age, |at| age.min(now.saturating_duration_since(at))),
+            position: coverage.position.filter(|_| is_live),
+            is_live,
+        })
+    }
+
+    /// Whether the change feed tells it, for `X-Cache`.
+    pub(super) fn is_live(&self) -> bool {
+        self.is_live
+    }
+
+    /// Writes the headers.
+    pub(super) fn write<'a>(&self, reply: Reply<'a>, text: &mut String) -> Reply<'a> {
+        let at = SystemTime::now().checked_sub(self.age);
+        let at = at.and_then(|at| jiff::Timestamp::try_from(at).ok());
+        text.clear();
+        if let Some(at) = at {
+            write!(text, "{at:.3}; ").expect("a string takes any text");
+        }
+        let millis = self.age.as_nanos().div_ceil(1_000_000);
+        write!(text, "within={millis}").expect("a string takes any text");
+        let reply = reply.header(FRESH_AS_OF, text.as_str());
+        let Some(position) = self.position else {
+            return reply;
+        };
+        text.clear();
+        write!(text, "{position}").expect("a string takes any text");
+        reply.header(POSITION, text.as_str())
+    }
+}
+
+/// The clock of the engine's caches may be behind by this much.
+const CLOCK_TICK: Duration = Duration::from_millis(10);
+
+/// What the configuration and the client require of an answer.
+pub(super) fn required(
+    lookup: &Lookup,
+    coverage: &Coverage,
+    limit: ClientFreshness,
+    request: &Request<'_>,
+) -> Result<Freshness, Problem> {
+    let mut freshness = lookup.freshness();
+    if !lookup.is_remote() || limit == ClientFreshness::Off {
+        return Ok(freshness);
+    }
+    let mut demanded = Contract::Any;
+    for value in request.header_values("Cache-Control") {
+        demanded = demanded.and(cache_control(value));
+    }
+    if let Some(value) = request.header(MAX_STALENESS) {
+        let text = std::str::from_utf8(value).unwrap_or_default();
+        let contract = text.trim().parse::<Contract>().map_err(|error| {
+            Problem::new(400, "a header cannot be read").detail(format!("{MAX_STALENESS} {error}"))
+        })?;
+        demanded = demanded.and(contract);
+    }
+    demanded = limit.bounded(demanded);
+    if let Some(value) = request.header(MIN_POSITION) {
+        demanded = demanded.and(Contract::After(min_position(value, coverage)?.position));
+    }
+    freshness.contract = freshness.contract.and(demanded);
+    Ok(freshness)
+}
+
+/// The directives of RFC 9111 for requests; others do not concern this cache.
+fn cache_control(value: &[u8]) -> Contract {
+    let mut contract = Contract::Any;
+    for part in value.split(|byte| *byte == b',') {
+        let part = part.trim_ascii().to_ascii_lowercase();
+        let part = std::str::from_utf8(&part).unwrap_or_default();
+        let directive = match part.split_once('=') {
+            None if part == "no-cache" => Contract::Now,
+            Some(("max-age", seconds)) => match seconds.trim_matches('"').parse() {
+                Ok(0) => Contract::Now,
+                Ok(seconds) => Contract::Within(Duration::from_secs(seconds)),
+                Err(_) => Contract::Any,
+            },
+            _ => Contract::Any,
+        };
+        contract = contract.and(directive);
+    }
+    contract
+}
+
+fn min_position(value: &[u8], coverage: &Coverage) -> Result<LogPosition, Problem> {
+    let text = std::str::from_utf8(value).unwrap_or_default().trim();
+    let position = text.parse::<LogPosition>().map_err(|()| {
+        Problem::new(400, "a header cannot be read").detail(format!(
+            "{MIN_POSITION} must be written pg:SYSTEM:TIMELINE:POSITION, as {POSITION} is"
+        ))
+    })?;
+    if let Some(known) = coverage.position
+        && (known.system_id, known.timeline) != (position.system_id, position.timeline)
+    {
+        return Err(
+            Problem::new(412, "the position is of another server").detail(format!(
+                "this server has the system identifier {} and the timeline {}",
+                known.system_id, known.timeline
+            )),
+        );
+    }
+    Ok(position)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directives_of_requests_are_read() {
+        let within = |seconds| Contract::Within(Duration::from_secs(seconds));
+        for (value, expected) in [
+            ("no-cache", Contract::Now),
+            ("No-Cache", Contract::Now),
+            ("max-age=0", Contract::Now),
+            ("max-age=5", within(5)),
+            ("max-age=\"5\"", within(5)),
+            ("no-store, max-age=7", within(7)),
+            ("max-age=7, max-age=3", within(3)),
+            ("max-age=x", Contract::Any),
+            ("max-age", Contract::Any),
+            ("no-cache=x", Contract::Any),
+            ("", Contract::Any),
+            (",,", Contract::Any),
+            ("only-if-cached", Contract::Any),
+        ] {
+            assert_eq!(cache_control(value.as_bytes()), expected, "{value}");
+        }
+    }
+}
