@@ -15,13 +15,13 @@ pub enum ErrorKind {
     /// The operating system refused something.
     Environment,
     /// The database under test did not give a state that the check needs.
-    Register,
+    States,
 }
 
 /// A result with an [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What a register or a reader failed with.
+/// What a write connection or a reader failed with.
 pub type Cause = Box<dyn StdError + Send + Sync>;
 
 /// An error of a verification. `Display` is one line; the cause is its source.
@@ -93,7 +93,12 @@ impl Error {
     }
 
     pub(crate) fn too_many_threads(thread_count_max: usize) -> Self {
-        let message = format!("a run has at most {thread_count_max} registers and as many readers");
+        let message = format!("a run has at most {thread_count_max} writers and as many readers");
+        Self::new(ErrorKind::Limit, message)
+    }
+
+    pub(crate) fn too_many_keys(key_count_max: u32) -> Self {
+        let message = format!("a run has at most {key_count_max} keys");
         Self::new(ErrorKind::Limit, message)
     }
 
@@ -103,13 +108,13 @@ impl Error {
 
     pub(crate) fn no_states(source: Cause) -> Self {
         let message = "cannot read the states of the keys from the database";
-        Self::new(ErrorKind::Register, message).because(source)
+        Self::new(ErrorKind::States, message).because(source)
     }
 
     pub(crate) fn incomplete_states(found: usize, key_count: usize) -> Self {
         let message =
             format!("{found} states were read of {key_count} keys, one of each is needed");
-        Self::new(ErrorKind::Register, message)
+        Self::new(ErrorKind::States, message)
     }
 
     /// The kind of the error.

@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::io;
 
-use crate::history::{ContractId, History, Key, Outcome, Presence, Time, Version};
+use crate::history::{ContractId, History, Key, Presence, Time, Version, WriteOutcome};
 
 /// The numbers that a process gets one after the other are this far apart: there are fewer writers and
 /// sessions.
@@ -25,8 +25,8 @@ const SESSION_BASE: u64 = 1 << 16;
 /// One line.
 struct Line {
     time: Time,
-    /// An invocation comes before a completion at the same moment: the two operations overlap.
-    is_completion: bool,
+    /// Orders the lines of a moment, see [`order`].
+    rank: usize,
     kind: &'static str,
     function: &'static str,
     value: Option<Option<Version>>,
@@ -56,14 +56,14 @@ pub fn write_edn(
         };
         let value = Some((state.presence == Presence::Present).then_some(state.version));
         let completion = match write.outcome {
-            Outcome::Acknowledged(_) => "ok",
-            Outcome::Aborted(_) => "fail",
-            Outcome::Unknown(_) => "info",
+            WriteOutcome::Acknowledged(_) => "ok",
+            WriteOutcome::Aborted(_) => "fail",
+            WriteOutcome::Unknown(_) => "info",
         };
         let times = [("invoke", write.begin), (completion, write.end)];
         lines.extend(times.map(|(kind, time)| Line {
             time,
-            is_completion: kind != "invoke",
+            rank: 0,
             kind,
             function: "write",
             value,
@@ -81,15 +81,34 @@ pub fn write_edn(
         ];
         lines.extend(times.map(|(kind, time, value)| Line {
             time,
-            is_completion: kind != "invoke",
+            rank: 0,
             kind,
             function: "read",
             value,
             process: SESSION_BASE + u64::from(read.session.0),
         }));
     }
-    lines.sort_by_key(|line| (line.time, line.is_completion));
+    order(&mut lines);
     write_lines(&lines, out)
+}
+
+/// Sorts lines by their times. At one moment, an invocation comes before the completions of other
+/// processes, as the operations overlap, and after the completion of its own process, which has only
+/// one operation at a time. The lines of a process are in their order already.
+fn order(lines: &mut [Line]) {
+    lines.sort_by_key(|line| line.time);
+    // Invocations have even ranks, completions odd ones; each is above the one before it.
+    let mut ranks: HashMap<u64, (Time, usize)> = HashMap::new();
+    for line in &mut *lines {
+        let is_completion = line.kind != "invoke";
+        let rank = match ranks.get(&line.process) {
+            Some((time, rank)) if *time == line.time => rank + 1,
+            _ => 0,
+        };
+        line.rank = rank + usize::from(is_completion == rank.is_multiple_of(2));
+        ranks.insert(line.process, (line.time, line.rank));
+    }
+    lines.sort_by_key(|line| (line.time, line.rank));
 }
 
 fn write_lines(lines: &[Line], out: &mut dyn io::Write) -> io::Result<()> {
@@ -113,6 +132,42 @@ fn write_lines(lines: &[Line], out: &mut dyn io::Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_ends_one_operation_before_it_begins_the_next() {
+        let line = |time, kind, process| Line {
+            time: Time::from_nanos(time),
+            rank: 0,
+            kind,
+            function: "read",
+            value: None,
+            process,
+        };
+        // Process 1 has an operation from 1 to 2, one at 2, and one from 2 to 3; process 2 overlaps them.
+        let mut lines = vec![
+            line(1, "invoke", 1),
+            line(2, "ok", 1),
+            line(2, "invoke", 1),
+            line(2, "ok", 1),
+            line(2, "invoke", 1),
+            line(3, "ok", 1),
+            line(2, "invoke", 2),
+            line(3, "ok", 2),
+        ];
+        order(&mut lines);
+        let found: Vec<_> = lines.iter().map(|it| (it.kind, it.process)).collect();
+        let expected = [
+            ("invoke", 1),
+            ("invoke", 2),
+            ("ok", 1),
+            ("invoke", 1),
+            ("ok", 1),
+            ("invoke", 1),
+            ("ok", 1),
+            ("ok", 2),
+        ];
+        assert_eq!(found, expected);
+    }
     use crate::fault::{FaultPlan, PhaseId};
     use crate::history::{
         Contract, Contracts, Layer, Read, Recorder, RecorderLimits, SessionId, Source, State, Write,
@@ -124,11 +179,11 @@ mod tests {
         let now = contracts.id(Contract::Now).unwrap();
         let mut recorder = Recorder::new(RecorderLimits::default());
         for (begin, end, outcome) in [
-            (1, 3, Outcome::Acknowledged(State::present(1))),
-            (4, 5, Outcome::Aborted(Some(State::present(2)))),
-            (6, 7, Outcome::Unknown(Some(State::absent(2)))),
-            (8, 9, Outcome::Unknown(None)),
-            (10, 11, Outcome::Acknowledged(State::present(3))),
+            (1, 3, WriteOutcome::Acknowledged(State::present(1))),
+            (4, 5, WriteOutcome::Aborted(Some(State::present(2)))),
+            (6, 7, WriteOutcome::Unknown(Some(State::absent(2)))),
+            (8, 9, WriteOutcome::Unknown(None)),
+            (10, 11, WriteOutcome::Acknowledged(State::present(3))),
         ] {
             let write = Write {
                 key: Key(1),

@@ -10,15 +10,17 @@
 //! | [`check`] | the rules of the contracts, violations, staleness |
 //! | [`matrix`] | counts by contract, layer and fault, and the demands on them |
 //! | [`export`] | histories as EDN for Knossos and Elle |
+//! | [`excerpt`] | the operations around a violation, as lines for people |
 //! | [`fault`] | faults as data, and a schedule from a seed |
 //! | [`mod@run`] | threads that write and read through traits, and record |
 //!
 //! The crate uses no server and no other crate of ours: what is written and read is behind the traits
-//! [`Register`](run::Register) and [`Reader`](run::Reader).
+//! [`WriteConnection`](run::WriteConnection) and [`Reader`](run::Reader).
 #![forbid(unsafe_code)]
 
 pub mod check;
 mod error;
+pub mod excerpt;
 pub mod export;
 pub mod fault;
 pub mod history;

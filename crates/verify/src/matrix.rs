@@ -2,6 +2,7 @@
 //!
 //! A clean report of a cell that was hardly read says nothing, so a short cell is a failure.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -81,16 +82,23 @@ struct Row {
 }
 
 impl Matrix {
-    /// Combines the figures of a report with the injections of its history. `expected` are the cells
-    /// that have to be there, such as [`Cell::product`].
-    pub fn new(history: &History, report: &Report, expected: &[Cell], demands: Demands) -> Self {
+    /// Combines the figures of a report with the injections of its history: those that `injections` has,
+    /// or those of the plan. `expected` are the cells that have to be there, such as
+    /// [`Cell::product`].
+    pub fn new(
+        history: &History,
+        report: &Report,
+        expected: &[Cell],
+        demands: Demands,
+        injections: Option<&BTreeMap<FaultKind, u64>>,
+    ) -> Self {
         let mut cells: Vec<Cell> = expected.to_vec();
         cells.extend(report.cells.keys());
         cells.sort_unstable();
         cells.dedup();
-        let injection_count = |fault| {
-            let plan = history.plan();
-            plan.injection_count(fault, history.announced())
+        let injection_count = |fault| match injections {
+            Some(counts) => counts.get(&fault).copied().unwrap_or(0),
+            None => (history.plan()).injection_count(fault, history.announced()),
         };
         let rows = cells.into_iter().map(|cell| Row {
             cell,
@@ -280,7 +288,7 @@ mod tests {
             recent_count_min: 0,
             injection_count_min: 1,
         };
-        let matrix = Matrix::new(&history, &report, &expected, demands);
+        let matrix = Matrix::new(&history, &report, &expected, demands, None);
         let shortfalls: Vec<_> = matrix
             .shortfalls()
             .iter()

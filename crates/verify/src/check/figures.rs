@@ -54,6 +54,20 @@ pub struct Figures {
     pub staleness: Staleness,
 }
 
+impl Figures {
+    /// Adds the figures of another cell.
+    pub fn add(&mut self, other: &Self) {
+        self.read_count += other.read_count;
+        self.recent_count += other.recent_count;
+        self.memory_count += other.memory_count;
+        self.failed_count += other.failed_count;
+        self.violation_count += other.violation_count;
+        self.staleness.stale_count += other.staleness.stale_count;
+        let added = self.staleness.nanos.add(&other.staleness.nanos);
+        added.expect("all histograms have the same bounds");
+    }
+}
+
 /// How long answers had been outdated when their reads began: the time since the acknowledgement of
 /// the first write that the answer did not show, or 0. An answer violates `within(d)` exactly if its
 /// staleness is above `d`.

@@ -1,7 +1,7 @@
 //! The writes of one key, indexed for the questions of the rules. A question costs a binary search, and a
 //! look at the attempts of one version or at the few versions without a row that begin out of order.
 
-use crate::history::{Outcome, Position, Presence, Time, Version, Write};
+use crate::history::{Position, Presence, Time, Version, Write, WriteOutcome};
 
 /// A version that a read has to show, or a newer one, and the index of its write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,7 +75,7 @@ impl<'a> KeyWrites<'a> {
 
     fn add(&mut self, number: usize, write: &Write) {
         let Some(state) = write.outcome.state() else {
-            if matches!(write.outcome, Outcome::Unknown(_)) {
+            if matches!(write.outcome, WriteOutcome::Unknown(_)) {
                 let first = self.unversioned_begin.unwrap_or(write.begin);
                 self.unversioned_begin = Some(first.min(write.begin));
             }
@@ -86,7 +86,7 @@ impl<'a> KeyWrites<'a> {
             version,
             write: number,
         });
-        if let Outcome::Acknowledged(_) = write.outcome {
+        if let WriteOutcome::Acknowledged(_) = write.outcome {
             let newest = Newest {
                 version,
                 write: number,
@@ -109,7 +109,7 @@ impl<'a> KeyWrites<'a> {
         self.attempts.sort_by_key(|attempt| attempt.version);
         let acknowledged = self.attempts.iter().filter(|attempt| {
             let outcome = self.writes[attempt.write].outcome;
-            matches!(outcome, Outcome::Acknowledged(_))
+            matches!(outcome, WriteOutcome::Acknowledged(_))
         });
         let pairs = acknowledged.clone().zip(acknowledged.skip(1));
         let same = pairs
@@ -186,7 +186,7 @@ impl<'a> KeyWrites<'a> {
             let has_row =
                 (write.outcome.state()).is_some_and(|state| state.presence == Presence::Present);
             let has_begun = write.begin <= end;
-            is_acknowledged |= matches!(write.outcome, Outcome::Acknowledged(_));
+            is_acknowledged |= matches!(write.outcome, WriteOutcome::Acknowledged(_));
             match (is_aborted(write), has_row) {
                 (false, true) if has_begun => return Origin::Written,
                 (false, true) => found = Origin::Future(attempt.write),
@@ -232,7 +232,7 @@ impl<'a> KeyWrites<'a> {
     /// The acknowledged writes in the order of their ends, as indices.
     fn acknowledged(&self) -> Vec<usize> {
         let is_acknowledged =
-            |index: &usize| matches!(self.writes[*index].outcome, Outcome::Acknowledged(_));
+            |index: &usize| matches!(self.writes[*index].outcome, WriteOutcome::Acknowledged(_));
         let mut list: Vec<usize> = (0..self.writes.len()).filter(is_acknowledged).collect();
         list.sort_by_key(|index| self.writes[*index].end);
         list
@@ -240,7 +240,7 @@ impl<'a> KeyWrites<'a> {
 }
 
 fn is_aborted(write: &Write) -> bool {
-    matches!(write.outcome, Outcome::Aborted(_))
+    matches!(write.outcome, WriteOutcome::Aborted(_))
 }
 
 /// The newest version up to a position, of the writes that were acknowledged before a moment which
@@ -319,7 +319,7 @@ mod tests {
             key: Key(1),
             begin: Time::from_nanos(end - 1),
             end: Time::from_nanos(end),
-            outcome: Outcome::Acknowledged(State::present(version)),
+            outcome: WriteOutcome::Acknowledged(State::present(version)),
             position: position.try_into().ok().map(Position),
             writer: 0,
             phase: PhaseId::default(),

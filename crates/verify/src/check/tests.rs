@@ -3,7 +3,8 @@
 use super::*;
 use crate::fault::{FaultKind, FaultPlan, PhaseId, PlanOptions};
 use crate::history::{
-    Contracts, Layer, Outcome, Position, QuietEnd, Recorder, RecorderLimits, Source, State, Write,
+    Contracts, Layer, Position, QuietEnd, Recorder, RecorderLimits, Source, State, Write,
+    WriteOutcome,
 };
 
 const KEY: Key = Key(1);
@@ -33,14 +34,14 @@ impl Builder {
             phase: PhaseId::default(),
             quiet_end: None,
         };
-        builder.write(0, 0, Outcome::Acknowledged(State::present(1)))
+        builder.write(0, 0, WriteOutcome::Acknowledged(State::present(1)))
     }
 
-    fn write(self, begin: u64, end: u64, outcome: Outcome) -> Self {
+    fn write(self, begin: u64, end: u64, outcome: WriteOutcome) -> Self {
         self.write_at(begin, end, outcome, 0)
     }
 
-    fn write_at(mut self, begin: u64, end: u64, outcome: Outcome, position: u64) -> Self {
+    fn write_at(mut self, begin: u64, end: u64, outcome: WriteOutcome, position: u64) -> Self {
         let write = Write {
             key: KEY,
             begin: Time::from_nanos(begin),
@@ -55,7 +56,11 @@ impl Builder {
     }
 
     fn ok(self, begin: u64, end: u64, version: u32) -> Self {
-        self.write(begin, end, Outcome::Acknowledged(State::present(version)))
+        self.write(
+            begin,
+            end,
+            WriteOutcome::Acknowledged(State::present(version)),
+        )
     }
 
     fn read(self, contract: Contract, begin: u64, end: u64, version: u32) -> Self {
@@ -133,7 +138,7 @@ fn a_read_shows_what_a_write_made() {
 
 #[test]
 fn aborted_writes_are_not_read() {
-    let aborted = Outcome::Aborted(Some(State::present(2)));
+    let aborted = WriteOutcome::Aborted(Some(State::present(2)));
     let written = || Builder::new().write(10, 20, aborted);
     written().read(Contract::Any, 30, 31, 1).expect(&[]);
     written()
@@ -150,7 +155,7 @@ fn aborted_writes_are_not_read() {
 #[test]
 fn unknown_writes_may_have_happened() {
     for state in [Some(State::present(2)), None] {
-        let written = || Builder::new().write(10, 20, Outcome::Unknown(state));
+        let written = || Builder::new().write(10, 20, WriteOutcome::Unknown(state));
         for version in [1, 2] {
             written().read(Contract::Now, 30, 31, version).expect(&[]);
         }
@@ -160,7 +165,7 @@ fn unknown_writes_may_have_happened() {
         assert!(!early.is_clean());
     }
     // A version that was acknowledged is not that of the unknown write.
-    let unknown = Builder::new().write(10, 20, Outcome::Unknown(None));
+    let unknown = Builder::new().write(10, 20, WriteOutcome::Unknown(None));
     let both = unknown.ok(40, 50, 2);
     both.read(Contract::Any, 30, 31, 2).expect(&[Rule::Future]);
 }
@@ -204,7 +209,7 @@ fn a_claim_is_kept_whatever_the_contract() {
 
 #[test]
 fn after_covers_the_position() {
-    let ok = |version| Outcome::Acknowledged(State::present(version));
+    let ok = |version| WriteOutcome::Acknowledged(State::present(version));
     let read = |token: u64, begin, version| {
         let written = Builder::new().write_at(10, 20, ok(2), 100);
         let written = written.write_at(30, 40, ok(3), 200);
@@ -269,7 +274,7 @@ fn after_a_quiet_period_each_layer_shows_the_final_state() {
         .expect(&[Rule::Quiet]);
     quiet().read(Contract::Any, 99, 121, 1).expect(&[]);
     let absent = || {
-        let deleted = written().write(30, 40, Outcome::Acknowledged(State::absent(3)));
+        let deleted = written().write(30, 40, WriteOutcome::Acknowledged(State::absent(3)));
         deleted.quiet_end(100, State::absent(3))
     };
     absent()
@@ -293,7 +298,7 @@ fn an_acknowledged_version_that_is_made_again_was_lost() {
     let builder =
         Builder::new()
             .ok(10, 20, 2)
-            .write(30, 40, Outcome::Unknown(Some(State::present(3))));
+            .write(30, 40, WriteOutcome::Unknown(Some(State::present(3))));
     builder
         .ok(50, 60, 3)
         .quiet_end(100, State::present(3))
@@ -302,7 +307,7 @@ fn an_acknowledged_version_that_is_made_again_was_lost() {
 
 #[test]
 fn an_answer_without_a_row_is_the_oldest_version_that_explains_it() {
-    let gone = |version| Outcome::Acknowledged(State::absent(version));
+    let gone = |version| WriteOutcome::Acknowledged(State::absent(version));
     // Present 1, absent 2, present 3, absent 4, present 5.
     let written = || {
         let builder = Builder::new().write(10, 20, gone(2)).ok(30, 40, 3);

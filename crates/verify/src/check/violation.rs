@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::fault::FaultKind;
-use crate::history::{Contract, Key, Outcome, Presence, Read, Source, State, Version, Write};
+use crate::history::{Contract, Key, Presence, Read, Source, State, Version, Write, WriteOutcome};
 
 /// The rule that was violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -238,9 +238,9 @@ impl fmt::Display for Attempt<'_> {
             }
         }
         let end = match write.outcome {
-            Outcome::Acknowledged(_) => "acknowledged",
-            Outcome::Aborted(_) => "aborted",
-            Outcome::Unknown(_) => "left without an acknowledgement",
+            WriteOutcome::Acknowledged(_) => "acknowledged",
+            WriteOutcome::Aborted(_) => "aborted",
+            WriteOutcome::Unknown(_) => "left without an acknowledgement",
         };
         write!(
             f,

@@ -2,6 +2,9 @@
 
 mod kind;
 mod plan;
+mod signal;
 
 pub use kind::{Control, FaultKind};
-pub use plan::{FaultPhase, FaultPlan, PhaseId, PhaseSignal, PlanOptions};
+pub use plan::{FaultPhase, FaultPlan, PhaseId, PlanOptions};
+pub(crate) use signal::Ended;
+pub use signal::{Injector, PhaseSignal};

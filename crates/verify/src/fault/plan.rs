@@ -1,7 +1,6 @@
 //! When which fault is injected: a list of phases, made from a seed before the run.
 
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use super::FaultKind;
@@ -173,29 +172,6 @@ impl FaultPlan {
 fn draw(random: &mut fastrand::Rng, length: &RangeInclusive<Duration>) -> Duration {
     let nanos = |duration: &Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     Duration::from_nanos(random.u64(nanos(length.start())..=nanos(length.end())))
-}
-
-/// The current phase of a run, for all its threads.
-#[derive(Debug, Default)]
-pub struct PhaseSignal(AtomicU16);
-
-impl PhaseSignal {
-    /// Creates a signal at the first phase.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Announces that a phase begins.
-    pub fn announce(&self, phase: PhaseId) {
-        // Pairs with the load in `current`: what the announcing thread did before is visible.
-        self.0.store(phase.0, Ordering::Release);
-    }
-
-    /// The phase that was announced last.
-    pub fn current(&self) -> PhaseId {
-        // Pairs with the store in `announce`.
-        PhaseId(self.0.load(Ordering::Acquire))
-    }
 }
 
 #[cfg(test)]

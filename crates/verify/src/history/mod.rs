@@ -19,7 +19,7 @@ mod time;
 
 pub use contract::{Contract, ContractId, Contracts, Layer};
 pub use operation::{
-    Key, Outcome, Position, Presence, Read, SessionId, Source, State, Version, Write,
+    Key, Position, Presence, Read, SessionId, Source, State, Version, Write, WriteOutcome,
 };
 pub use recorder::{Recorder, RecorderLimits};
 pub use time::{Clock, Time};

@@ -74,7 +74,7 @@ impl State {
 
 /// How a write ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum WriteOutcome {
     /// The commit was acknowledged.
     Acknowledged(State),
     /// It was aborted for certain. The state is what it would have made, if that is known.
@@ -84,7 +84,7 @@ pub enum Outcome {
     Unknown(Option<State>),
 }
 
-impl Outcome {
+impl WriteOutcome {
     /// The state that the write made or would have made.
     pub fn state(&self) -> Option<State> {
         match self {
@@ -104,7 +104,7 @@ pub struct Write {
     /// After the acknowledgement, or the error, had arrived.
     pub end: Time,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: WriteOutcome,
     /// The position of the log that was asked for after the acknowledgement.
     pub position: Option<Position>,
     /// The number of the writer, whose writes are sequential.

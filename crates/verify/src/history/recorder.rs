@@ -69,11 +69,20 @@ impl Recorder {
     /// If the limit is reached. A check without this write would find violations that are none, so a
     /// writer asks [`has_room`](Self::has_room) before it writes.
     pub fn write(&mut self, write: Write) -> Result<()> {
+        self.transaction([write])
+    }
+
+    /// Records a transaction over several keys. The last one may exceed the limit by its keys.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn transaction(&mut self, writes: impl IntoIterator<Item = Write>) -> Result<()> {
         let limit = self.limits.write_count_max;
         if self.recorded.writes.len() >= limit {
             return Err(Error::history_full("writes", limit));
         }
-        self.recorded.writes.push(write);
+        self.recorded.writes.extend(writes);
         Ok(())
     }
 
@@ -133,7 +142,7 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Key, Outcome, Time};
+    use crate::history::{Key, Time, WriteOutcome};
 
     #[test]
     fn a_full_recorder_refuses_more() {
@@ -145,7 +154,7 @@ mod tests {
             key: Key(1),
             begin: Time::START,
             end: Time::START,
-            outcome: Outcome::Unknown(None),
+            outcome: WriteOutcome::Unknown(None),
             position: None,
             writer: 0,
             phase: PhaseId::default(),

@@ -3,22 +3,39 @@
 use std::time::Instant;
 
 use crate::error::Cause;
-use crate::history::{Contract, Key, Layer, Outcome, Position, Source, State, Version};
+use crate::history::{Contract, Key, Layer, Position, Source, State, Version, WriteOutcome};
 
-/// What a register returns of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What became of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// What became of the write. A write that failed in a way that leaves open whether it was committed is
-    /// [`Outcome::Unknown`].
-    pub outcome: Outcome,
+    /// [`WriteOutcome::Unknown`].
+    pub outcome: WriteOutcome,
+    /// When the acknowledgement or the error had arrived, if that was before more was asked, such as the
+    /// position: a bound that is too late would miss violations.
+    pub ended: Option<Instant>,
     /// The position of the log, asked for after the acknowledgement.
     pub position: Option<Position>,
+    /// What became of further keys of the same transaction, such as those of a `truncate`.
+    pub others: Vec<(Key, WriteOutcome)>,
+}
+
+impl Written {
+    /// A write of one key that has ended just now, without a position.
+    pub fn new(outcome: WriteOutcome) -> Self {
+        Self {
+            outcome,
+            ended: None,
+            position: None,
+            others: Vec::new(),
+        }
+    }
 }
 
 /// A connection that writes to the database itself, past all caches.
-pub trait Register: Send {
+pub trait WriteConnection: Send {
     /// Makes the next version of a key, in a transaction. Whether that version has a row is up to the
-    /// register: it may update some keys, and insert and delete others in turn.
+    /// connection: it may update some keys, and insert and delete others in turn.
     fn write(&mut self, key: Key) -> Written;
 
     /// The committed states of keys, in the database itself: one for each key.
@@ -63,4 +80,11 @@ pub trait Reader: Send {
     ///
     /// If there is no answer. The run counts it and continues.
     fn read(&mut self, request: &Request) -> Result<Answer, Cause>;
+
+    /// The number of the session that a layer's reads belong to, below the number of layers. Reads of
+    /// one session never go back; layers that do not share what they have shown differ in it.
+    fn session(&self, layer: Layer) -> u16 {
+        let _ = layer;
+        0
+    }
 }

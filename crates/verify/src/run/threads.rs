@@ -6,18 +6,23 @@ use std::thread;
 use std::time::Duration;
 
 use super::RunOptions;
-use super::access::{Reader, Register, Request};
+use super::access::{Reader, Request, WriteConnection};
 use super::keys::KeyTable;
 use crate::error::Result;
 use crate::fault::PhaseSignal;
 use crate::history::{
-    Clock, Contract, ContractId, Contracts, Key, Layer, Outcome, Position, Read, Recorder,
-    RecorderLimits, SessionId, Write,
+    Clock, Contract, ContractId, Contracts, Key, Layer, Position, Read, Recorder, RecorderLimits,
+    SessionId, Write, WriteOutcome,
 };
 
 /// The pause after an operation that failed: long enough not to flood a server that is down, and short
 /// beside the phases of a plan.
 const FAILURE_PAUSE: Duration = Duration::from_millis(1);
+
+/// The sessions that a reader may have; there are fewer layers.
+pub(super) const SESSION_STEP: u16 = 1 << 4;
+
+const _: () = assert!(Layer::ALL.len() <= SESSION_STEP as usize);
 
 /// What the threads of a run share.
 pub(super) struct Shared<'a> {
@@ -82,17 +87,17 @@ impl<'a> Shared<'a> {
 /// Writes until it is told to stop.
 pub(super) struct Writer<'a, W> {
     shared: &'a Shared<'a>,
-    register: W,
+    connection: W,
     number: u16,
     recorder: Recorder,
 }
 
-impl<'a, W: Register> Writer<'a, W> {
-    pub(super) fn new(shared: &'a Shared<'a>, register: W, number: u16) -> Self {
+impl<'a, W: WriteConnection> Writer<'a, W> {
+    pub(super) fn new(shared: &'a Shared<'a>, connection: W, number: u16) -> Self {
         Self {
             recorder: Recorder::new(shared.options.limits),
             shared,
-            register,
+            connection,
             number,
         }
     }
@@ -104,6 +109,7 @@ impl<'a, W: Register> Writer<'a, W> {
     /// None in practice: there is room for each operation before it is begun.
     pub(super) fn run(mut self, full: &Sender<()>) -> Result<(W, Recorder)> {
         let shared = self.shared;
+        let _notice = PanicNotice(full);
         let mut random = shared.random(1, self.number);
         while !shared.writers_stop.load(Ordering::Relaxed) {
             if !self.recorder.has_room() {
@@ -114,31 +120,35 @@ impl<'a, W: Register> Writer<'a, W> {
             let is_acknowledged = self.write(shared.keys.draw(&mut random))?;
             pause(is_acknowledged, shared.options.write_pause);
         }
-        Ok((self.register, self.recorder))
+        Ok((self.connection, self.recorder))
     }
 
     fn write(&mut self, key: Key) -> Result<bool> {
         let shared = self.shared;
         let phase = shared.signal.current();
         let begin = shared.clock.now();
-        let written = self.register.write(key);
-        let end = shared.clock.now();
-        self.recorder.write(Write {
-            key,
-            begin,
-            end,
-            outcome: written.outcome,
-            position: written.position,
-            writer: self.number,
-            phase,
-        })?;
+        let written = self.connection.write(key);
+        let end = (written.ended).map_or_else(|| shared.clock.now(), |end| shared.clock.time(end));
         if let Some(position) = written.position {
-            // `Release`, paired with the load in `Reader::read`: the write was acknowledged before its
-            // position is used.
-            let newest = shared.position(key);
-            newest.fetch_max(position.0.get(), Ordering::Release);
+            for key in written.others.iter().map(|other| other.0).chain([key]) {
+                // `Release`, paired with the load in `Session::read`: the write was acknowledged before
+                // its position is used.
+                let newest = shared.position(key);
+                newest.fetch_max(position.0.get(), Ordering::Release);
+            }
         }
-        Ok(matches!(written.outcome, Outcome::Acknowledged(_)))
+        let outcomes = [(key, written.outcome)].into_iter().chain(written.others);
+        self.recorder
+            .transaction(outcomes.map(|(key, outcome)| Write {
+                key,
+                begin,
+                end,
+                outcome,
+                position: written.position,
+                writer: self.number,
+                phase,
+            }))?;
+        Ok(matches!(written.outcome, WriteOutcome::Acknowledged(_)))
     }
 }
 
@@ -146,7 +156,7 @@ impl<'a, W: Register> Writer<'a, W> {
 pub(super) struct Session<'a, R> {
     shared: &'a Shared<'a>,
     reader: R,
-    session: SessionId,
+    number: u16,
 }
 
 impl<'a, R: Reader> Session<'a, R> {
@@ -154,7 +164,7 @@ impl<'a, R: Reader> Session<'a, R> {
         Self {
             shared,
             reader,
-            session: SessionId(number),
+            number,
         }
     }
 
@@ -166,7 +176,8 @@ impl<'a, R: Reader> Session<'a, R> {
     /// As [`Writer::run`].
     pub(super) fn run(mut self, full: &Sender<()>) -> Result<[Recorder; 2]> {
         let shared = self.shared;
-        let mut random = shared.random(2, self.session.0);
+        let _notice = PanicNotice(full);
+        let mut random = shared.random(2, self.number);
         let mut recorder = Recorder::new(shared.options.limits);
         let mut is_full = false;
         while !shared.readers_stop.load(Ordering::Relaxed) {
@@ -234,7 +245,7 @@ impl<'a, R: Reader> Session<'a, R> {
                     contract: id,
                     token,
                     layer,
-                    session: self.session,
+                    session: SessionId(self.number * SESSION_STEP + self.reader.session(layer)),
                     fresh_as_of: answer.fresh_as_of.map(|claim| shared.clock.time(claim)),
                     phase,
                     source: answer.source,
@@ -245,6 +256,18 @@ impl<'a, R: Reader> Session<'a, R> {
                 recorder.failed_read(id, layer, phase, &error);
                 Ok(false)
             }
+        }
+    }
+}
+
+/// Ends the run when its thread panics, or the plan would go on for nobody.
+struct PanicNotice<'a>(&'a Sender<()>);
+
+impl Drop for PanicNotice<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // The receiver is gone only when the run ends anyway.
+            let _ = self.0.send(());
         }
     }
 }

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lookaside_verify::check::{CheckOptions, Report, Rule, check};
+use lookaside_verify::excerpt::excerpt;
 use lookaside_verify::fault::{FaultKind, FaultPlan, PhaseSignal, PlanOptions};
 use lookaside_verify::history::{
-    Contract, History, Key, Layer, Outcome, Position, Presence, RecorderLimits, Source, State,
-    Version,
+    Contract, History, Key, Layer, Position, Presence, RecorderLimits, Source, State, Version,
+    WriteOutcome,
 };
 use lookaside_verify::run::{
-    Answer, KeyDistribution, KeyLaw, Reader, Register, Request, RunOptions, Written, run,
+    Answer, KeyDistribution, KeyLaw, Reader, Request, RunOptions, WriteConnection, Written, run,
 };
 use lookaside_verify::{Cause, ErrorKind};
 
@@ -47,7 +48,7 @@ impl Database {
 
 struct Connection(Arc<Database>);
 
-impl Register for Connection {
+impl WriteConnection for Connection {
     fn write(&mut self, key: Key) -> Written {
         let mut state = self.0.states[key.0 as usize].lock().unwrap();
         state.version.0 += 1;
@@ -59,8 +60,8 @@ impl Register for Connection {
         }
         let position = self.0.log_position.fetch_add(1, Ordering::SeqCst);
         Written {
-            outcome: Outcome::Acknowledged(*state),
             position: position.try_into().ok().map(Position),
+            ..Written::new(WriteOutcome::Acknowledged(*state))
         }
     }
 
@@ -123,14 +124,14 @@ fn options(reads: Vec<(Contract, Layer)>) -> RunOptions {
 
 fn run_with(options: &RunOptions, ttl: Duration) -> (History, Report) {
     let database = Database::new();
-    let registers = (0..2).map(|_| Connection(Arc::clone(&database))).collect();
+    let connections = (0..2).map(|_| Connection(Arc::clone(&database))).collect();
     let reader = || CachedReader {
         database: Arc::clone(&database),
         cache: HashMap::new(),
         ttl,
     };
     let signal = PhaseSignal::new();
-    let history = run(options, registers, vec![reader(), reader()], &signal).unwrap();
+    let history = run(options, connections, vec![reader(), reader()], &signal).unwrap();
     assert_eq!(signal.current(), history.announced());
     let report = check(&history, &CheckOptions::default());
     (history, report)
@@ -224,10 +225,10 @@ fn a_run_that_is_full_in_a_fault_ends_without_it() {
     assert_eq!(history.plan().fault(announced), None);
 }
 
-/// A register that does not tell the state of one key.
+/// A connection that does not tell the state of one key.
 struct Forgetful(Connection);
 
-impl Register for Forgetful {
+impl WriteConnection for Forgetful {
     fn write(&mut self, key: Key) -> Written {
         self.0.write(key)
     }
@@ -245,10 +246,16 @@ fn a_key_without_a_state_ends_the_run() {
         cache: HashMap::new(),
         ttl: Duration::ZERO,
     };
-    let registers = vec![Forgetful(Connection(database))];
+    let connections = vec![Forgetful(Connection(database))];
     let signal = PhaseSignal::new();
-    let error = run(&options(all_contracts()), registers, vec![reader], &signal).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Register);
+    let error = run(
+        &options(all_contracts()),
+        connections,
+        vec![reader],
+        &signal,
+    )
+    .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::States);
     let message = "63 states were read of 64 keys, one of each is needed";
     assert_eq!(error.to_string(), message);
 }
@@ -256,9 +263,102 @@ fn a_key_without_a_state_ends_the_run() {
 #[test]
 fn a_run_of_nothing_is_refused() {
     let signal = PhaseSignal::new();
-    let registers = vec![Connection(Database::new())];
-    let refused = run::<_, CachedReader>(&options(all_contracts()), registers, vec![], &signal);
+    let connections = vec![Connection(Database::new())];
+    let refused = run::<_, CachedReader>(&options(all_contracts()), connections, vec![], &signal);
     let error = refused.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
     assert_eq!(error.to_string(), "a run needs a reader");
+}
+
+#[test]
+fn a_run_of_too_many_keys_is_refused() {
+    let mut options = options(all_contracts());
+    options.keys.count = u32::MAX;
+    let reader = CachedReader {
+        database: Database::new(),
+        cache: HashMap::new(),
+        ttl: Duration::ZERO,
+    };
+    let connections = vec![Connection(Database::new())];
+    let signal = PhaseSignal::new();
+    let error = run(&options, connections, vec![reader], &signal).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert_eq!(error.to_string(), "a run has at most 1048576 keys");
+    // An injector does not wait for a run that did not begin.
+    assert_eq!(signal.injector().next_phase(), None);
+}
+
+/// A reader that panics.
+struct Broken;
+
+impl Reader for Broken {
+    fn read(&mut self, _: &Request) -> Result<Answer, Cause> {
+        panic!("a test wants it");
+    }
+}
+
+#[test]
+#[should_panic(expected = "a test wants it")]
+fn a_thread_that_panics_ends_the_run_at_once() {
+    let mut options = options(all_contracts());
+    options.plan = FaultPlan::quiet(Duration::from_secs(3600));
+    options.quiet = Duration::from_secs(3600);
+    let connections = vec![Connection(Database::new())];
+    let _ = run(&options, connections, vec![Broken], &PhaseSignal::new());
+}
+
+/// A connection that changes all keys in one transaction.
+struct WholeTable(Arc<Database>);
+
+impl WriteConnection for WholeTable {
+    fn write(&mut self, key: Key) -> Written {
+        let mut states: Vec<_> = self.0.states.iter().map(|it| it.lock().unwrap()).collect();
+        let others = (0..)
+            .map(Key)
+            .zip(&mut states)
+            .filter_map(|(other, state)| {
+                state.version.0 += 1;
+                (other != key).then_some((other, WriteOutcome::Acknowledged(**state)))
+            });
+        let others = others.collect();
+        let state = *states[key.0 as usize];
+        Written {
+            ended: Some(Instant::now()),
+            others,
+            ..Written::new(WriteOutcome::Acknowledged(state))
+        }
+    }
+
+    fn states(&mut self, keys: &[Key]) -> Result<Vec<(Key, State)>, Cause> {
+        Connection(Arc::clone(&self.0)).states(keys)
+    }
+}
+
+#[test]
+fn a_transaction_over_several_keys_is_checked_for_each() {
+    for (ttl, is_clean) in [(Duration::ZERO, true), (Duration::from_millis(200), false)] {
+        let database = Database::new();
+        let reader = CachedReader {
+            database: Arc::clone(&database),
+            cache: HashMap::new(),
+            ttl,
+        };
+        let signal = PhaseSignal::new();
+        let connections = vec![WholeTable(database)];
+        let options = options(all_contracts());
+        let history = run(&options, connections, vec![reader], &signal).unwrap();
+        let report = check(&history, &CheckOptions::default());
+        assert_eq!(report.is_clean(), is_clean, "{:?}", report.violation_counts);
+        for violation in &report.violations {
+            let lines = excerpt(&history, violation, 8);
+            assert!(lines.len() <= 8 && !lines.is_empty());
+            let read = violation.witness.unwrap().read;
+            let shown = format!("{}, from memory, through l0, {}", Version(1), read.begin);
+            let is_old = read.version == Some(Version(1));
+            assert!(
+                !is_old || lines.iter().any(|line| line.contains(&shown)),
+                "{lines:#?}"
+            );
+        }
+    }
 }

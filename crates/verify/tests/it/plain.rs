@@ -6,8 +6,8 @@ use std::time::Duration;
 use lookaside_verify::check::{CheckOptions, Rule, check};
 use lookaside_verify::fault::{FaultPlan, PhaseId};
 use lookaside_verify::history::{
-    Contract, Contracts, History, Key, Layer, Outcome, Position, Presence, Read, Recorder,
-    RecorderLimits, SessionId, Source, State, Time, Version, Write,
+    Contract, Contracts, History, Key, Layer, Position, Presence, Read, Recorder, RecorderLimits,
+    SessionId, Source, State, Time, Version, Write, WriteOutcome,
 };
 
 const CONTRACTS: [Contract; 4] = [
@@ -33,10 +33,10 @@ fn history(random: &mut fastrand::Rng) -> History {
             _ => State::present(version),
         };
         let outcome = match random.u32(0..16) {
-            0 => Outcome::Aborted(Some(state)),
-            1 => Outcome::Unknown(Some(state)),
-            2 if random.bool() => Outcome::Unknown(None),
-            _ => Outcome::Acknowledged(state),
+            0 => WriteOutcome::Aborted(Some(state)),
+            1 => WriteOutcome::Unknown(Some(state)),
+            2 if random.bool() => WriteOutcome::Unknown(None),
+            _ => WriteOutcome::Acknowledged(state),
         };
         let write = Write {
             key: Key(1),
@@ -80,7 +80,7 @@ fn state(write: &&Write) -> Option<State> {
 fn newest(history: &History, is_selected: impl Fn(&Write) -> bool) -> Option<Version> {
     let writes = history.writes().iter();
     let acknowledged =
-        writes.filter(|it| matches!(it.outcome, Outcome::Acknowledged(_)) && is_selected(it));
+        writes.filter(|it| matches!(it.outcome, WriteOutcome::Acknowledged(_)) && is_selected(it));
     acknowledged
         .filter_map(|it| it.outcome.state())
         .map(|it| it.version)
@@ -92,9 +92,9 @@ fn newest(history: &History, is_selected: impl Fn(&Write) -> bool) -> Option<Ver
 fn candidates(history: &History, read: &Read) -> Result<Vec<Version>, Option<Rule>> {
     let attempts = history.writes().iter();
     let begun = |it: &&Write| it.begin <= read.end;
-    let is_aborted = |it: &Write| matches!(it.outcome, Outcome::Aborted(_));
-    let may_be_any =
-        (attempts.clone()).any(|it| it.outcome == Outcome::Unknown(None) && it.begin <= read.end);
+    let is_aborted = |it: &Write| matches!(it.outcome, WriteOutcome::Aborted(_));
+    let may_be_any = (attempts.clone())
+        .any(|it| it.outcome == WriteOutcome::Unknown(None) && it.begin <= read.end);
     let presence = match read.version {
         Some(_) => Presence::Present,
         None => Presence::Absent,

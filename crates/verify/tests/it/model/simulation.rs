@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lookaside_verify::fault::{FaultPlan, PhaseId};
 use lookaside_verify::history::{
-    Contract, Contracts, History, Key, Layer, Outcome, Position, QuietEnd, Read, Recorder,
-    RecorderLimits, SessionId, Source, State, Time, Version, Write,
+    Contract, Contracts, History, Key, Layer, Position, QuietEnd, Read, Recorder, RecorderLimits,
+    SessionId, Source, State, Time, Version, Write, WriteOutcome,
 };
 
 use super::cache::{Cache, FlightId, TTL, Taken, Wanted};
@@ -117,7 +117,7 @@ pub(crate) fn simulate(switches: Switches, seed: u64, duration: Duration) -> His
 impl Simulation {
     fn run(mut self) -> History {
         for (key, state) in self.database.states() {
-            let initial = Outcome::Acknowledged(state);
+            let initial = WriteOutcome::Acknowledged(state);
             self.recorder
                 .write(write(key, 0, 0, initial, 0, 0))
                 .unwrap();
@@ -343,10 +343,10 @@ impl Simulation {
         };
         for &(key, state) in &transaction.states {
             let outcome = match ending {
-                Ending::Acknowledged => Outcome::Acknowledged(state),
-                Ending::Aborted => Outcome::Aborted(Some(state)),
+                Ending::Acknowledged => WriteOutcome::Acknowledged(state),
+                Ending::Aborted => WriteOutcome::Aborted(Some(state)),
                 Ending::Unknown { is_state_known } => {
-                    Outcome::Unknown(is_state_known.then_some(state))
+                    WriteOutcome::Unknown(is_state_known.then_some(state))
                 }
             };
             let number = writer as u16;
@@ -433,7 +433,14 @@ impl Simulation {
     }
 }
 
-fn write(key: u32, begin: u64, end: u64, outcome: Outcome, position: u64, writer: u16) -> Write {
+fn write(
+    key: u32,
+    begin: u64,
+    end: u64,
+    outcome: WriteOutcome,
+    position: u64,
+    writer: u16,
+) -> Write {
     Write {
         key: Key(key),
         begin: Time::from_nanos(begin),
