@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lookaside_knowledge::{Config, Knowledge, MetricsTelemetry};
+use lookaside_knowledge::{Builder, Config, Knowledge, MetricsTelemetry};
 use tracing::warn;
 
 use crate::config::{ENRICH, EnrichSettings, LOOKUPS, SERVER, read_lookups};
@@ -74,8 +74,8 @@ impl Project {
         self.load_with(LoadOptions::default())
     }
 
-    /// Loads the tables, with a bar on a terminal and a warning for each row that was skipped.
-    pub(crate) fn load_with(&self, options: LoadOptions) -> Result<Knowledge, Failure> {
+    /// A builder that loads the tables, with a bar on a terminal.
+    pub(crate) fn builder(&self, options: LoadOptions) -> Builder {
         let file = self.config.file.clone();
         let mut builder = Knowledge::builder(&self.config.file)
             .statements(move || statements(&file))
@@ -87,7 +87,13 @@ impl Project {
         if options.telemetry {
             builder = builder.telemetry(Arc::new(MetricsTelemetry::default()));
         }
-        let knowledge = builder
+        builder
+    }
+
+    /// Loads the tables, with a warning for each row that was skipped.
+    pub(crate) fn load_with(&self, options: LoadOptions) -> Result<Knowledge, Failure> {
+        let knowledge = self
+            .builder(options)
             .open()
             .map_err(|error| Failure::from_error(&error))?;
         for table in &knowledge.load_report().tables {

@@ -19,6 +19,7 @@ mod rows;
 mod serve;
 mod signals;
 mod summary;
+mod verify;
 
 use std::io;
 
@@ -69,6 +70,7 @@ enum Command {
     Serve(serve::ServeArguments),
     Key(key::KeyArguments),
     Pg(Box<pg::PgArguments>),
+    Verify(Box<verify::VerifyArguments>),
     Completions(completions::CompletionsArguments),
     Man(man::ManArguments),
 }
@@ -100,6 +102,7 @@ fn answer(command: &Command) -> CommandResult {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Key(arguments) => key::run(arguments),
         Command::Pg(arguments) => pg::run(arguments),
+        Command::Verify(arguments) => verify::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man(arguments) => man::run(arguments),
     }

@@ -84,6 +84,11 @@ impl Contracts {
             .ok_or_else(|| Error::unlisted_contract(contract))
     }
 
+    /// The identifiers of all contracts.
+    pub fn ids(&self) -> impl Iterator<Item = ContractId> {
+        (0..=u8::MAX).take(self.0.len()).map(ContractId)
+    }
+
     /// The contract of an identifier; `None` for one of another list.
     pub fn contract(&self, id: ContractId) -> Option<Contract> {
         self.0.get(id.index()).copied()

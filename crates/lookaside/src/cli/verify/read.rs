@@ -1,0 +1,332 @@
+//! A reader: one program's sessions over all layers of the product.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use lookaside_client::postgres::blocking::Connection;
+use lookaside_knowledge::{
+    AnsweredBy, Answers, CacheOutcome, CallCache, Extent, Knowledge, Layer as CacheLayer, Lookup,
+    ParamBatch, Policy, Provenance, Session, Statement, StatementId, Telemetry, Text, Value,
+};
+use lookaside_verify::history::{Key, Layer, Source, Version};
+use lookaside_verify::run::{Answer, Reader, Request};
+
+use super::Cause;
+use super::demand::{Demand, demand};
+use super::http::{HttpAnswer, HttpClient};
+use super::registers::{LOOKUPS, lookup_index};
+use super::server::{self, WRITER_NAME};
+
+/// How many keys a batch has: the one that is read, and others after it.
+const BATCH_LEN: u32 = 4;
+
+/// How many reads the cache of one call serves.
+const CALL_READ_COUNT: u32 = 8;
+
+thread_local! {
+    /// Queries that this thread sent to the database, or did not find in the shared cache.
+    static QUERY_COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts, for each thread, what no cache answered. An answer to a query that another thread had already
+/// sent counts as one of the shared cache.
+#[derive(Debug)]
+pub(super) struct ThreadTelemetry;
+
+impl Telemetry for ThreadTelemetry {
+    fn on_cache(&self, layer: CacheLayer, outcome: CacheOutcome) {
+        if (layer, outcome) == (CacheLayer::L1, CacheOutcome::Miss) {
+            QUERY_COUNT.set(QUERY_COUNT.get() + 1);
+        }
+    }
+
+    fn on_flight(&self, _: &str, _: usize, _: Duration) {
+        QUERY_COUNT.set(QUERY_COUNT.get() + 1);
+    }
+}
+
+/// The statements of the lookups, in their order.
+#[derive(Clone, Debug)]
+pub(super) struct Statements(Vec<Statement>);
+
+impl Statements {
+    pub(super) fn prepare(knowledge: &Knowledge) -> lookaside_knowledge::Result<Self> {
+        let prepared = LOOKUPS.iter().map(|(_, sql)| knowledge.prepare(sql));
+        Ok(Self(prepared.collect::<lookaside_knowledge::Result<_>>()?))
+    }
+
+    fn of(&self, key: Key) -> &Statement {
+        &self.0[lookup_index(key)]
+    }
+}
+
+/// What all readers of a run have in common.
+#[derive(Clone, Debug)]
+pub(super) struct ReaderOptions<'a> {
+    pub(super) statements: Statements,
+    /// How many keys there are.
+    pub(super) key_count: u32,
+    /// Where the product's HTTP service listens, if it is used.
+    pub(super) http: Option<SocketAddr>,
+    /// The database itself.
+    pub(super) url: &'a str,
+}
+
+/// One reader.
+pub(super) struct ProductReader<'a> {
+    options: ReaderOptions<'a>,
+    knowledge: Knowledge,
+    session: Session,
+    call: CallCache,
+    call_read_count: u32,
+    /// The statements as the batch interface numbers them.
+    batch_statements: Vec<StatementId>,
+    params: ParamBatch,
+    answers: Answers,
+    http: Option<HttpClient>,
+    database: Option<Connection>,
+}
+
+/// What was found, and where.
+struct Found {
+    version: Option<Version>,
+    source: Source,
+    /// The age that the answer claims, if it claims one.
+    age: Option<Duration>,
+}
+
+impl<'a> ProductReader<'a> {
+    pub(super) fn new(knowledge: &Knowledge, options: ReaderOptions<'a>) -> Result<Self, Cause> {
+        let mut session = knowledge.session();
+        let params = [Text::from("id")];
+        let prepared = LOOKUPS
+            .iter()
+            .map(|(_, sql)| Lookup::prepare(&mut session, sql, &params));
+        Ok(Self {
+            batch_statements: prepared.collect::<Result<_, _>>()?,
+            http: options.http.map(HttpClient::new),
+            options,
+            knowledge: knowledge.clone(),
+            session,
+            call: CallCache::new(),
+            call_read_count: 0,
+            params: ParamBatch::new(1),
+            answers: Answers::new(),
+            database: None,
+        })
+    }
+
+    fn read_at(&mut self, request: &Request) -> Result<Found, Cause> {
+        let demand = demand(request);
+        match (request.layer, demand) {
+            (Layer::L0, Demand::Any) => self.read_session(request.key),
+            (Layer::L0, Demand::AgeMax(age_max)) => self.read_session_aged(request.key, age_max),
+            (Layer::L1, demand) => self.read_shared(request.key, demand),
+            (Layer::Call, _) => self.read_call(request.key),
+            (Layer::Batch, _) => self.read_batch(request.key),
+            (Layer::Body, _) => self.read_http(request.key, HttpClient::get),
+            (Layer::Http, _) => self.read_http(request.key, HttpClient::post),
+            (Layer::Database, _) => self.read_database(request.key),
+            (layer, _) => Err(format!("no reader reads through {layer}").into()),
+        }
+    }
+
+    /// Through the session's cache.
+    fn read_session(&mut self, key: Key) -> Result<Found, Cause> {
+        let (statement, params) = (self.options.statements.of(key), [param(key)]);
+        let session = &mut self.session;
+        found_by_thread(|| Ok(version(session.first(statement, &params)?)?))
+    }
+
+    /// Through the session's cache, an answer that is not too old.
+    fn read_session_aged(&mut self, key: Key, age_max: Duration) -> Result<Found, Cause> {
+        let statement = self.options.statements.of(key);
+        let (extent, age_max) = (Extent::First, Some(age_max));
+        if let Some(served) = (self.session).try_local(statement, &[param(key)], extent, age_max)? {
+            return Ok(Found {
+                version: version(served.rows.iter().next())?,
+                source: source(&served.provenance),
+                age: Some(served.provenance.age),
+            });
+        }
+        self.params.reset(1);
+        self.params.push([param(key)]);
+        let mut found = None;
+        let visit = |rows: lookaside_knowledge::Result<lookaside_knowledge::Rows<'_>>| {
+            found = Some(
+                rows.map_err(Cause::from)
+                    .and_then(|rows| version(rows.iter().next())),
+            );
+            ControlFlow::Continue(())
+        };
+        (self.session).answer_each(statement, &self.params, extent, age_max, visit)?;
+        Ok(Found {
+            version: found.ok_or("a batch of one has no answer")??,
+            source: Source::Database,
+            age: None,
+        })
+    }
+
+    /// Through the shared cache alone, as asynchronous callers ask.
+    fn read_shared(&mut self, key: Key, demand: Demand) -> Result<Found, Cause> {
+        let age_max = match demand {
+            Demand::Any => None,
+            Demand::AgeMax(age_max) => Some(age_max),
+        };
+        let (statement, params) = (self.options.statements.of(key), [param(key)]);
+        let asking = (self.knowledge).answer_async(statement, &params, Extent::First, age_max);
+        let (rows, provenance) = block_on(asking)?;
+        Ok(Found {
+            version: version(rows.iter().next())?,
+            source: source(&provenance),
+            age: Some(provenance.age),
+        })
+    }
+
+    /// Through the cache of a call, which ends after some reads.
+    fn read_call(&mut self, key: Key) -> Result<Found, Cause> {
+        self.call_read_count = (self.call_read_count + 1) % CALL_READ_COUNT;
+        if self.call_read_count == 0 {
+            self.call.clear();
+        }
+        let (statement, params) = (self.options.statements.of(key), [param(key)]);
+        let (session, call) = (&mut self.session, &mut self.call);
+        let policy = Policy::CallScope(call);
+        found_by_thread(|| Ok(version(session.first_with(statement, &params, policy)?)?))
+    }
+
+    /// As one key of a batch.
+    fn read_batch(&mut self, key: Key) -> Result<Found, Cause> {
+        self.params.reset(1);
+        // Of the same statement: keys that differ by a multiple of 8.
+        for index in 0..BATCH_LEN {
+            let other = Key((key.0 + 8 * index) % self.options.key_count);
+            let is_same = lookup_index(other) == lookup_index(key);
+            self.params.push([param(if is_same { other } else { key })]);
+        }
+        let statement = self.batch_statements[lookup_index(key)];
+        let (session, params, answers) = (&mut self.session, &self.params, &mut self.answers);
+        found_by_thread(|| {
+            Lookup::answer(session, statement, params, answers);
+            version(answers.row(0).map_err(Clone::clone)?)
+        })
+    }
+
+    fn read_http(
+        &mut self,
+        key: Key,
+        ask: impl FnOnce(&mut HttpClient, Key) -> Result<HttpAnswer, Cause>,
+    ) -> Result<Found, Cause> {
+        let http = self.http.as_mut().ok_or("there is no HTTP service")?;
+        let answer = ask(http, key)?;
+        Ok(Found {
+            version: answer.version,
+            source: answer.source,
+            age: answer.age,
+        })
+    }
+
+    /// Past the product: the base case, which checks the harness.
+    fn read_database(&mut self, key: Key) -> Result<Found, Cause> {
+        let mut connection = match self.database.take() {
+            Some(connection) => connection,
+            None => server::connect(self.options.url, WRITER_NAME)?,
+        };
+        let sql = "select version from lookaside_verify.registers where id = $1";
+        let answer = connection.query(sql, &[param(key)])?;
+        self.database = Some(connection);
+        Ok(Found {
+            version: version(answer.rows.iter().next())?,
+            source: Source::Database,
+            age: None,
+        })
+    }
+}
+
+impl Reader for ProductReader<'_> {
+    fn read(&mut self, request: &Request) -> Result<Answer, Cause> {
+        let begin = Instant::now();
+        let found = self.read_at(request)?;
+        Ok(Answer {
+            version: found.version,
+            // The age was computed after the begin, so this claims at most what the answer does.
+            fresh_as_of: found.age.and_then(|age| begin.checked_sub(age)),
+            source: found.source,
+        })
+    }
+
+    /// A session and its batches share a cache; over HTTP, the threads of the service have their own.
+    fn session(&self, layer: Layer) -> u16 {
+        match layer {
+            Layer::L0 | Layer::Batch => 0,
+            Layer::L1 => 1,
+            Layer::Call => 2,
+            Layer::Body => 3,
+            Layer::Http => 4,
+            _ => 5,
+        }
+    }
+}
+
+fn param(key: Key) -> Value {
+    Value::Int(key.0.into())
+}
+
+/// The version in a row; `None` without a row.
+fn version(row: Option<&[Value]>) -> Result<Option<Version>, Cause> {
+    match row {
+        None => Ok(None),
+        Some([Value::Int(version)]) => Ok(Some(Version(u32::try_from(*version)?))),
+        Some(other) => Err(format!("the answer is not a version: {other:?}").into()),
+    }
+}
+
+fn source(provenance: &Provenance) -> Source {
+    match provenance.by {
+        AnsweredBy::Provider => Source::Database,
+        _ => Source::Memory,
+    }
+}
+
+/// A read on this thread, from the database if the thread has sent a query.
+fn found_by_thread(read: impl FnOnce() -> Result<Option<Version>, Cause>) -> Result<Found, Cause> {
+    let before = QUERY_COUNT.get();
+    let version = read()?;
+    Ok(Found {
+        version,
+        source: match QUERY_COUNT.get() == before {
+            true => Source::Memory,
+            false => Source::Database,
+        },
+        age: None,
+    })
+}
+
+/// Wakes a thread that waits for a future.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future that needs no runtime.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
