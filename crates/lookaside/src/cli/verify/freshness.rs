@@ -405,6 +405,7 @@ fn readers<'a>(
     let options = ReaderOptions {
         statements: Statements::prepare(&product.knowledge)?,
         key_count: arguments.keys,
+        is_cached: arguments.ttl_ms > 0,
         http: product.http_address(),
         url: &server.url,
     };

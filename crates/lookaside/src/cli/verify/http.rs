@@ -13,9 +13,6 @@ use super::registers::{LOOKUPS, lookup_index};
 /// How long the service may take: longer than any query of the product.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Ages are given in whole milliseconds, rounded down.
-const AGE_UNIT: Duration = Duration::from_millis(1);
-
 /// The longest body that is read: a version, or a problem.
 const BODY_SIZE_MAX: usize = 64 << 10;
 
@@ -125,7 +122,7 @@ impl Response {
         let age = rest.trim().strip_prefix("age=");
         let seconds = age.and_then(|age| age.parse().ok());
         let age = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        (source, age.map(|age| age + AGE_UNIT))
+        (source, age)
     }
 }
 

@@ -104,8 +104,9 @@ impl Faults<'_> {
         }
         match kind {
             FaultKind::CutMessage | FaultKind::Blackhole => self.inject_link(kind, hold),
-            FaultKind::KillPostmaster => self.kill_postmaster(),
-            FaultKind::StopProcess => stop_process(),
+            // The reads that matter come when it is over.
+            FaultKind::KillPostmaster => self.kill_postmaster().inspect(|_| thread::sleep(length)),
+            FaultKind::StopProcess => stop_process().inspect(|_| thread::sleep(length)),
             FaultKind::Reload => {
                 self.product.reload()?;
                 hold.wait();

@@ -27,8 +27,12 @@ use super::server::{self, WRITER_NAME};
 /// How many keys a batch has: the one that is read, and others after it.
 const BATCH_LEN: u32 = 4;
 
-/// How many reads the cache of one call serves.
+/// How many reads the cache of one call serves. Without caches it is one.
 const CALL_READ_COUNT: u32 = 8;
+
+/// How much older than the age that it claims an answer may be: ages are counted by a clock with ticks of
+/// up to 10 ms, and rounded down to milliseconds.
+const AGE_ERROR: Duration = Duration::from_millis(11);
 
 thread_local! {
     /// Queries that this thread sent to the database, or did not find in the shared cache.
@@ -73,6 +77,8 @@ pub(super) struct ReaderOptions<'a> {
     pub(super) statements: Statements,
     /// How many keys there are.
     pub(super) key_count: u32,
+    /// Whether answers are cached.
+    pub(super) is_cached: bool,
     /// Where the product's HTTP service listens, if it is used.
     pub(super) http: Option<SocketAddr>,
     /// The database itself.
@@ -193,7 +199,7 @@ impl<'a> ProductReader<'a> {
     /// Through the cache of a call, which ends after some reads.
     fn read_call(&mut self, key: Key) -> Result<Found, Cause> {
         self.call_read_count = (self.call_read_count + 1) % CALL_READ_COUNT;
-        if self.call_read_count == 0 {
+        if self.call_read_count == 0 || !self.options.is_cached {
             self.call.clear();
         }
         let (statement, params) = (self.options.statements.of(key), [param(key)]);
@@ -257,7 +263,7 @@ impl Reader for ProductReader<'_> {
         Ok(Answer {
             version: found.version,
             // The age was computed after the begin, so this claims at most what the answer does.
-            fresh_as_of: found.age.and_then(|age| begin.checked_sub(age)),
+            fresh_as_of: found.age.and_then(|age| begin.checked_sub(age + AGE_ERROR)),
             source: found.source,
         })
     }

@@ -26,9 +26,9 @@ const INSERT: &str = "insert into lookaside_verify.registers (id, version) value
 /// Where the log is after a commit.
 const POSITION: &str = "select (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint";
 
-/// How many rows a large transaction inserts and deletes, beside its key: from so many on a feed counts
-/// a change of the table, not of rows.
-const LARGE_ROW_COUNT: u32 = 100_000;
+/// How many rows a large transaction inserts and deletes again, beside its key: from 100,000 changes on, a
+/// feed counts a change of the table, not of rows.
+const LARGE_ROW_COUNT: u32 = 50_000;
 
 /// A connection of one writer, opened again when it is lost.
 pub(super) struct Writer<'a> {
