@@ -2,16 +2,21 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::check::Violation;
+use crate::check::{Evidence, Violation};
 use crate::history::{History, Presence, Read, Source, Time, Write, WriteOutcome};
 
 /// The last operations of the violation's key that began before the end of its read, in the order of
-/// their begins, at most `line_count_max`: a write or a read a line. Of reads that show the same
-/// through the same layer one after the other, the last one is a line.
+/// their begins, at most `line_count_max`: a write or a read a line. The write that the read had to
+/// show is always among them. Of reads that show the same through the same layer one after the other,
+/// the last one is a line.
 pub fn excerpt(history: &History, violation: &Violation, line_count_max: usize) -> Vec<String> {
     let witness = violation.witness.map(|witness| witness.read);
     let end = witness.map_or(Time::from_nanos(u64::MAX), |read| read.end);
     let key = history.key(violation.key);
+    let evidence = match violation.evidence {
+        Evidence::Write(write) => Some(write_line(&write)),
+        _ => None,
+    };
     let mut lines: Vec<(Time, String)> = Vec::new();
     for write in key.writes.iter().filter(|write| write.begin <= end) {
         lines.push((write.begin, write_line(write)));
@@ -30,9 +35,15 @@ pub fn excerpt(history: &History, violation: &Violation, line_count_max: usize) 
         last = Some(read);
     }
     lines.sort_by_key(|(begin, _)| *begin);
+    let mut lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
     let skipped = lines.len().saturating_sub(line_count_max);
+    let is_skipped = |line: &String| lines[..skipped].contains(line);
+    let kept = evidence.filter(is_skipped);
     lines.drain(..skipped);
-    lines.into_iter().map(|(_, line)| line).collect()
+    if let (Some(kept), Some(first)) = (kept, lines.first_mut()) {
+        *first = kept;
+    }
+    lines
 }
 
 fn write_line(write: &Write) -> String {

@@ -41,10 +41,11 @@ define how events are transformed. `lookaside new DIR` creates a project that ca
 const AFTER_HELP: &str = "\
 Exit codes:
   0    done
-  1    the run failed, or --strict, check or test found problems
+  1    the run failed, or --strict, check, test or verify found problems
   2    the command line is invalid
   130  ended by Ctrl-C (SIGINT), or 143 by SIGTERM; the output contains complete events
-`pg run` ends with the exit code of its command; its --help lists the others.
+`pg run` ends with the exit code of its command; its --help lists the others, and that of `verify
+freshness` its own.
 
 Only results go to standard output; the summary, progress, log and errors go to standard error.";
 

@@ -23,4 +23,5 @@ mod serve;
 mod signals;
 mod slow;
 mod tidy;
+mod verify;
 mod warnings;

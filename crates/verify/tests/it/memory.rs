@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lookaside_verify::check::{CheckOptions, Report, Rule, check};
+use lookaside_verify::check::{CheckOptions, Evidence, Report, Rule, check};
 use lookaside_verify::excerpt::excerpt;
 use lookaside_verify::fault::{FaultKind, FaultPlan, PhaseSignal, PlanOptions};
 use lookaside_verify::history::{
@@ -352,6 +352,11 @@ fn a_transaction_over_several_keys_is_checked_for_each() {
         for violation in &report.violations {
             let lines = excerpt(&history, violation, 8);
             assert!(lines.len() <= 8 && !lines.is_empty());
+            if let Evidence::Write(write) = violation.evidence {
+                let version = format!("write {}", write.outcome.state().unwrap().version);
+                let has = lines.iter().any(|line| line.starts_with(&version));
+                assert!(has, "{lines:#?}");
+            }
             let read = violation.witness.unwrap().read;
             let shown = format!("{}, from memory, through l0, {}", Version(1), read.begin);
             let is_old = read.version == Some(Version(1));

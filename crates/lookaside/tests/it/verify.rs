@@ -1,0 +1,182 @@
+//! `lookaside verify freshness` on servers of its own, for a short time.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use lookaside_client::postgres::blocking::Connection;
+use lookaside_embedded::Postgres;
+use lookaside_verify::fault::FaultKind;
+use serde_json::Value;
+
+use crate::program::{Said, lookaside, run};
+use crate::providers::has_postgres;
+
+/// Runs the check with few keys and threads, and `--json`.
+fn verify(arguments: &str) -> Said {
+    let common = "verify freshness --json --keys 16 --readers 2";
+    run(common.split(' ').chain(arguments.split(' ')))
+}
+
+fn report(said: &Said) -> Value {
+    serde_json::from_str(&said.out).expect("one line of JSON for one server")
+}
+
+/// The violations of a contract at a layer.
+fn violations(report: &Value, contract: &str, layer: &str) -> u64 {
+    let layers = report["layers"].as_array().unwrap();
+    let mut found = layers
+        .iter()
+        .filter(|it| it["contract"] == contract && it["layer"] == layer);
+    found.next().expect("it was read")["violations"]
+        .as_u64()
+        .unwrap()
+}
+
+#[test]
+fn the_age_of_cached_answers_is_found() {
+    if !has_postgres() {
+        return;
+    }
+    let said = verify("--seconds 2 --ttl-ms 1000 --contracts any,within,after,now").ended(1);
+    let report = report(&said);
+    let rules = report["violations_by_rule"].as_object().unwrap();
+    let rules: BTreeSet<_> = rules.keys().map(String::as_str).collect();
+    assert!(
+        rules.contains("within") && rules.contains("after") && rules.contains("now"),
+        "{report:#}"
+    );
+    for layer in ["l0", "l1", "call", "batch", "body", "http"] {
+        assert_eq!(violations(&report, "any", layer), 0, "{report:#}");
+        assert_ne!(violations(&report, "now", layer), 0, "{report:#}");
+    }
+    assert_ne!(violations(&report, "within(50ms)", "body"), 0);
+    // The cause of the exit code is the violations alone.
+    assert_eq!(report["matrix"]["shortfalls"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn without_caches_every_contract_is_kept() {
+    if !has_postgres() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("history.edn");
+    let options = "--seconds 2 --ttl-ms 0 --contracts any,within,now --edn";
+    let said = verify(&format!("{options} {}", file.display())).ended(0);
+    let report = report(&said);
+    assert_eq!(report["violations"], 0, "{report:#}");
+    assert!(report["writes"].as_u64() > Some(16), "{report:#}");
+    let history = fs::read_to_string(file).unwrap();
+    assert!(history.starts_with("; PostgreSQL 18"));
+    for text in [
+        "\n; key 15\n",
+        ":type :invoke, :f :read",
+        ":type :ok, :f :write",
+        ":absent",
+    ] {
+        assert!(history.contains(text), "no {text:?}");
+    }
+}
+
+#[test]
+fn each_fault_is_injected_and_counted() {
+    if !has_postgres() {
+        return;
+    }
+    // The plan follows from the seed, not from the machine: a fault lasts as long as it takes.
+    let options = "--seconds 8 --faults all --ttl-ms 200 --contracts any --layers l0,body";
+    let said = verify(options);
+    assert!([0, 1].contains(&said.code), "{}", said.err);
+    let report = report(&said);
+    let faults = report["faults"].as_array().unwrap();
+    assert_eq!(faults.len(), FaultKind::ALL.len(), "{report:#}");
+    for fault in faults {
+        let count = |name: &str| fault[name].as_u64().unwrap();
+        let is_of_feed = fault["not_applicable"].is_string();
+        assert!(
+            is_of_feed || count("injections") + count("failed") > 0,
+            "{fault:#}"
+        );
+        // A link can be disturbed only while the product uses it.
+        let is_of_link = fault["fault"] == "cut-message" || fault["fault"] == "blackhole";
+        assert!(is_of_link || count("failed") == 0, "{fault:#}");
+    }
+    assert_eq!(report["violations"], 0, "{report:#}");
+}
+
+#[test]
+fn the_database_keeps_every_contract_under_faults() {
+    if !has_postgres() {
+        return;
+    }
+    let faults = "kill-postmaster,truncate,change-column-type,prepared-transaction,savepoint,\
+                  stall-standby,asynchronous-commit,large-transaction";
+    let options =
+        "--seconds 4 --ttl-ms 0 --contracts any,within,after,now --layers database,l0,body";
+    let said = verify(&format!("{options} --faults {faults}"));
+    assert!([0, 1].contains(&said.code), "{}", said.err);
+    let report = report(&said);
+    assert_eq!(report["violations"], 0, "{report:#}");
+    for fault in report["faults"].as_array().unwrap() {
+        assert!(fault["injections"].as_u64() > Some(0), "{fault:#}");
+    }
+}
+
+#[test]
+fn a_server_at_a_url_is_left_as_it_was() {
+    if !has_postgres() {
+        return;
+    }
+    let builder = Postgres::builder().version("18".parse().unwrap());
+    let postgres = builder.fresh_cluster().start().unwrap();
+    let options = "--seconds 2 --faults kill-backend,truncate,reload --ttl-ms 0 --url";
+    let said = verify(&format!("{options} {}", postgres.url()));
+    assert!([0, 1].contains(&said.code), "{}", said.err);
+    assert_eq!(report(&said)["violations"], 0, "{}", said.out);
+    let mut connection = Connection::connect(&postgres.url()).unwrap();
+    let schemas = "select 1 from pg_namespace where nspname = 'lookaside_verify'";
+    assert!(connection.query_opt(schemas, &[]).unwrap().is_none());
+    // A schema that is there belongs to somebody else.
+    connection
+        .batch_execute("create schema lookaside_verify")
+        .unwrap();
+    let refused = verify(&format!("--seconds 1 --url {}", postgres.url())).ended(3);
+    refused.err_has(&[
+        "cannot create the tables of the run",
+        "drop schema lookaside_verify cascade",
+    ]);
+    let schema = connection.query_opt(schemas, &[]).unwrap();
+    assert!(schema.is_some(), "it was dropped");
+}
+
+#[test]
+fn wrong_options_say_what_to_write() {
+    for (arguments, texts) in [
+        ("--contracts nw", &["write any, now, after, within"][..]),
+        ("--contracts 5min", &["a duration such as 200ms or 1s"]),
+        ("--layers native", &["write one of database, l0, l1"]),
+        (
+            "--faults kill-postmater",
+            &["is not a fault", "did you mean \"kill-postmaster\"?"],
+        ),
+        ("--pg 12", &["12"]),
+        ("--seconds 0", &["1..=86400"]),
+        ("--pg 18 --url postgres://h/d", &["cannot be used with"]),
+        (
+            "--faults kill-postmaster --url postgres://h/d",
+            &[
+                "the fault kill-postmaster needs a server of our own",
+                "use --pg instead of --url",
+            ],
+        ),
+    ] {
+        verify(arguments).ended(2).err_has(texts);
+    }
+    // Nothing listens on port 1.
+    let said = lookaside()
+        .args(["verify", "freshness", "--url"])
+        .arg("postgres://u@127.0.0.1:1/d?sslmode=disable")
+        .output();
+    let said = Said::from(said.unwrap()).ended(3);
+    said.err_has(&["cannot use the server"]);
+}
