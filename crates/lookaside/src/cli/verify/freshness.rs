@@ -348,7 +348,10 @@ fn check_tables(
     let is_over = AtomicBool::new(false);
     let begin = Instant::now();
     let (history, injections) = thread::scope(|scope| {
-        let injecting = scope.spawn(|| faults.run(&injector));
+        // It owns the injector: if it panics, phases end without it.
+        let faults = &faults;
+        let injecting = scope.spawn(move || faults.run(&injector));
+        let _over = SetOnDrop(&is_over);
         scope.spawn(|| {
             // `Relaxed`: nothing else is read by it.
             while !is_over.load(Ordering::Relaxed) {
@@ -359,7 +362,6 @@ fn check_tables(
             }
         });
         let history = run_threads(&run_options, writers, readers, &signal);
-        is_over.store(true, Ordering::Relaxed);
         let injections = injecting.join().expect("no fault panics");
         (history, injections)
     });
@@ -386,6 +388,15 @@ fn check_tables(
     };
     let outcome = Outcome::new(setup, &history, report, all(choice, injections));
     Ok((history, outcome))
+}
+
+/// Tells a thread to end, also after a panic, since the scope waits for it.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A relay in front of a server of our own, and that server's port.

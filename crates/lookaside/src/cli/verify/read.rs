@@ -148,7 +148,7 @@ impl<'a> ProductReader<'a> {
     fn read_session(&mut self, key: Key) -> Result<Found, Cause> {
         let (statement, params) = (self.options.statements.of(key), [param(key)]);
         let session = &mut self.session;
-        found_by_thread(|| Ok(version(session.first(statement, &params)?)?))
+        found_by_thread(|| version(session.first(statement, &params)?))
     }
 
     /// Through the session's cache, an answer that is not too old.
@@ -205,7 +205,7 @@ impl<'a> ProductReader<'a> {
         let (statement, params) = (self.options.statements.of(key), [param(key)]);
         let (session, call) = (&mut self.session, &mut self.call);
         let policy = Policy::CallScope(call);
-        found_by_thread(|| Ok(version(session.first_with(statement, &params, policy)?)?))
+        found_by_thread(|| version(session.first_with(statement, &params, policy)?))
     }
 
     /// As one key of a batch.

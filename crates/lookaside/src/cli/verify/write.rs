@@ -275,16 +275,19 @@ type Query<'q> =
 
 /// Makes the next version of a key.
 fn change(query: &mut Query<'_>, key: Key) -> lookaside_client::Result<State> {
-    let id = Value::Int(key.0.into());
+    let id = [Value::Int(key.0.into())];
     if !is_toggled(key) {
-        let version = returned_version(&query(UPDATE, &[id])?);
+        let version = returned_version(&query(UPDATE, &id)?);
         return Ok(State::present(version));
     }
-    let version = returned_version(&query(COUNT, &[id.clone()])?);
-    if query(DELETE, &[id.clone()])?.row_count > Some(0) {
+    let version = returned_version(&query(COUNT, &id)?);
+    if query(DELETE, &id)?.row_count > Some(0) {
         return Ok(State::absent(version));
     }
-    query(INSERT, &[id, Value::Int(version.into())])?;
+    query(
+        INSERT,
+        &[Value::Int(key.0.into()), Value::Int(version.into())],
+    )?;
     Ok(State::present(version))
 }
 
@@ -301,19 +304,22 @@ fn large(row_count: u32) -> String {
 /// Removes the row of a key by `truncate`: of all rows, it is the one that is not inserted again. A row
 /// that is not there is inserted.
 fn truncate(query: &mut Query<'_>, key: Key) -> lookaside_client::Result<Changed> {
-    let id = Value::Int(key.0.into());
+    let id = [Value::Int(key.0.into())];
     // As in each write of such a key, the counter is locked first.
-    let version = returned_version(&query(COUNT, &[id.clone()])?);
+    let version = returned_version(&query(COUNT, &id)?);
     query(
         "lock table lookaside_verify.registers in access exclusive mode",
         &[],
     )?;
     let found = query(
         "select 1 from lookaside_verify.registers where id = $1",
-        &[id.clone()],
+        &id,
     )?;
     if found.rows.is_empty() {
-        query(INSERT, &[id, Value::Int(version.into())])?;
+        query(
+            INSERT,
+            &[Value::Int(key.0.into()), Value::Int(version.into())],
+        )?;
         return Ok(State::present(version).into());
     }
     query(
@@ -324,7 +330,7 @@ fn truncate(query: &mut Query<'_>, key: Key) -> lookaside_client::Result<Changed
     query("truncate lookaside_verify.registers", &[])?;
     query(
         "insert into lookaside_verify.registers select * from lookaside_verify_kept where id <> $1",
-        &[id],
+        &id,
     )?;
     Ok(State::absent(version).into())
 }
