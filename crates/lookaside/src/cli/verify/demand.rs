@@ -1,27 +1,44 @@
 //! What of a contract the product is asked for. A new contract of the product is added here, and
 //! nowhere else.
 
-use std::time::Duration;
-
-use lookaside_verify::history::{Contract, Layer};
+use lookaside_knowledge::{Contract as ProductContract, Freshness, LogPosition, Position};
+use lookaside_verify::history::Contract;
 use lookaside_verify::run::Request;
 
-/// What a reader asks the product for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Demand {
-    /// An answer as caches keep it.
-    Any,
-    /// An answer that is not older.
-    AgeMax(Duration),
+/// The cluster that positions of its log belong to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cluster {
+    pub(super) system_id: u64,
+    pub(super) timeline: u32,
 }
 
-/// The strongest demand that the product offers at the layer of a request and that its contract
-/// includes. A contract that the product cannot promise yet is asked for as [`Demand::Any`]: the check
-/// finds the answers that break it.
-pub(super) fn demand(request: &Request) -> Demand {
-    match (request.contract, request.layer) {
-        // Only the interface for services takes an age.
-        (Contract::Within(duration), Layer::L0 | Layer::L1) => Demand::AgeMax(duration),
-        _ => Demand::Any,
+/// What the product is asked for. A read after a position is one of `any` as long as no writer of the
+/// key has passed one on.
+pub(super) fn demand(request: &Request) -> Freshness {
+    let contract = match (request.contract, request.token) {
+        (Contract::Within(duration), _) => ProductContract::Within(duration),
+        (Contract::Now, _) => ProductContract::Now,
+        (Contract::After, Some(token)) => ProductContract::After(Position(token.0.get())),
+        _ => ProductContract::Any,
+    };
+    contract.into()
+}
+
+/// The header that asks the product's HTTP service for the same, with its line end.
+pub(super) fn header(freshness: Freshness, cluster: Cluster) -> String {
+    match freshness.contract {
+        ProductContract::Within(duration) => {
+            format!("Lookaside-Max-Staleness: {}ms\r\n", duration.as_millis())
+        }
+        ProductContract::Now => "Cache-Control: no-cache\r\n".to_owned(),
+        ProductContract::After(position) => {
+            let position = LogPosition {
+                system_id: cluster.system_id,
+                timeline: cluster.timeline,
+                position,
+            };
+            format!("Lookaside-Min-Position: {position}\r\n")
+        }
+        _ => String::new(),
     }
 }

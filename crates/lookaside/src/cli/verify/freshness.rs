@@ -49,6 +49,10 @@ const READ_PAUSE: Duration = Duration::from_micros(100);
 /// was not acknowledged may still happen.
 const QUIET_MARGIN: Duration = Duration::from_millis(500);
 
+/// How long the change feed of the product may take to begin: the server first waits for the end of all
+/// transactions that write.
+const FEED_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// How often a run looks whether a signal wants it to end.
 const SIGNAL_LOOK: Duration = Duration::from_millis(50);
 
@@ -142,6 +146,10 @@ pub(super) struct FreshnessArguments {
     /// The ttl_ms of the product's [cache]; with 0, nothing is cached
     #[arg(long, value_name = "N", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(0..=3_600_000))]
     ttl_ms: u64,
+
+    /// Whether the product follows the changes of the rows, as with feed = "auto"
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = ["on", "off"])]
+    feed: String,
 
     /// The reads that each combination of contract, layer and fault must have
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -327,12 +335,24 @@ fn check_tables(
         is_served: [Layer::Body, Layer::Http]
             .iter()
             .any(|layer| choice.layers.contains(layer)),
+        is_fed: arguments.feed == "on",
     };
+    if options.is_fed {
+        server.publish_tables()?;
+    }
     let product = Product::start(&url, &options, prometheus)?;
     let signal = PhaseSignal::new();
     let patterns = Patterns::new(&signal, &choice.plan);
     let readers = readers(arguments, server, &product)
         .map_err(|cause| Failure::new("cannot prepare the lookups").because(cause.as_ref()))?;
+    if options.is_fed {
+        let status = product.wait_for_feed(FEED_TIMEOUT);
+        if let Some(status) = status.filter(|status| status.lag.is_none()) {
+            let reason = status.reason.unwrap_or_else(|| status.state.to_string());
+            let message = format!("the change feed of the product does not begin: {reason}");
+            return Err(Failure::new(message).with_help("use --feed off to check without it"));
+        }
+    }
     let writers = (0..usize::from(arguments.writers))
         .map(|number| Writer::new(&server.url, number, &patterns))
         .collect();
@@ -419,6 +439,7 @@ fn readers<'a>(
         is_cached: arguments.ttl_ms > 0,
         http: product.http_address(),
         url: &server.url,
+        cluster: server.cluster()?,
     };
     let readers =
         (0..arguments.readers).map(|_| ProductReader::new(&product.knowledge, options.clone()));

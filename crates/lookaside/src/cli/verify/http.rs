@@ -27,7 +27,7 @@ pub(super) struct HttpClient {
 pub(super) struct HttpAnswer {
     pub(super) version: Option<Version>,
     pub(super) source: Source,
-    /// The age in `X-Cache`.
+    /// How old it is at most, as `Lookaside-Fresh-As-Of` says.
     pub(super) age: Option<Duration>,
 }
 
@@ -36,6 +36,7 @@ pub(super) struct HttpAnswer {
 struct Response {
     status: u16,
     cache: Option<String>,
+    fresh_as_of: Option<String>,
     body: Vec<u8>,
 }
 
@@ -48,10 +49,10 @@ impl HttpClient {
     }
 
     /// One lookup, whose encoded answer the service keeps.
-    pub(super) fn get(&mut self, key: Key) -> Result<HttpAnswer, Cause> {
+    pub(super) fn get(&mut self, key: Key, header: &str) -> Result<HttpAnswer, Cause> {
         let (name, _) = LOOKUPS[lookup_index(key)];
         let request = format!(
-            "GET /v1/lookup/{name}?id={} HTTP/1.1\r\nHost: {}\r\n\r\n",
+            "GET /v1/lookup/{name}?id={} HTTP/1.1\r\nHost: {}\r\n{header}\r\n",
             key.0, self.address
         );
         let response = self.send(&request)?;
@@ -69,12 +70,12 @@ impl HttpClient {
     }
 
     /// A batch of one lookup.
-    pub(super) fn post(&mut self, key: Key) -> Result<HttpAnswer, Cause> {
+    pub(super) fn post(&mut self, key: Key, header: &str) -> Result<HttpAnswer, Cause> {
         let (name, _) = LOOKUPS[lookup_index(key)];
         let body = format!("[{}]", key.0);
         let request = format!(
             "POST /v1/lookup/{name} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{body}",
+             Content-Length: {}\r\n{header}\r\n{body}",
             self.address,
             body.len()
         );
@@ -114,14 +115,14 @@ impl Response {
     /// What answered, and the age. A batch does not tell, and counts as one of the database.
     fn cache(&self) -> (Source, Option<Duration>) {
         let text = self.cache.as_deref().unwrap_or_default();
-        let (layer, rest) = text.split_once(';').unwrap_or((text, ""));
+        let layer = text.split(';').next().unwrap_or_default();
         let source = match layer.trim() {
             "body" | "native" | "l0" | "l1" => Source::Memory,
             _ => Source::Database,
         };
-        let age = rest.trim().strip_prefix("age=");
-        let seconds = age.and_then(|age| age.parse().ok());
-        let age = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let within = self.fresh_as_of.as_deref().unwrap_or_default();
+        let within = within.rsplit("within=").next().unwrap_or_default();
+        let age = within.parse().ok().map(Duration::from_millis);
         (source, age)
     }
 }
@@ -149,6 +150,8 @@ fn receive(stream: &mut BufReader<TcpStream>) -> Result<Response, Cause> {
             length = value.trim().parse()?;
         } else if name.eq_ignore_ascii_case("x-cache") {
             response.cache = Some(value.trim().to_owned());
+        } else if name.eq_ignore_ascii_case("lookaside-fresh-as-of") {
+            response.fresh_as_of = Some(value.trim().to_owned());
         }
     }
     if length > BODY_SIZE_MAX {

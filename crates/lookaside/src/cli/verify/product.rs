@@ -4,16 +4,17 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use lookaside_knowledge::Knowledge;
+use lookaside_knowledge::{FeedStatus, Knowledge};
 use lookaside_stream::StopFlag;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tempfile::TempDir;
 use toml::{Table, Value};
 
 use super::read::ThreadTelemetry;
-use super::registers::LOOKUPS;
+use super::registers::{LOOKUPS, PUBLICATION};
 use super::server::PRODUCT_NAME;
 use crate::config::ListenAddress;
 use crate::failure::Failure;
@@ -23,6 +24,9 @@ use crate::serve::{Files, Needed, Service, StartOptions};
 /// How long a query of the product may take, and how long it waits for a connection: long beside a fault
 /// that blocks the link, and short beside a run.
 const QUERY_TIMEOUT_MS: i64 = 3_000;
+
+/// How often to look whether the change feed is live.
+const FEED_POLL: Duration = Duration::from_millis(5);
 
 /// The threads of the HTTP service.
 const HTTP_THREAD_COUNT: usize = 2;
@@ -36,6 +40,8 @@ pub(super) struct ProductOptions {
     pub(super) key_count: u32,
     /// Whether requests over HTTP are made.
     pub(super) is_served: bool,
+    /// Whether the provider has a change feed.
+    pub(super) is_fed: bool,
 }
 
 /// The product, until it is dropped.
@@ -78,6 +84,19 @@ impl Product {
         let service = self.service.as_ref()?;
         let url = service.listen_addresses().next()?;
         url.strip_prefix("http://")?.parse().ok()
+    }
+
+    /// Waits until the change feed invalidates answers, which it may never do.
+    pub(super) fn wait_for_feed(&self, limit: Duration) -> Option<FeedStatus> {
+        let begin = Instant::now();
+        loop {
+            let status = self.knowledge.providers().into_iter().next()?.feed?;
+            let is_live = status.statement_count > 0 && status.lag.is_some();
+            if is_live || begin.elapsed() > limit {
+                return Some(status);
+            }
+            thread::sleep(FEED_POLL);
+        }
     }
 
     /// Loads everything again, which drops all cached answers.
@@ -127,8 +146,11 @@ fn knowdb(url: &str, options: &ProductOptions) -> String {
             ("ttl_ms", int(options.ttl.as_millis() as u64)),
         ]),
     };
+    let feed = if options.is_fed { "auto" } else { "off" };
     let provider = table(vec![
         ("name", "verify".into()),
+        ("feed", feed.into()),
+        ("feed_publication", PUBLICATION.into()),
         ("kind", "postgres".into()),
         ("connection_uri", url.into()),
         ("query_timeout_ms", QUERY_TIMEOUT_MS.into()),
@@ -147,7 +169,13 @@ fn knowdb(url: &str, options: &ProductOptions) -> String {
         ("cache", cache),
         ("provider", table(vec![("sqldb", vec![provider].into())])),
         ("lookups", table(lookups.into())),
-        ("server", table(vec![("drain_timeout_ms", 2_000.into())])),
+        (
+            "server",
+            table(vec![
+                ("drain_timeout_ms", 2_000.into()),
+                ("client_freshness", "now".into()),
+            ]),
+        ),
     ]);
     toml::to_string(&root).expect("a table of texts and numbers is TOML")
 }

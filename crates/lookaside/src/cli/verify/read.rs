@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_knowledge::{
-    AnsweredBy, Answers, CacheOutcome, CallCache, Extent, Knowledge, Layer as CacheLayer, Lookup,
-    ParamBatch, Policy, Provenance, Session, Statement, StatementId, Telemetry, Text, Value,
+    AnsweredBy, Answers, CacheOutcome, CallCache, Extent, Freshness, Knowledge,
+    Layer as CacheLayer, Lookup, ParamBatch, Policy, Provenance, Session, Statement, StatementId,
+    Telemetry, Text, Value,
 };
 use lookaside_verify::history::{Key, Layer, Source, Version};
 use lookaside_verify::run::{Answer, Reader, Request};
 
 use super::Cause;
-use super::demand::{Demand, demand};
+use super::demand::{Cluster, demand, header};
 use super::http::{HttpAnswer, HttpClient};
 use super::registers::{LOOKUPS, lookup_index};
 use super::server::{self, WRITER_NAME};
@@ -29,10 +30,6 @@ const BATCH_LEN: u32 = 4;
 
 /// How many reads the cache of one call serves. Without caches it is one.
 const CALL_READ_COUNT: u32 = 8;
-
-/// How much older than the age that it claims an answer may be: ages are counted by a clock with ticks of
-/// up to 10 ms, and rounded down to milliseconds.
-const AGE_ERROR: Duration = Duration::from_millis(11);
 
 thread_local! {
     /// Queries that this thread sent to the database, or did not find in the shared cache.
@@ -83,6 +80,7 @@ pub(super) struct ReaderOptions<'a> {
     pub(super) http: Option<SocketAddr>,
     /// The database itself.
     pub(super) url: &'a str,
+    pub(super) cluster: Cluster,
 }
 
 /// One reader.
@@ -92,6 +90,7 @@ pub(super) struct ProductReader<'a> {
     session: Session,
     call: CallCache,
     call_read_count: u32,
+    is_served: bool,
     /// The statements as the batch interface numbers them.
     batch_statements: Vec<StatementId>,
     params: ParamBatch,
@@ -104,8 +103,8 @@ pub(super) struct ProductReader<'a> {
 struct Found {
     version: Option<Version>,
     source: Source,
-    /// The age that the answer claims, if it claims one.
-    age: Option<Duration>,
+    /// The moment that the answer claims to be fresh as of, if it claims one.
+    fresh_as_of: Option<Instant>,
 }
 
 impl<'a> ProductReader<'a> {
@@ -123,6 +122,7 @@ impl<'a> ProductReader<'a> {
             session,
             call: CallCache::new(),
             call_read_count: 0,
+            is_served: false,
             params: ParamBatch::new(1),
             answers: Answers::new(),
             database: None,
@@ -130,18 +130,25 @@ impl<'a> ProductReader<'a> {
     }
 
     fn read_at(&mut self, request: &Request) -> Result<Found, Cause> {
-        let demand = demand(request);
-        match (request.layer, demand) {
-            (Layer::L0, Demand::Any) => self.read_session(request.key),
-            (Layer::L0, Demand::AgeMax(age_max)) => self.read_session_aged(request.key, age_max),
-            (Layer::L1, demand) => self.read_shared(request.key, demand),
-            (Layer::Call, _) => self.read_call(request.key),
-            (Layer::Batch, _) => self.read_batch(request.key),
-            (Layer::Body, _) => self.read_http(request.key, HttpClient::get),
-            (Layer::Http, _) => self.read_http(request.key, HttpClient::post),
-            (Layer::Database, _) => self.read_database(request.key),
-            (layer, _) => Err(format!("no reader reads through {layer}").into()),
+        let freshness = demand(request);
+        self.session.set_freshness(freshness);
+        match request.layer {
+            Layer::L0 if self.is_served_next() => self.read_served(request.key, freshness),
+            Layer::L0 => self.read_session(request.key),
+            Layer::L1 => self.read_shared(request.key, freshness),
+            Layer::Call => self.read_call(request.key),
+            Layer::Batch => self.read_batch(request.key),
+            Layer::Body => self.read_http(request.key, freshness, HttpClient::get),
+            Layer::Http => self.read_http(request.key, freshness, HttpClient::post),
+            Layer::Database => self.read_database(request.key),
+            layer => Err(format!("no reader reads through {layer}").into()),
         }
+    }
+
+    /// Whether the session is read by the functions for services, as every second time.
+    fn is_served_next(&mut self) -> bool {
+        self.is_served = !self.is_served;
+        self.is_served
     }
 
     /// Through the session's cache.
@@ -151,15 +158,18 @@ impl<'a> ProductReader<'a> {
         found_by_thread(|| version(session.first(statement, &params)?))
     }
 
-    /// Through the session's cache, an answer that is not too old.
-    fn read_session_aged(&mut self, key: Key, age_max: Duration) -> Result<Found, Cause> {
+    /// Through the session's cache, as services ask.
+    fn read_served(&mut self, key: Key, freshness: Freshness) -> Result<Found, Cause> {
         let statement = self.options.statements.of(key);
-        let (extent, age_max) = (Extent::First, Some(age_max));
-        if let Some(served) = (self.session).try_local(statement, &[param(key)], extent, age_max)? {
+        let extent = Extent::First;
+        if let Some(served) =
+            (self.session).try_local(statement, &[param(key)], extent, freshness)?
+        {
+            let now = Instant::now();
             return Ok(Found {
                 version: version(served.rows.iter().next())?,
                 source: source(&served.provenance),
-                age: Some(served.provenance.age),
+                fresh_as_of: served.provenance.fresh_as_of(now),
             });
         }
         self.params.reset(1);
@@ -172,27 +182,24 @@ impl<'a> ProductReader<'a> {
             );
             ControlFlow::Continue(())
         };
-        (self.session).answer_each(statement, &self.params, extent, age_max, visit)?;
+        (self.session).answer_each(statement, &self.params, extent, freshness, visit)?;
         Ok(Found {
             version: found.ok_or("a batch of one has no answer")??,
             source: Source::Database,
-            age: None,
+            fresh_as_of: None,
         })
     }
 
     /// Through the shared cache alone, as asynchronous callers ask.
-    fn read_shared(&mut self, key: Key, demand: Demand) -> Result<Found, Cause> {
-        let age_max = match demand {
-            Demand::Any => None,
-            Demand::AgeMax(age_max) => Some(age_max),
-        };
+    fn read_shared(&mut self, key: Key, freshness: Freshness) -> Result<Found, Cause> {
         let (statement, params) = (self.options.statements.of(key), [param(key)]);
-        let asking = (self.knowledge).answer_async(statement, &params, Extent::First, age_max);
+        let asking = (self.knowledge).answer_async(statement, &params, Extent::First, freshness);
         let (rows, provenance) = block_on(asking)?;
+        let now = Instant::now();
         Ok(Found {
             version: version(rows.iter().next())?,
             source: source(&provenance),
-            age: Some(provenance.age),
+            fresh_as_of: provenance.fresh_as_of(now),
         })
     }
 
@@ -228,14 +235,18 @@ impl<'a> ProductReader<'a> {
     fn read_http(
         &mut self,
         key: Key,
-        ask: impl FnOnce(&mut HttpClient, Key) -> Result<HttpAnswer, Cause>,
+        freshness: Freshness,
+        ask: impl FnOnce(&mut HttpClient, Key, &str) -> Result<HttpAnswer, Cause>,
     ) -> Result<Found, Cause> {
         let http = self.http.as_mut().ok_or("there is no HTTP service")?;
-        let answer = ask(http, key)?;
+        let header = header(freshness, self.options.cluster);
+        let answer = ask(http, key, &header)?;
+        let now = Instant::now();
         Ok(Found {
             version: answer.version,
             source: answer.source,
-            age: answer.age,
+            // The service computed it before the answer arrived.
+            fresh_as_of: answer.age.and_then(|age| now.checked_sub(age)),
         })
     }
 
@@ -251,19 +262,17 @@ impl<'a> ProductReader<'a> {
         Ok(Found {
             version: version(answer.rows.iter().next())?,
             source: Source::Database,
-            age: None,
+            fresh_as_of: None,
         })
     }
 }
 
 impl Reader for ProductReader<'_> {
     fn read(&mut self, request: &Request) -> Result<Answer, Cause> {
-        let begin = Instant::now();
         let found = self.read_at(request)?;
         Ok(Answer {
             version: found.version,
-            // The age was computed after the begin, so this claims at most what the answer does.
-            fresh_as_of: found.age.and_then(|age| begin.checked_sub(age + AGE_ERROR)),
+            fresh_as_of: found.fresh_as_of,
             source: found.source,
         })
     }
@@ -311,7 +320,7 @@ fn found_by_thread(read: impl FnOnce() -> Result<Option<Version>, Cause>) -> Res
             true => Source::Memory,
             false => Source::Database,
         },
-        age: None,
+        fresh_as_of: None,
     })
 }
 

@@ -8,6 +8,13 @@ use lookaside_verify::history::Key;
 /// The schema of everything that a run creates.
 pub(super) const SCHEMA: &str = "lookaside_verify";
 
+/// The publication of the tables that lookups read.
+pub(super) const PUBLICATION: &str = "lookaside_verify";
+
+/// Publishes them, which needs the right to create publications and changes nothing else.
+pub(super) const PUBLISH: &str =
+    "create publication lookaside_verify for table lookaside_verify.registers";
+
 /// Creates the tables. `lookaside_verify` is written out: statements are easier to read so.
 pub(super) const CREATE: &str = "\
 create schema lookaside_verify;

@@ -12,7 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::Cause;
-use super::registers::{CREATE, FILL, SCHEMA, VIEW};
+use super::demand::Cluster;
+use super::registers::{CREATE, FILL, PUBLICATION, PUBLISH, SCHEMA, VIEW};
 use crate::failure::Failure;
 use crate::progress::download::DownloadBar;
 
@@ -134,12 +135,42 @@ impl Server {
         Ok(())
     }
 
+    /// Publishes the changes of the tables, for the change feed of the product.
+    pub(super) fn publish_tables(&self) -> Result<(), Failure> {
+        let refused = |error: &dyn std::error::Error| {
+            let failure = Failure::new("cannot publish the tables of the run").because(error);
+            failure.with_help(format!(
+                "the role needs the right to create publications in this database; if an earlier run \
+                 left its publication behind, remove it: drop publication {PUBLICATION}; or use \
+                 --feed off"
+            ))
+        };
+        let mut connection = self.connect().map_err(|cause| refused(cause.as_ref()))?;
+        (connection.batch_execute(PUBLISH)).map_err(|error| refused(&error))
+    }
+
+    /// The cluster, for positions of its log.
+    pub(super) fn cluster(&self) -> Result<Cluster, Cause> {
+        let sql = "select system_identifier, timeline_id::bigint \
+                   from pg_control_system(), pg_control_checkpoint()";
+        let answer = self.connect()?.query(sql, &[])?;
+        match answer.rows.first().as_deref() {
+            Some([Value::Int(system_id), Value::Int(timeline)]) => Ok(Cluster {
+                system_id: system_id.cast_unsigned(),
+                timeline: u32::try_from(*timeline)?,
+            }),
+            _ => Err("the server does not tell its system identifier".into()),
+        }
+    }
+
     /// Removes the tables. An own server is removed as a whole.
     pub(super) fn drop_tables(&self) -> Result<(), Cause> {
         if self.is_own() {
             return Ok(());
         }
-        let drop = format!("drop schema if exists {SCHEMA} cascade");
+        let drop = format!(
+            "drop publication if exists {PUBLICATION}; drop schema if exists {SCHEMA} cascade"
+        );
         self.connect()?.batch_execute(drop.as_str())?;
         Ok(())
     }
