@@ -13,7 +13,8 @@ use super::fingerprint::Names;
 ///
 /// A type is `plain` if its text form does not depend on time or settings, as its input and output
 /// functions are immutable; enums are plain because the fingerprint contains their labels. It is
-/// `shown` if its output depends on nothing that the fingerprint does not contain. A domain has the
+/// `shown` if its output depends on nothing that the fingerprint does not contain: the names of other
+/// objects and of roles, the locale of money. Times are sent in binary. A domain has the
 /// properties of its base type, an array those of its elements. `anyelement` and its like stand for the
 /// types of the operands, and a literal is never read as one of them.
 const CATALOG_SQL: &str = r#"
@@ -23,9 +24,11 @@ with types as (
             or core.typtype = 'b'
             and core.typnamespace = 'pg_catalog'::regnamespace
             and input.provolatile = 'i' and output.provolatile = 'i' as is_plain,
-        core.typtype in ('e', 'r', 'm') or core.typtype = 'b'
-            and (core.typnamespace = 'pg_catalog'::regnamespace and core.typname not like 'reg%'
-                or output.provolatile = 'i') as is_shown
+        core.typtype = 'e' or core.typtype = 'b' and output.provolatile = 'i'
+            or core.typtype in ('b', 'r', 'm')
+            and core.typnamespace = 'pg_catalog'::regnamespace
+            and core.typname not like 'reg%' and core.typname not in ('aclitem', 'money')
+            as is_shown
     from pg_catalog.pg_type t
     join pg_catalog.pg_type base
         on base.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end

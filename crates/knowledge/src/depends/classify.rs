@@ -418,6 +418,7 @@ fn key_of(
         relation: relation.oid,
         columns,
         is_unique,
+        is_identity_full: relation.identity == 'f',
     })
 }
 

@@ -36,6 +36,9 @@ impl Names {
     ///
     /// `xmin` of a catalog row changes with each update that makes a new version of it, thus with all
     /// DDL. `VACUUM` and `ANALYZE` overwrite their statistics in place, so they do not change it.
+    ///
+    /// It waits for no lock. That is why it does not read the view `pg_publication_tables`, which
+    /// locks each table of the publication and so waits for DDL.
     pub(crate) fn fingerprint_sql(&self, publication: &str) -> String {
         let relations = array(&self.relations);
         let functions = array(&self.functions);
@@ -45,15 +48,18 @@ impl Names {
             "(select pg_catalog.md5(pg_catalog.concat_ws('|', \
              current_setting('server_encoding'), current_setting('standard_conforming_strings'), \
              current_schemas(true)::text, \
-             (select concat_ws(',', oid, xmin) from pg_catalog.pg_publication \
-               where pubname = {publication}), \
+             (select concat_ws(',', p.oid, p.xmin, (select string_agg(d.objid::text, '/' \
+                 order by d.objid) from pg_catalog.pg_depend d \
+                 where d.refclassid = 'pg_catalog.pg_publication'::regclass \
+                 and d.refobjid = p.oid and d.classid = {PUBLICATION_NAMESPACE})) \
+               from pg_catalog.pg_publication p where p.pubname = {publication}), \
              (select string_agg(concat_ws(',', wanted.name, c.oid, c.xmin, c.relfilenode, {PARTS}, \
-               (select to_jsonb(published)::text from pg_catalog.pg_publication_tables published \
-                 where pubname = {publication} and schemaname = n.nspname \
-                 and tablename = c.relname)), ';' order by wanted.name) \
+               (select concat_ws(',', r.oid, r.xmin) from pg_catalog.pg_publication_rel r \
+                 join pg_catalog.pg_publication p on p.oid = r.prpubid \
+                 where p.pubname = {publication} and r.prrelid = c.oid)), \
+               ';' order by wanted.name) \
                from unnest({relations}) as wanted(name) \
-               left join pg_catalog.pg_class c on c.oid = to_regclass(wanted.name) \
-               left join pg_catalog.pg_namespace n on n.oid = c.relnamespace), \
+               left join pg_catalog.pg_class c on c.oid = to_regclass(wanted.name)), \
              (select string_agg(concat_ws(',', oid, xmin), ';' order by oid) \
                from pg_catalog.pg_proc where proname = any ({functions})), \
              (select string_agg(concat_ws(',', o.oid, o.xmin, p.xmin), ';' order by o.oid) \
@@ -63,6 +69,10 @@ impl Names {
         )
     }
 }
+
+/// The number of the table `pg_publication_namespace`, which exists from PostgreSQL 15 on; before that,
+/// nothing has this number (`pg_publication_namespace.h` of the server's source).
+const PUBLICATION_NAMESPACE: u32 = 6237;
 
 /// What belongs to a relation `c`: columns with their types and the labels of enums, unique indexes,
 /// tables that inherit from it.

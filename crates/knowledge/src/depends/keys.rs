@@ -30,8 +30,22 @@ pub(crate) struct KeyDependency {
     pub(crate) relation: u32,
     /// By the columns' numbers; at least one.
     pub(crate) columns: Vec<KeyColumn>,
-    /// Whether there is at most one row for each key.
+    /// Whether there is at most one row for each key. If not, the first row of an answer is any of
+    /// those with the key, unless the statement orders them.
     pub(crate) is_unique: bool,
+    /// Whether the replica identity is the full row, so that a column of the key may be null.
+    pub(crate) is_identity_full: bool,
+}
+
+/// The key of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowKey {
+    /// Lookups with this hash may have the row in their answers.
+    Hash(u64),
+    /// No lookup has the row in its answer: a column of the key is null.
+    Absent,
+    /// Lookups with any key may have it: a field was not sent, or is not what the type writes.
+    Unknown,
 }
 
 /// A column of a key.
@@ -77,20 +91,36 @@ impl KeyDependency {
         Some(hash(hasher, id, scratch))
     }
 
-    /// The hash of the key that a row has; `field` returns the row's field for a column. `None` if a
-    /// field is null or absent, or is not what the column's type writes: any key may be concerned.
-    pub(crate) fn hash_row<'f, H: BuildHasher>(
+    /// The key of a row; `field` returns the row's field for a column. Texts are those of a connection
+    /// with `client_encoding = UTF8`.
+    ///
+    /// An update touches the keys of the old row and of the new one. Without an old row in the feed,
+    /// the replica identity did not change, and with it the key.
+    pub(crate) fn row_key<'f, H: BuildHasher>(
         &self,
         hasher: &H,
         id: u64,
         mut field: impl FnMut(&KeyColumn) -> Field<'f>,
         scratch: &mut Vec<u8>,
-    ) -> Option<u64> {
+    ) -> RowKey {
         scratch.clear();
+        let mut is_absent = false;
         for column in &self.columns {
-            write_field(column.family, field(column), scratch)?;
+            match field(column) {
+                // All columns of another replica identity are `not null`: then this row was written
+                // under an identity that is no longer the one of the catalog.
+                Field::Null if self.is_identity_full => is_absent = true,
+                field => {
+                    if write_field(column.family, field, scratch).is_none() {
+                        return RowKey::Unknown;
+                    }
+                }
+            }
         }
-        Some(hash(hasher, id, scratch))
+        match is_absent {
+            true => RowKey::Absent,
+            false => RowKey::Hash(hash(hasher, id, scratch)),
+        }
     }
 
     /// The values of a row's key by the numbers of the parameters, in the types that

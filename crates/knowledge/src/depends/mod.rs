@@ -33,7 +33,7 @@ use std::borrow::Cow;
 pub(crate) use self::catalog::Catalog;
 pub(crate) use self::classify::{Dependency, classify};
 pub(crate) use self::fingerprint::Names;
-pub(crate) use self::keys::{Family, Field, KeyColumn, KeyDependency};
+pub(crate) use self::keys::{Family, Field, KeyColumn, KeyDependency, RowKey};
 pub(crate) use self::shape::Shape;
 
 /// Why a statement has no higher class: a lower-case clause for users, which completes "it …".

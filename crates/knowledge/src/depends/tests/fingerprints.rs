@@ -1,7 +1,7 @@
 //! The fingerprint of the catalog changes with definitions, and only with them.
 
 use super::super::{Names, Shape};
-use super::{PUBLICATION, databases, run, value_of};
+use super::{PUBLICATION, connect, databases, run, value_of};
 
 const SCHEMA: &str = "
 create type mood as enum ('sad', 'happy');
@@ -11,7 +11,7 @@ create table u (id int primary key);
 create unique index t_a on t (a);
 insert into t select n, n, repeat('x', 100), 'sad' from generate_series(1, 2000) n;
 create publication feed for table t, u;
-create role reader;
+create schema other;
 ";
 
 /// Each changes what a class may rest on.
@@ -35,6 +35,9 @@ const CHANGES: &[&str] = &[
     "alter publication feed set (publish = 'insert')",
     "alter publication feed set table t (id, a), u",
     "alter publication feed set table t where (id > 1), u",
+    "alter publication feed set tables in schema public",
+    "alter publication feed set tables in schema other",
+    "alter publication feed set table u",
     "drop publication feed",
     "create publication feed for all tables",
     "create function lower(int) returns int language sql as 'select 1'",
@@ -110,5 +113,45 @@ fn each_change_of_a_definition_changes_it() {
             }
             before = after;
         }
+    }
+}
+
+/// A virtual column is computed when it is read, so its expression is part of the answers.
+#[test]
+fn expressions_of_columns_are_part_of_it() {
+    for (_database, mut connection) in databases() {
+        let version = value_of(&mut connection, "show server_version_num", &[]);
+        if version.as_str() < Some("180000") {
+            continue;
+        }
+        run(
+            &mut connection,
+            "create table t (id int primary key, a int generated always as (id + 1) virtual)",
+        );
+        let names = Names::of(&Shape::of("select a from t where id = $1"));
+        let sql = format!("select {}", names.fingerprint_sql(PUBLICATION));
+        let before = value_of(&mut connection, &sql, &[]);
+        run(
+            &mut connection,
+            "alter table t alter column a set expression as (id + 2)",
+        );
+        assert_ne!(value_of(&mut connection, &sql, &[]), before);
+    }
+}
+
+/// Many probes a second ask for it, also while DDL is under way.
+#[test]
+fn it_waits_for_no_lock() {
+    for (database, mut connection) in databases() {
+        run(&mut connection, SCHEMA);
+        let names = Names::of(&Shape::of("select lower(b) from t where id = $1"));
+        let sql = format!("select {}", names.fingerprint_sql(PUBLICATION));
+        let before = value_of(&mut connection, &sql, &[]);
+        let mut other = connect(&database);
+        run(&mut other, "begin; alter table t add column z int");
+        run(&mut connection, "set statement_timeout = '5s'");
+        assert_eq!(value_of(&mut connection, &sql, &[]), before);
+        run(&mut other, "commit");
+        assert_ne!(value_of(&mut connection, &sql, &[]), before);
     }
 }

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_value::{Object, Value};
 
-use super::super::{Dependency, Family, Field, KeyColumn, KeyDependency};
+use super::super::{Dependency, Family, Field, KeyColumn, KeyDependency, RowKey};
 use super::{databases, dependency, run, seed, value_of};
 
 /// How many parameters are tried for each column.
@@ -123,6 +123,13 @@ fn key_of(dependency: Dependency) -> KeyDependency {
     }
 }
 
+fn hashed(key: RowKey) -> u64 {
+    match key {
+        RowKey::Hash(hash) => hash,
+        other => panic!("the row's key is {other:?}"),
+    }
+}
+
 fn bytes(value: &Value) -> &[u8] {
     match value {
         Value::Bytes(bytes) => bytes,
@@ -195,15 +202,10 @@ fn keys_are_equal_if_the_server_says_so() {
             for (number, stored) in &stored {
                 let binary = Field::Binary(bytes(&stored.binary));
                 let text = Field::Text(stored.text.as_str().unwrap().as_bytes());
-                let hash = key.hash_row(&hasher, 7, |_| binary, &mut scratch).unwrap();
-                let same = key.hash_row(&hasher, 7, |_| text, &mut scratch);
-                assert_eq!(
-                    same,
-                    Some(hash),
-                    "{name} {:?} LOOKASIDE_SEED={seed}",
-                    stored.text
-                );
-                by_hash.entry(hash).or_default().push(*number);
+                let hash = key.row_key(&hasher, 7, |_| binary, &mut scratch);
+                let same = key.row_key(&hasher, 7, |_| text, &mut scratch);
+                assert_eq!(same, hash, "{name} {:?} LOOKASIDE_SEED={seed}", stored.text);
+                by_hash.entry(hashed(hash)).or_default().push(*number);
             }
             for _ in 0..PARAMETER_COUNT {
                 let param = [value(&mut random)];
@@ -266,7 +268,7 @@ fn keys_of_several_columns_agree() {
                 let position = key.columns.iter().position(|it| it == column).unwrap();
                 Field::Binary(bytes(&row[position]))
             };
-            row_hashes.push(key.hash_row(&hasher, 1, field, &mut scratch).unwrap());
+            row_hashes.push(hashed(key.row_key(&hasher, 1, field, &mut scratch)));
         }
         for a in texts {
             for b in texts {
@@ -323,15 +325,16 @@ fn one(family: Family) -> KeyDependency {
             parameter: 0,
         }],
         is_unique: true,
+        is_identity_full: false,
     }
 }
 
-/// Whether a field has a key; the bytes of a key are those of the hash's input.
+/// Whether a field has a key.
 fn has_key(family: Family, field: Field<'_>) -> bool {
     let mut scratch = vec![1, 2, 3];
-    one(family)
-        .hash_row(&Kept::default(), 1, |_| field, &mut scratch)
-        .is_some()
+    let key = one(family).row_key(&Kept::default(), 1, |_| field, &mut scratch);
+    assert_ne!(key, RowKey::Absent);
+    key != RowKey::Unknown
 }
 
 #[test]
@@ -363,6 +366,19 @@ fn fields_that_are_not_certain_have_no_key() {
     }
     let bytes = [2, 0xff, b'x'];
     assert!(has_key(Family::Text, Field::Binary(&bytes)));
+    // No parameter equals a null, if it is the value and not left out.
+    let full = KeyDependency {
+        is_identity_full: true,
+        ..one(Family::Int)
+    };
+    for (field, expected) in [
+        (Field::Null, RowKey::Absent),
+        (Field::Unchanged, RowKey::Unknown),
+        (Field::Binary(b"x"), RowKey::Unknown),
+    ] {
+        let seen = full.row_key(&Kept::default(), 1, |_| field, &mut Vec::new());
+        assert_eq!(seen, expected);
+    }
 }
 
 #[test]

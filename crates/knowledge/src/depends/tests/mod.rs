@@ -1,5 +1,6 @@
 //! Tests against statements, and against servers: PostgreSQL 18, and Debian's 15 where it is installed.
 
+mod changes;
 mod classes;
 mod fingerprints;
 mod keys;
