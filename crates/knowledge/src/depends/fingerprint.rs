@@ -45,21 +45,21 @@ impl Names {
         let operators = array(&self.operators);
         let publication = literal(publication);
         format!(
-            "(select pg_catalog.md5(pg_catalog.concat_ws('|', \
+            "(with relation as materialized ( \
+               select wanted.name, c.* from unnest({relations}) as wanted(name) \
+               left join (select oid, xmin, relfilenode from pg_catalog.pg_class) c \
+                 on c.oid = to_regclass(wanted.name)), \
+             attribute as materialized (select attrelid, attnum, atttypid, xmin \
+               from pg_catalog.pg_attribute \
+               where attrelid in (select oid from relation) and attnum > 0), \
+             publication as materialized (select oid, xmin from pg_catalog.pg_publication \
+               where pubname = {publication}) \
+             select pg_catalog.md5(pg_catalog.concat_ws('|', \
              current_setting('server_encoding'), current_setting('standard_conforming_strings'), \
              current_schemas(true)::text, \
-             (select concat_ws(',', p.oid, p.xmin, (select string_agg(d.objid::text, '/' \
-                 order by d.objid) from pg_catalog.pg_depend d \
-                 where d.refclassid = 'pg_catalog.pg_publication'::regclass \
-                 and d.refobjid = p.oid and d.classid = {PUBLICATION_NAMESPACE})) \
-               from pg_catalog.pg_publication p where p.pubname = {publication}), \
-             (select string_agg(concat_ws(',', wanted.name, c.oid, c.xmin, c.relfilenode, {PARTS}, \
-               (select concat_ws(',', r.oid, r.xmin) from pg_catalog.pg_publication_rel r \
-                 join pg_catalog.pg_publication p on p.oid = r.prpubid \
-                 where p.pubname = {publication} and r.prrelid = c.oid)), \
-               ';' order by wanted.name) \
-               from unnest({relations}) as wanted(name) \
-               left join pg_catalog.pg_class c on c.oid = to_regclass(wanted.name)), \
+             (select string_agg(concat_ws(',', name, oid, xmin, relfilenode), ';' order by name) \
+               from relation), \
+             (select concat_ws(',', oid, xmin) from publication), {PARTS}, \
              (select string_agg(concat_ws(',', oid, xmin), ';' order by oid) \
                from pg_catalog.pg_proc where proname = any ({functions})), \
              (select string_agg(concat_ws(',', o.oid, o.xmin, p.xmin), ';' order by o.oid) \
@@ -70,26 +70,34 @@ impl Names {
     }
 }
 
-/// The number of the table `pg_publication_namespace`, which exists from PostgreSQL 15 on; before that,
+/// What belongs to the relations and to the publication: columns, and their types with the labels of
+/// enums, unique indexes, tables that inherit, the tables and schemas that are published. Types with
+/// smaller numbers than 16384 are those of the server itself, which do not change.
+///
+/// 6237 is the number of `pg_publication_namespace`, which exists from PostgreSQL 15 on; before that,
 /// nothing has this number (`pg_publication_namespace.h` of the server's source).
-const PUBLICATION_NAMESPACE: u32 = 6237;
-
-/// What belongs to a relation `c`: columns with their types and the labels of enums, unique indexes,
-/// tables that inherit from it.
-const PARTS: &str = "(select string_agg(concat_ws(',', a.attnum, a.xmin, t.oid, t.xmin, base.xmin, \
-      core.xmin, (select string_agg(concat_ws(',', e.oid, e.xmin), '+' order by e.oid) \
-        from pg_catalog.pg_enum e where e.enumtypid = core.oid)), '/' order by a.attnum) \
-      from pg_catalog.pg_attribute a \
-      left join pg_catalog.pg_type t on t.oid = a.atttypid \
-      left join pg_catalog.pg_type base \
+const PARTS: &str = "\
+    (select string_agg(concat_ws(',', attrelid, attnum, xmin), '/' order by attrelid, attnum) \
+      from attribute), \
+    (select string_agg(concat_ws(',', t.oid, t.xmin, base.xmin, core.xmin, \
+        (select string_agg(concat_ws(',', e.oid, e.xmin), '+' order by e.oid) \
+          from pg_catalog.pg_enum e where e.enumtypid = core.oid)), '/' order by t.oid) \
+      from pg_catalog.pg_type t \
+      join pg_catalog.pg_type base \
         on base.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end \
-      left join pg_catalog.pg_type core on core.oid = \
+      join pg_catalog.pg_type core on core.oid = \
         case when base.typcategory = 'A' and base.typelem <> 0 then base.typelem else base.oid end \
-      where a.attrelid = c.oid and a.attnum > 0), \
+      where t.oid in (select atttypid from attribute where atttypid >= 16384)), \
     (select string_agg(concat_ws(',', indexrelid, xmin), '/' order by indexrelid) \
-      from pg_catalog.pg_index where indrelid = c.oid and indisunique), \
-    (select string_agg(concat_ws(',', inhrelid), '/' order by inhrelid) \
-      from pg_catalog.pg_inherits where inhparent = c.oid)";
+      from pg_catalog.pg_index where indrelid in (select oid from relation) and indisunique), \
+    (select string_agg(concat_ws(',', inhparent, inhrelid), '/' order by inhparent, inhrelid) \
+      from pg_catalog.pg_inherits where inhparent in (select oid from relation)), \
+    (select string_agg(concat_ws(',', oid, xmin), '/' order by oid) \
+      from pg_catalog.pg_publication_rel where prrelid in (select oid from relation) \
+      and prpubid in (select oid from publication)), \
+    (select string_agg(objid::text, '/' order by objid) from pg_catalog.pg_depend \
+      where refclassid = 'pg_catalog.pg_publication'::regclass and classid = 6237 \
+      and refobjid in (select oid from publication))";
 
 /// A literal of type `text[]`.
 fn array(names: &BTreeSet<String>) -> String {
