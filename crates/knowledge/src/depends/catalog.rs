@@ -21,9 +21,7 @@ const CATALOG_SQL: &str = r#"
 with types as (
     select t.oid, base.oid as base,
         core.typtype = 'e' or core.typtype = 'p' and core.typname like 'any%'
-            or core.typtype = 'b'
-            and core.typnamespace = 'pg_catalog'::regnamespace
-            and input.provolatile = 'i' and output.provolatile = 'i' as is_plain,
+            or core.typtype = 'b' and input.provolatile = 'i' and output.provolatile = 'i' as is_plain,
         core.typtype = 'e' or core.typtype = 'b' and output.provolatile = 'i'
             or core.typtype in ('b', 'r', 'm')
             and core.typnamespace = 'pg_catalog'::regnamespace
@@ -130,8 +128,6 @@ select
     coalesce((
         select json_agg(json_build_object(
             'name', o.oprname,
-            'is_built_in', o.oprnamespace = 'pg_catalog'::regnamespace,
-            'is_volatile', p.provolatile = 'v',
             'left', o.oprleft::bigint,
             'right', o.oprright::bigint,
             'is_for_built_in', not exists (
@@ -142,8 +138,10 @@ select
         ))
         from pg_catalog.pg_operator o
         join pg_catalog.pg_proc p on p.oid = o.oprcode
-        where o.oprname = any ($3::text[])
-            and (o.oprnamespace <> 'pg_catalog'::regnamespace or p.provolatile = 'v')
+        join pg_catalog.pg_language language on language.oid = p.prolang
+        where o.oprname = any ($3::text[]) and (p.provolatile = 'v'
+            or o.oprnamespace <> 'pg_catalog'::regnamespace
+            and not (p.provolatile = 'i' and language.lanname in ('c', 'internal')))
     ), '[]') as operators
 "#;
 
@@ -162,7 +160,8 @@ pub(crate) struct Catalog {
     pub(super) relations: Vec<Relation>,
     /// All functions with one of the names, in any schema.
     pub(super) functions: Vec<Function>,
-    /// Operators with one of the names that are not built in, or that are volatile.
+    /// Operators with one of the names that may depend on more than their operands. Those of an
+    /// extension in C that are immutable do not, such as the ones of `citext`.
     pub(super) operators: Vec<Operator>,
 }
 
@@ -240,8 +239,6 @@ pub(super) struct Function {
 #[derive(Debug, Deserialize)]
 pub(super) struct Operator {
     pub(super) name: String,
-    pub(super) is_built_in: bool,
-    pub(super) is_volatile: bool,
     pub(super) left: u32,
     pub(super) right: u32,
     /// Whether its operands are of built-in types.

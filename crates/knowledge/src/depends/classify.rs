@@ -41,6 +41,7 @@ fn decide(shape: &Shape, catalog: &Catalog) -> Result<Dependency, Reason> {
     for relation in relations.all() {
         check_relation(relation)?;
     }
+    check_members(shape, catalog)?;
     let is_aggregate = check_functions(shape, catalog)?;
     check_operators(shape, catalog, &relations)?;
     for column in &shape.columns {
@@ -263,6 +264,21 @@ impl Relation {
     }
 }
 
+/// Refuses `q.f` for a query `q` if there is a function `f`: what is no column is a call of it.
+fn check_members(shape: &Shape, catalog: &Catalog) -> Result<(), Reason> {
+    let members = shape.members();
+    let function = catalog
+        .functions
+        .iter()
+        .find(|function| !function.is_built_in && members.contains(&function.name.as_str()));
+    match function {
+        Some(Function { name, .. }) => {
+            Err(format!("uses {name}, which may be a function that is not built in").into())
+        }
+        None => Ok(()),
+    }
+}
+
 /// Checks the functions; whether one of them is an aggregate or a window function.
 fn check_functions(shape: &Shape, catalog: &Catalog) -> Result<bool, Reason> {
     let mut is_aggregate = false;
@@ -326,9 +342,6 @@ fn check_operators(
         if !shape.operators.contains(name) {
             continue;
         }
-        if operator.is_built_in {
-            return Err(format!("uses the volatile operator {name}").into());
-        }
         // One with operands of other types is only used with a column of such a type: no other
         // expression that is allowed has one.
         let takes = |type_oid: u32| type_oid == operator.left || type_oid == operator.right;
@@ -337,9 +350,7 @@ fn check_operators(
             .flat_map(|relation| &relation.attributes)
             .any(|attribute| takes(attribute.r#type) || attribute.base.is_none_or(takes));
         if operator.is_for_built_in || has_operand {
-            return Err(
-                format!("uses the operator {name}, which is not only the built-in one").into(),
-            );
+            return Err(format!("uses the operator {name}, which is not immutable").into());
         }
     }
     // `textanycat` writes its operand by the settings of the session.

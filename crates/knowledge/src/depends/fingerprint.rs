@@ -27,6 +27,8 @@ impl Names {
         self.relations.extend(relations.map(|name| name.quoted()));
         let calls = shape.calls.iter();
         self.functions.extend(calls.map(|call| call.name.clone()));
+        let members = shape.members().into_iter();
+        self.functions.extend(members.map(str::to_owned));
         self.operators.extend(shape.operators.iter().cloned());
     }
 

@@ -139,6 +139,26 @@ impl Shape {
         }
     }
 
+    /// Names that are qualified by something that may be a query. Those qualified by a table are found
+    /// among its columns.
+    pub(super) fn members(&self) -> Vec<&str> {
+        let may_be_query = |table: &str| {
+            let mut sources = self.sources.iter().filter(|source| source.name == table);
+            sources.any(|source| match source.relation {
+                None => true,
+                Some(relation) => self
+                    .ctes
+                    .iter()
+                    .any(|cte| cte == self.relations[relation].last()),
+            })
+        };
+        let columns = self.columns.iter();
+        columns
+            .filter(|used| used.table.as_deref().is_some_and(may_be_query))
+            .filter_map(|used| used.column.as_deref())
+            .collect()
+    }
+
     fn read(&mut self, sql: &str) -> Result<Form, Reason> {
         let tokens = tokens_of(sql)?;
         let unreadable = |error| format!("cannot be read: {error}");

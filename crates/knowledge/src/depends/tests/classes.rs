@@ -1,9 +1,10 @@
 //! The classes that text and catalog give together.
 
 use lookaside_client::postgres::blocking::Connection;
+use lookaside_value::Value;
 
 use super::super::Dependency;
-use super::{databases, dependency, run};
+use super::{databases, dependency, run, skip, value_of};
 
 const SCHEMA: &str = r#"
 create table t (id int primary key, code text, name varchar(9), big bigint, small smallint,
@@ -42,7 +43,9 @@ create function hidden(u) returns text language sql volatile as 'select random()
 create type own as (x int);
 create function own_at(own, own) returns bool language sql as 'select random() < 0.5';
 create operator && (leftarg = own, rightarg = own, function = own_at);
-create operator # (leftarg = text, rightarg = text, function = pg_catalog.texteq);
+create function texts_at(text, text) returns bool language sql immutable as 'select true';
+create operator # (leftarg = text, rightarg = text, function = texts_at);
+create operator ^@ (leftarg = text, rightarg = int, function = pg_catalog.repeat);
 create table owning (a int primary key, it own);
 create schema other;
 create table other.t (id text primary key);
@@ -163,7 +166,8 @@ fn statements_have_the_class_that_the_catalog_allows() {
             select both_of from typed where a = $1  →  N reads both_of, whose type pair may depend…
             select tags || 'x' from t where id = $1  →  K id=1 unique
             select name || price from t where id = $1  →  N may write price as text…
-            select name # code from t where id = $1  →  N uses the operator #, which is not only the built-in one
+            select name # code from t where id = $1  →  N uses the operator #, which is not immutable
+            select name ^@ 'x' from t where id = $1  →  K id=1 unique
             select a from owning where a = $1 and it && it  →  N …
             select tags && tags from t where id = $1  →  K id=1 unique
             select hidden from u where a = $1  →  N uses hidden, which is no column of its tables
@@ -173,6 +177,8 @@ fn statements_have_the_class_that_the_catalog_allows() {
             select nope from u where a = $1  →  N uses nope, which is no column of its tables
             select b as c from u where a = $1 order by c  →  K a=1
             select a from u x(b, a) where a = $1  →  N gives other names to the columns of a table
+            select s.hidden from (select a, 1 as hidden from u) s  →  N uses hidden, which may be a function…
+            select s.a from (select a, 1 as hidden from u) s  →  T1 does not read a plain table
             with x(y) as (select a from u) select y from x  →  T1 has a common table expression
             with w as (select a from u) select z.q from w as z(q)  →  T1 has a common table expression
             "#,
@@ -261,6 +267,33 @@ fn settings_of_the_session_are_looked_at() {
         check(
             "set standard_conforming_strings = off",
             "N is run with standard_conforming_strings = off",
+        );
+    }
+}
+
+/// Types of extensions compare by immutable functions in C.
+#[test]
+fn types_of_extensions_depend_on_their_table() {
+    for (_database, mut connection) in databases() {
+        let available = "select count(*) from pg_available_extensions where name = 'citext'";
+        if value_of(&mut connection, available, &[]) == Value::Int(0) {
+            skip("the extension citext is not installed");
+            continue;
+        }
+        run(
+            &mut connection,
+            "create extension citext; create table t (id int primary key, name citext, a text);
+             create publication feed for table t;",
+        );
+        check_all(
+            &mut connection,
+            "
+            select id from t where name = $1  →  T1 has name of the type citext in its key
+            select id, name from t where id = $1 and name <> 'x'  →  K id=1 unique
+            select id from t where id = $1 and a like 'x%'  →  K id=1 unique
+            select lower(name) from t where id = $1  →  K id=1 unique
+            select replace(a, 'x', 'y') from t where id = $1  →  N uses the function replace()…
+            ",
         );
     }
 }

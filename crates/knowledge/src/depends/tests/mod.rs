@@ -29,8 +29,7 @@ fn databases() -> Vec<(Postgres, Connection)> {
                     std::env::var_os("CI").is_none(),
                     "CI must have one: {error}"
                 );
-                // Bypasses the harness, which hides the output of passing tests.
-                let _ = writeln!(io::stderr(), "SKIP no PostgreSQL to test with: {error}");
+                skip(&format!("no PostgreSQL to test with: {error}"));
                 return None;
             }
             let database = Postgres::builder().version(version).start().unwrap();
@@ -38,6 +37,11 @@ fn databases() -> Vec<(Postgres, Connection)> {
             Some((database, connection))
         })
         .collect()
+}
+
+/// Prints what is skipped and why, bypassing the harness, which hides the output of passing tests.
+fn skip(why: &str) {
+    let _ = writeln!(io::stderr(), "SKIP {why}");
 }
 
 fn connect(database: &Postgres) -> Connection {
