@@ -8,7 +8,10 @@ use lookaside_value::Value;
 use super::super::{Dependency, Field, KeyColumn, KeyDependency, RowKey};
 use super::{databases, dependency, run, seed};
 
-const CHANGE_COUNT: usize = 60;
+const CHANGE_COUNT: usize = 25;
+
+/// How many random statements there are; about a quarter of them has a key.
+const STATEMENT_COUNT: usize = 60;
 
 const SCHEMA: &str = "
 create table t (id int primary key, a text, b bigint, ok bool, note text);
@@ -60,40 +63,169 @@ fn rows(connection: &mut Connection) -> HashSet<Vec<Option<Vec<u8>>>> {
     rows.map(|row| row.iter().map(field).collect()).collect()
 }
 
-fn answers(connection: &mut Connection, sql: &str, params: &[Vec<Value>]) -> Vec<Vec<Vec<Value>>> {
-    params
-        .iter()
-        .map(|params| {
-            let answer = connection.query(sql, params).unwrap();
+/// How many of the conditions, from the first, are terms of a key.
+const KEY_CONDITION_COUNT: usize = 9;
+
+/// Parts of conditions; PostgreSQL and the parser could take them together in different ways.
+const CONDITIONS: &[&str] = &[
+    "a = $1",
+    "$2 = b",
+    "b=$2",
+    "(id) = ($1)",
+    "ok = $2",
+    "t.a = $1::text",
+    "id = $1::bigint",
+    "$1 = a /* or ok */",
+    "a = $1 -- or ok\n",
+    "b between 0 and 1",
+    "b not between 1 and b",
+    "a = $1 || ''",
+    "a = '1' is true",
+    "id % 2 = 0",
+    "a like '1' || a",
+    "a not like '%' || note",
+    "ok is not true",
+    "ok is null = true",
+    "- b = $2",
+    "b + 1 = $2",
+    "not ok = true",
+    "not a = $1",
+    "a is not distinct from $1",
+    "a is null",
+    "(a, b) = ($1, 1)",
+    "case when ok then a else note end = $1",
+    "b in (0, 1)",
+    "b in (0, $2)",
+    "a = any (array[$1])",
+    "a < '1' = ok",
+    "note ~ 'n.*' = ok",
+    "b * 2 > id - 1 and b=-1",
+    "coalesce(ok, a = '1')",
+];
+
+fn statement(random: &mut fastrand::Rng) -> String {
+    let mut sql = "select id, note from t where ".to_owned();
+    let count = random.usize(1..=4);
+    let place = random.usize(..count);
+    for number in 0..count {
+        if number > 0 {
+            sql.push_str(if random.u8(0..8) == 0 {
+                " or "
+            } else {
+                " and "
+            });
+        }
+        if random.u8(0..10) == 0 {
+            sql.push_str("not ");
+        }
+        let conditions = match number == place {
+            true => &CONDITIONS[..KEY_CONDITION_COUNT],
+            false => CONDITIONS,
+        };
+        sql.push_str(random.choice(conditions).unwrap());
+    }
+    sql + " order by id"
+}
+
+/// A statement with its key, and parameters that the server takes.
+struct Keyed {
+    sql: String,
+    key: KeyDependency,
+    sets: Vec<Vec<Value>>,
+}
+
+impl Keyed {
+    fn of(connection: &mut Connection, sql: &str) -> Option<Self> {
+        let Dependency::Key(key) = dependency(connection, sql) else {
+            return None;
+        };
+        let count = if sql.contains("$2") { 2 } else { 1 };
+        let mut sets = parameter_sets(count);
+        sets.retain(|set| connection.query(sql, set).is_ok());
+        Some(Self {
+            sql: sql.to_owned(),
+            key,
+            sets,
+        })
+    }
+
+    fn answers(&self, connection: &mut Connection) -> Vec<Vec<Vec<Value>>> {
+        let sets = self.sets.iter();
+        sets.map(|set| {
+            let answer = connection.query(self.sql.as_str(), set).unwrap();
             answer.rows.iter().map(<[Value]>::to_vec).collect()
         })
         .collect()
+    }
 }
 
-/// All parameter sets that the columns' few values make.
-fn parameter_sets(key: &KeyDependency) -> Vec<Vec<Value>> {
-    let count = key
-        .columns
-        .iter()
-        .map(|it| it.parameter + 1)
-        .max()
-        .unwrap()
-        .max(2);
-    let values = ["0", "1", "2", "5", "25", "true", ""];
+/// All sets of parameters that a few values make.
+fn parameter_sets(count: usize) -> Vec<Vec<Value>> {
+    let values = ["0", "1", "2", "5", "true"];
     let mut sets = vec![Vec::new()];
     for _ in 0..count {
-        sets = sets
-            .iter()
-            .flat_map(|set: &Vec<Value>| {
-                values.iter().map(|&value| {
-                    let mut set = set.clone();
-                    set.push(Value::from(value));
-                    set
-                })
+        let longer = |set: Vec<Value>| {
+            values.iter().map(move |&value| {
+                let mut set = set.clone();
+                set.push(Value::from(value));
+                set
             })
-            .collect();
+        };
+        sets = sets.into_iter().flat_map(longer).collect();
     }
     sets
+}
+
+/// Changes rows, and returns how many answers changed.
+fn check(
+    connection: &mut Connection,
+    random: &mut fastrand::Rng,
+    seed: u64,
+    statements: &[Keyed],
+) -> usize {
+    let hasher = foldhash::quality::RandomState::default();
+    let mut scratch = Vec::new();
+    let names = ["id", "a", "b", "ok", "note"];
+    let mut changed_count = 0;
+    let mut old = rows(connection);
+    let mut before: Vec<_> = statements.iter().map(|it| it.answers(connection)).collect();
+    for _ in 0..CHANGE_COUNT {
+        let change = change(random);
+        run(connection, &change);
+        let new = rows(connection);
+        for (Keyed { sql, key, sets }, (statement, before)) in
+            statements.iter().zip(statements.iter().zip(&mut before))
+        {
+            let mut touched = HashSet::new();
+            for row in old.symmetric_difference(&new) {
+                let field = |column: &KeyColumn| {
+                    let position = names.iter().position(|name| *name == &*column.name);
+                    let field = row[position.unwrap()].as_ref();
+                    field.map_or(Field::Null, |bytes| Field::Binary(bytes))
+                };
+                match key.row_key(&hasher, 1, field, &mut scratch) {
+                    RowKey::Hash(hash) => touched.extend([hash]),
+                    RowKey::Absent => {}
+                    RowKey::Unknown => panic!("every field was sent"),
+                }
+            }
+            let after = statement.answers(connection);
+            for ((set, before), after) in sets.iter().zip(&*before).zip(&after) {
+                let is_changed = before != after;
+                let hash = key.hash_params(&hasher, 1, set, &mut scratch);
+                // Without a key, the server is asked each time.
+                let is_touched = hash.is_none_or(|hash| touched.contains(&hash));
+                assert!(
+                    !is_changed || is_touched,
+                    "{sql} {set:?}: {change} LOOKASIDE_SEED={seed}"
+                );
+                changed_count += usize::from(is_changed && hash.is_some());
+            }
+            *before = after;
+        }
+        old = new;
+    }
+    changed_count
 }
 
 #[test]
@@ -102,65 +234,30 @@ fn an_answer_changes_only_if_its_key_is_touched() {
     for (_database, mut connection) in databases() {
         let mut random = fastrand::Rng::with_seed(seed);
         run(&mut connection, SCHEMA);
-        let hasher = foldhash::quality::RandomState::default();
-        let mut scratch = Vec::new();
-        let mut keys = Vec::new();
-        for sql in STATEMENTS {
-            let Dependency::Key(key) = dependency(&mut connection, sql) else {
-                panic!("{sql} has no key");
-            };
-            let count = sql.matches('$').count().min(2);
-            let count = if sql.contains("$2") { count } else { 1 };
-            let mut sets = parameter_sets(&key);
-            sets.iter_mut().for_each(|set| set.truncate(count));
-            sets.sort_unstable_by_key(|set| format!("{set:?}"));
-            sets.dedup();
-            // Those that the server would refuse have no key.
-            sets.retain(|set| {
-                let hash = key.hash_params(&hasher, 1, set, &mut scratch);
-                hash.is_some() && connection.query(*sql, set).is_ok()
-            });
-            assert!(!sets.is_empty(), "{sql}");
-            keys.push((sql, key, sets));
+        let statements: Vec<Keyed> = STATEMENTS
+            .iter()
+            .map(|sql| Keyed::of(&mut connection, sql).expect("the statement has a key"))
+            .collect();
+        assert!(statements.iter().all(|it| !it.sets.is_empty()));
+        let changed_count = check(&mut connection, &mut random, seed, &statements);
+        assert!(changed_count > 20, "LOOKASIDE_SEED={seed}");
+    }
+}
+
+#[test]
+fn keys_of_random_conditions_are_those_of_the_server() {
+    let seed = seed();
+    for (_database, mut connection) in databases() {
+        let mut random = fastrand::Rng::with_seed(seed);
+        run(&mut connection, SCHEMA);
+        let mut statements = Vec::new();
+        for _ in 0..STATEMENT_COUNT {
+            let sql = statement(&mut random);
+            statements.extend(Keyed::of(&mut connection, &sql));
         }
-        let names = ["id", "a", "b", "ok", "note"];
-        let mut changed_count = 0;
-        for _ in 0..CHANGE_COUNT {
-            let before: Vec<_> = keys
-                .iter()
-                .map(|(sql, _, sets)| answers(&mut connection, sql, sets))
-                .collect();
-            let old = rows(&mut connection);
-            let change = change(&mut random);
-            run(&mut connection, &change);
-            let new = rows(&mut connection);
-            for ((sql, key, sets), before) in keys.iter().zip(before) {
-                let mut touched = HashSet::new();
-                for row in old.symmetric_difference(&new) {
-                    let field = |column: &KeyColumn| {
-                        let position = names.iter().position(|name| *name == &*column.name);
-                        row[position.unwrap()]
-                            .as_ref()
-                            .map_or(Field::Null, |bytes| Field::Binary(bytes))
-                    };
-                    match key.row_key(&hasher, 1, field, &mut scratch) {
-                        RowKey::Hash(hash) => touched.extend([hash]),
-                        RowKey::Absent => {}
-                        RowKey::Unknown => panic!("every field was sent"),
-                    }
-                }
-                let after = answers(&mut connection, sql, sets);
-                for ((set, before), after) in sets.iter().zip(before).zip(after) {
-                    let hash = key.hash_params(&hasher, 1, set, &mut scratch).unwrap();
-                    let is_touched = touched.contains(&hash);
-                    assert!(
-                        before == after || is_touched,
-                        "{sql} {set:?}: {change} LOOKASIDE_SEED={seed}"
-                    );
-                    changed_count += usize::from(before != after);
-                }
-            }
-        }
+        statements.retain(|it| !it.sets.is_empty());
+        assert!(statements.len() > 10, "LOOKASIDE_SEED={seed}");
+        let changed_count = check(&mut connection, &mut random, seed, &statements);
         assert!(changed_count > 20, "LOOKASIDE_SEED={seed}");
     }
 }
