@@ -3,9 +3,10 @@
 use super::Reason;
 use super::catalog::{Attribute, Catalog, Function, Relation};
 use super::keys::{Family, KeyColumn, KeyDependency};
-use super::shape::{ColumnUse, Form, KeyTerm, Shape, Use};
+use super::queries;
+use super::shape::{Form, KeyTerm, Shape};
 use super::types::Cast;
-use super::{names::ColumnName, queries};
+use super::uses::{ColumnUse, Use, Uses};
 
 /// Which changes can change the answers to a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,24 +32,25 @@ fn decide(shape: &Shape, catalog: &Catalog) -> Result<Dependency, Reason> {
     if let Form::Refused(reason) = &shape.form {
         return Err(reason.clone());
     }
+    let uses = &shape.uses;
     if !catalog.has_standard_strings {
         return Err("is run with standard_conforming_strings = off".into());
     }
     if !catalog.is_catalog_first {
         return Err("is run with a search_path that does not begin with pg_catalog".into());
     }
-    let relations = Relations::of(shape, catalog)?;
+    let relations = Relations::of(uses, catalog)?;
     for relation in relations.all() {
         check_relation(relation)?;
     }
-    check_members(shape, catalog)?;
-    let is_aggregate = check_functions(shape, catalog)?;
-    check_operators(shape, catalog, &relations)?;
-    for column in &shape.columns {
-        relations.check_column(shape, column)?;
+    check_members(uses, catalog)?;
+    let is_aggregate = check_functions(uses, catalog)?;
+    check_operators(uses, catalog, &relations)?;
+    for column in &uses.columns {
+        relations.check_column(uses, column)?;
     }
     for relation in relations.all() {
-        check_published(relation, shape, catalog)?;
+        check_published(relation, uses, catalog)?;
     }
     let mut oids: Vec<u32> = relations.all().map(|relation| relation.oid).collect();
     oids.sort_unstable();
@@ -88,19 +90,19 @@ struct Relations<'a> {
 }
 
 impl<'a> Relations<'a> {
-    fn of(shape: &Shape, catalog: &'a Catalog) -> Result<Self, Reason> {
+    fn of(uses: &Uses, catalog: &'a Catalog) -> Result<Self, Reason> {
         let mut found = Vec::new();
-        for name in &shape.relations {
+        for name in &uses.relations {
             let relation = catalog.relation(&name.quoted());
             // A table with the name of a common table expression counts as read: that costs
             // invalidations only, and spares following the scopes of names.
-            let may_be_cte = name.0.len() == 1 && shape.ctes.iter().any(|cte| cte == name.last());
+            let may_be_cte = name.0.len() == 1 && uses.ctes.iter().any(|cte| cte == name.last());
             if relation.is_none() && !may_be_cte {
                 return Err(format!("reads {}, which does not exist", name.quoted()).into());
             }
             found.push(relation);
         }
-        for &renamed in &shape.renamed {
+        for &renamed in &uses.renamed {
             if found[renamed].is_some() {
                 return Err("gives other names to the columns of a table".into());
             }
@@ -113,15 +115,15 @@ impl<'a> Relations<'a> {
     }
 
     /// Checks that a name is that of a column, and that its type is one that the use allows.
-    fn check_column(&self, shape: &Shape, column: &ColumnUse) -> Result<(), Reason> {
-        let usage = match shape.is_nested {
+    fn check_column(&self, uses: &Uses, column: &ColumnUse) -> Result<(), Reason> {
+        let usage = match uses.is_nested {
             // Outer queries may compare what an inner one only shows.
             true => Use::Operand,
             false => column.usage,
         };
         let relations: Vec<&Relation> = match &column.table {
             None => self.all().collect(),
-            Some(table) => self.named(shape, table)?,
+            Some(table) => self.named(uses, table)?,
         };
         // The columns of a query are those of the tables, or have names of their own.
         let is_of_query = relations.is_empty();
@@ -147,16 +149,16 @@ impl<'a> Relations<'a> {
         if is_found {
             return Ok(());
         }
-        let is_row = shape.sources.iter().any(|source| source.name == *name);
-        if is_row || !shape.aliases.contains(name) {
+        let is_row = uses.sources.iter().any(|source| source.name == *name);
+        if is_row || !uses.aliases.contains(name) {
             return Err(format!("uses {name}, which is no column of its tables").into());
         }
         Ok(())
     }
 
     /// The tables that a qualifier may name; none if it names a query.
-    fn named(&self, shape: &Shape, table: &str) -> Result<Vec<&'a Relation>, Reason> {
-        let sources = shape.sources.iter().filter(|source| source.name == table);
+    fn named(&self, uses: &Uses, table: &str) -> Result<Vec<&'a Relation>, Reason> {
+        let sources = uses.sources.iter().filter(|source| source.name == table);
         let mut is_known = false;
         let mut relations = Vec::new();
         for source in sources {
@@ -220,7 +222,7 @@ fn check_relation(relation: &Relation) -> Result<(), Reason> {
     Err(format!("reads {name}, which is {what}").into())
 }
 
-fn check_published(relation: &Relation, shape: &Shape, catalog: &Catalog) -> Result<(), Reason> {
+fn check_published(relation: &Relation, uses: &Uses, catalog: &Catalog) -> Result<(), Reason> {
     let name = &relation.name;
     let Some(published) = &relation.published else {
         return Err(format!("reads {name}, which is not in the publication").into());
@@ -232,10 +234,10 @@ fn check_published(relation: &Relation, shape: &Shape, catalog: &Catalog) -> Res
         return Err(format!("reads {name}, of which only some rows are published").into());
     }
     if let Some(columns) = &published.attnames {
-        let uses_all = shape.columns.iter().any(|used| used.column.is_none());
+        let uses_all = uses.columns.iter().any(|used| used.column.is_none());
         let is_used = |attribute: &Attribute| {
             let name = Some(attribute.name.as_str());
-            uses_all || shape.columns.iter().any(|it| it.column.as_deref() == name)
+            uses_all || uses.columns.iter().any(|it| it.column.as_deref() == name)
         };
         // Generated columns change only with others.
         let missing = relation.attributes.iter().find(|attribute| {
@@ -265,8 +267,8 @@ impl Relation {
 }
 
 /// Refuses `q.f` for a query `q` if there is a function `f`: what is no column is a call of it.
-fn check_members(shape: &Shape, catalog: &Catalog) -> Result<(), Reason> {
-    let members = shape.members();
+fn check_members(uses: &Uses, catalog: &Catalog) -> Result<(), Reason> {
+    let members = uses.members();
     let function = catalog
         .functions
         .iter()
@@ -280,9 +282,9 @@ fn check_members(shape: &Shape, catalog: &Catalog) -> Result<(), Reason> {
 }
 
 /// Checks the functions; whether one of them is an aggregate or a window function.
-fn check_functions(shape: &Shape, catalog: &Catalog) -> Result<bool, Reason> {
+fn check_functions(uses: &Uses, catalog: &Catalog) -> Result<bool, Reason> {
     let mut is_aggregate = false;
-    for call in &shape.calls {
+    for call in &uses.calls {
         let name = &call.name;
         let mut is_found = false;
         let mut takes_other = false;
@@ -333,13 +335,13 @@ impl Function {
 
 /// Checks that the operators are those that are built in.
 fn check_operators(
-    shape: &Shape,
+    uses: &Uses,
     catalog: &Catalog,
     relations: &Relations<'_>,
 ) -> Result<(), Reason> {
     for operator in &catalog.operators {
         let name = &operator.name;
-        if !shape.operators.contains(name) {
+        if !uses.operators.contains(name) {
             continue;
         }
         // One with operands of other types is only used with a column of such a type: no other
@@ -354,14 +356,14 @@ fn check_operators(
         }
     }
     // `textanycat` writes its operand by the settings of the session.
-    if shape.operators.iter().any(|name| name == "||") {
+    if uses.operators.iter().any(|name| name == "||") {
         let is_written_by_settings =
             |attribute: &&Attribute| matches!(attribute.base, Some(17 | 700 | 701));
         let written = relations
             .all()
             .flat_map(|relation| &relation.attributes)
             .filter(is_written_by_settings)
-            .find(|attribute| shape.may_compute_with(&attribute.name));
+            .find(|attribute| uses.may_compute_with(&attribute.name));
         if let Some(attribute) = written {
             let name = &attribute.name;
             return Err(format!("may write {name} as text, which depends on settings").into());
@@ -370,7 +372,7 @@ fn check_operators(
     Ok(())
 }
 
-impl Shape {
+impl Uses {
     /// Whether a column with this name may be an operand.
     fn may_compute_with(&self, name: &str) -> bool {
         self.columns.iter().any(|used| {
@@ -388,7 +390,7 @@ fn key_of(
 ) -> Result<KeyDependency, Reason> {
     let mut columns: Vec<KeyColumn> = Vec::new();
     for term in terms {
-        let ColumnName { column: name, .. } = &term.column;
+        let name = &term.column.column;
         let attribute = relation
             .attribute(name)
             .ok_or_else(|| format!("uses {name}, which is no column of its table"))?;

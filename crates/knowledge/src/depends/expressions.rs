@@ -8,9 +8,9 @@ use sqlparser::ast::{
 
 use super::Reason;
 use super::names;
-use super::queries::{Node, read_order};
-use super::shape::{Call, ColumnUse, Shape, Use, bare};
+use super::queries::read_order;
 use super::types::{Cast, cast_of};
+use super::uses::{Call, ColumnUse, Node, Use, Uses, bare};
 
 /// Functions that are refused by name, with a reason that says more than the catalog could.
 const VOLATILE: [&str; 20] = [
@@ -140,7 +140,7 @@ fn operator_name(op: &BinaryOperator) -> Result<String, Reason> {
     }
 }
 
-impl Shape {
+impl Uses {
     /// Reads one expression, and pushes those within it. Returns whether it is a parameter.
     pub(super) fn read_expr<'a>(
         &mut self,

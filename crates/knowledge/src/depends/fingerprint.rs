@@ -23,13 +23,14 @@ impl Names {
 
     /// Adds the names of another statement, so that one fingerprint serves many.
     pub(crate) fn add(&mut self, shape: &Shape) {
-        let relations = shape.relations.iter();
+        let uses = &shape.uses;
+        let relations = uses.relations.iter();
         self.relations.extend(relations.map(|name| name.quoted()));
-        let calls = shape.calls.iter();
+        let calls = uses.calls.iter();
         self.functions.extend(calls.map(|call| call.name.clone()));
-        let members = shape.members().into_iter();
+        let members = uses.members().into_iter();
         self.functions.extend(members.map(str::to_owned));
-        self.operators.extend(shape.operators.iter().cloned());
+        self.operators.extend(uses.operators.iter().cloned());
     }
 
     /// A scalar subquery without parameters whose value, a text, changes if anything that

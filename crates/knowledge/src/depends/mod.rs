@@ -27,6 +27,7 @@ mod shape;
 mod tests;
 mod tokens;
 mod types;
+mod uses;
 
 use std::borrow::Cow;
 

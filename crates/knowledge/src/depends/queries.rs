@@ -12,19 +12,11 @@ use sqlparser::ast::{
 
 use super::Reason;
 use super::names;
-use super::shape::{ColumnUse, RelationName, Shape, Source, Use, bare};
+use super::uses::{ColumnUse, Node, RelationName, Source, Use, Uses, bare};
 
 /// The reason against `limit` without an order.
 pub(super) const ARBITRARY: Reason =
     Reason::Borrowed("limits the rows without an order, so any of them may be the answer");
-
-/// A part of a statement that is still to be read.
-pub(super) enum Node<'a> {
-    Query(&'a Query),
-    Set(&'a SetExpr),
-    Expr(&'a Expr, Use),
-    From(&'a TableFactor),
-}
 
 /// Whether a query returns some of its rows without an order.
 pub(super) fn is_arbitrary(query: &Query) -> bool {
@@ -58,12 +50,18 @@ fn absent(is_absent: bool) -> Result<(), Reason> {
     if is_absent { Ok(()) } else { Err(other()) }
 }
 
-impl Shape {
-    pub(super) fn read_node<'a>(
-        &mut self,
-        node: Node<'a>,
-        nodes: &mut Vec<Node<'a>>,
-    ) -> Result<bool, Reason> {
+impl Uses {
+    /// Reads nodes and all below them. The list of nodes replaces recursion, because operators may be
+    /// nested deeply. Returns whether there were parameters.
+    pub(super) fn read_all(&mut self, mut nodes: Vec<Node<'_>>) -> Result<bool, Reason> {
+        let mut has_parameters = false;
+        while let Some(node) = nodes.pop() {
+            has_parameters |= self.read_node(node, &mut nodes)?;
+        }
+        Ok(has_parameters)
+    }
+
+    fn read_node<'a>(&mut self, node: Node<'a>, nodes: &mut Vec<Node<'a>>) -> Result<bool, Reason> {
         match node {
             Node::Expr(expr, usage) => return self.read_expr(expr, usage, nodes),
             Node::Query(query) => {

@@ -8,30 +8,16 @@ use sqlparser::tokenizer::Token;
 use super::Reason;
 use super::expressions::parameter_of;
 use super::names::{self, ColumnName};
-use super::queries::{self, Node};
+use super::queries;
 use super::tokens::tokens_of;
 use super::types::Cast;
+use super::uses::{ColumnUse, Node, Use, Uses, bare};
 
 /// What a statement uses; the names are not resolved yet.
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub(super) form: Form,
-    /// The tables, without repetitions. A name may also be that of a common table expression.
-    pub(super) relations: Vec<RelationName>,
-    /// What the text reads from: tables, and everything else that has columns.
-    pub(super) sources: Vec<Source>,
-    /// The names of common table expressions.
-    pub(super) ctes: Vec<String>,
-    /// The positions of relations whose columns the text gives other names.
-    pub(super) renamed: Vec<usize>,
-    pub(super) columns: Vec<ColumnUse>,
-    /// Names that the text itself gives to columns.
-    pub(super) aliases: Vec<String>,
-    pub(super) calls: Vec<Call>,
-    /// The names of operators, sorted and without repetitions.
-    pub(super) operators: Vec<String>,
-    /// Whether a query is within another one. What a name refers to is then not known exactly.
-    pub(super) is_nested: bool,
+    pub(super) uses: Uses,
 }
 
 /// The class of a statement, as far as its text determines it.
@@ -48,30 +34,6 @@ pub(super) enum Form {
     Refused(Reason),
 }
 
-/// A table by its parts, as the catalog has them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RelationName(pub(super) Vec<String>);
-
-impl RelationName {
-    /// The name for `to_regclass`.
-    pub(super) fn quoted(&self) -> String {
-        names::quoted(&self.0)
-    }
-
-    pub(super) fn last(&self) -> &str {
-        self.0.last().expect("a name has a part")
-    }
-}
-
-/// Something that columns are read from.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Source {
-    /// Its alias, or else its name.
-    pub(super) name: String,
-    /// The position among the relations; `None` for a query.
-    pub(super) relation: Option<usize>,
-}
-
 /// `column = $n`
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct KeyTerm {
@@ -81,53 +43,16 @@ pub(super) struct KeyTerm {
     pub(super) cast: Option<Cast>,
 }
 
-/// How an expression is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
-    /// Shown, sorted or grouped, without being compared with values of other types.
-    Shown,
-    /// An operand, or an argument: a literal beside it takes its type, so the type must be one whose
-    /// input does not depend on the time or on settings. `day = 'today'` is true tomorrow for other
-    /// rows.
-    Operand,
-}
-
-/// A column in an expression.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct ColumnUse {
-    /// `None` for all columns: `*`.
-    pub(super) column: Option<String>,
-    pub(super) table: Option<String>,
-    pub(super) usage: Use,
-}
-
-/// A call of a function.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Call {
-    pub(super) name: String,
-    pub(super) argument_count: usize,
-    /// An argument is a literal or a parameter, whose type the function decides.
-    pub(super) has_untyped: bool,
-}
-
 impl Shape {
     /// Reads a statement, in the form in which it is sent to PostgreSQL.
     pub(crate) fn of(sql: &str) -> Self {
         let mut shape = Self {
             form: Form::Refused(Reason::Borrowed("")),
-            relations: Vec::new(),
-            sources: Vec::new(),
-            ctes: Vec::new(),
-            renamed: Vec::new(),
-            columns: Vec::new(),
-            aliases: Vec::new(),
-            calls: Vec::new(),
-            operators: Vec::new(),
-            is_nested: false,
+            uses: Uses::default(),
         };
         shape.form = shape.read(sql).unwrap_or_else(Form::Refused);
-        shape.operators.sort_unstable();
-        shape.operators.dedup();
+        shape.uses.operators.sort_unstable();
+        shape.uses.operators.dedup();
         shape
     }
 
@@ -137,26 +62,6 @@ impl Shape {
             Form::Refused(reason) => Some(reason),
             Form::Key { .. } | Form::Table(_) => None,
         }
-    }
-
-    /// Names that are qualified by something that may be a query. Those qualified by a table are found
-    /// among its columns.
-    pub(super) fn members(&self) -> Vec<&str> {
-        let may_be_query = |table: &str| {
-            let mut sources = self.sources.iter().filter(|source| source.name == table);
-            sources.any(|source| match source.relation {
-                None => true,
-                Some(relation) => self
-                    .ctes
-                    .iter()
-                    .any(|cte| cte == self.relations[relation].last()),
-            })
-        };
-        let columns = self.columns.iter();
-        columns
-            .filter(|used| used.table.as_deref().is_some_and(may_be_query))
-            .filter_map(|used| used.column.as_deref())
-            .collect()
     }
 
     fn read(&mut self, sql: &str) -> Result<Form, Reason> {
@@ -176,7 +81,7 @@ impl Shape {
         let form = match key_query(query) {
             Ok(key) => self.read_key(query, key)?,
             Err(reason) => {
-                self.read_all(vec![Node::Query(query)])?;
+                self.uses.read_all(vec![Node::Query(query)])?;
                 Form::Table(reason)
             }
         };
@@ -195,8 +100,8 @@ impl Shape {
     fn read_key(&mut self, query: &Query, select: &Select) -> Result<Form, Reason> {
         let mut terms = Vec::new();
         let mut nodes = Vec::new();
-        self.read_around_body(query, &mut nodes)?;
-        self.read_around_condition(select, &mut nodes)?;
+        self.uses.read_around_body(query, &mut nodes)?;
+        self.uses.read_around_condition(select, &mut nodes)?;
         let mut conjuncts: Vec<&Expr> = select.selection.iter().collect();
         while let Some(conjunct) = conjuncts.pop() {
             match conjunct {
@@ -208,8 +113,8 @@ impl Shape {
                 } => conjuncts.extend([&**right, left]),
                 other => match term_of(other)? {
                     Some(term) => {
-                        self.operators.push("=".to_owned());
-                        self.columns.push(ColumnUse {
+                        self.uses.operators.push("=".to_owned());
+                        self.uses.columns.push(ColumnUse {
                             column: Some(term.column.column.clone()),
                             table: term.column.table.clone(),
                             usage: Use::Operand,
@@ -220,10 +125,10 @@ impl Shape {
                 },
             }
         }
-        let has_parameters = self.read_all(nodes)?;
+        let has_parameters = self.uses.read_all(nodes)?;
         Ok(if has_parameters {
             Form::Table("uses parameters outside of `column = :parameter`".into())
-        } else if self.is_nested {
+        } else if self.uses.is_nested {
             Form::Table("contains another query".into())
         } else if terms.is_empty() {
             Form::Table("has no condition `column = :parameter`".into())
@@ -233,16 +138,6 @@ impl Shape {
                 is_arbitrary: false,
             }
         })
-    }
-
-    /// Reads nodes and all below them. The list of nodes replaces recursion, because operators may be
-    /// nested deeply. Returns whether there were parameters.
-    fn read_all(&mut self, mut nodes: Vec<Node<'_>>) -> Result<bool, Reason> {
-        let mut has_parameters = false;
-        while let Some(node) = nodes.pop() {
-            has_parameters |= self.read_node(node, &mut nodes)?;
-        }
-        Ok(has_parameters)
     }
 }
 
@@ -298,12 +193,4 @@ fn term_of(expr: &Expr) -> Result<Option<KeyTerm>, Reason> {
         }));
     }
     Ok(None)
-}
-
-/// An expression without the parentheses around it.
-pub(super) fn bare(mut expr: &Expr) -> &Expr {
-    while let Expr::Nested(inner) = expr {
-        expr = inner;
-    }
-    expr
 }
