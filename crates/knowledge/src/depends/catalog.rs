@@ -8,15 +8,15 @@ use super::fingerprint::Names;
 /// Asks for one [`Catalog`]. The parameters are those of [`Names::catalog_params`].
 ///
 /// It runs under the `search_path` of the session, so the session must be one of those that run the
-/// statement. `to_jsonb` of a row of `pg_publication_tables` has the column list and the filter from
-/// PostgreSQL 15 on, where they exist.
+/// statement. `to_jsonb` of a row of `pg_publication_tables` has the column list and the filter
+/// from PostgreSQL 15 on, where they exist.
 ///
 /// A type is `plain` if its text form does not depend on time or settings, as its input and output
 /// functions are immutable; enums are plain because the fingerprint contains their labels. It is
-/// `shown` if its output depends on nothing that the fingerprint does not contain: the names of other
-/// objects and of roles, the locale of money. Times are sent in binary. A domain has the
-/// properties of its base type, an array those of its elements. `anyelement` and its like stand for the
-/// types of the operands, and a literal is never read as one of them.
+/// `shown` if its output depends on nothing that the fingerprint does not contain: the names of
+/// other objects and of roles, the locale of money. Times are sent in binary. A domain has the
+/// properties of its base type, an array those of its elements. `anyelement` and its like stand for
+/// the types of the operands, and a literal is never read as one of them.
 const CATALOG_SQL: &str = r#"
 with types as (
     select t.oid, base.oid as base,
@@ -251,10 +251,9 @@ impl Catalog {
         CATALOG_SQL
     }
 
-    /// Reads the answer to [`Self::sql`].
-    pub(crate) fn from_rows(rows: &RowSet) -> Result<Self, RowError> {
-        let mut catalogs = rows.deserialize::<Self>()?;
-        Ok(catalogs.pop().expect("the query returns one row"))
+    /// Reads the answer to [`Self::sql`], which has one row; `None` if it has not.
+    pub(crate) fn from_rows(rows: &RowSet) -> Result<Option<Self>, RowError> {
+        Ok(rows.deserialize::<Self>()?.pop())
     }
 
     pub(super) fn relation(&self, name: &str) -> Option<&Relation> {

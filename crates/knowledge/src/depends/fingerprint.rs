@@ -37,8 +37,9 @@ impl Names {
     /// [`Catalog`](super::Catalog) contains may have changed. It can be asked for beside other
     /// columns: `select pg_current_snapshot()::text, <this>`.
     ///
-    /// `xmin` of a catalog row changes with each update that makes a new version of it, thus with all
-    /// DDL. `VACUUM` and `ANALYZE` overwrite their statistics in place, so they do not change it.
+    /// `xmin` of a catalog row changes with each update that makes a new version of it, thus with
+    /// all DDL. `VACUUM` and `ANALYZE` overwrite their statistics in place, so they do not change
+    /// it.
     ///
     /// It waits for no lock. That is why it does not read the view `pg_publication_tables`, which
     /// locks each table of the publication and so waits for DDL.
@@ -73,12 +74,12 @@ impl Names {
     }
 }
 
-/// What belongs to the relations and to the publication: columns, and their types with the labels of
-/// enums, unique indexes, tables that inherit, the tables and schemas that are published. Types with
-/// smaller numbers than 16384 are those of the server itself, which do not change.
+/// What belongs to the relations and to the publication: columns, and their types with the labels
+/// of enums, unique indexes, tables that inherit, the tables and schemas that are published. Types
+/// with smaller numbers than 16384 are those of the server itself, which do not change.
 ///
-/// 6237 is the number of `pg_publication_namespace`, which exists from PostgreSQL 15 on; before that,
-/// nothing has this number (`pg_publication_namespace.h` of the server's source).
+/// 6237 is the number of `pg_publication_namespace`, which exists from PostgreSQL 15 on; before
+/// that, nothing has this number (`pg_publication_namespace.h` of the server's source).
 const PARTS: &str = "\
     (select string_agg(concat_ws(',', attrelid, attnum, xmin), '/' order by attrelid, attnum) \
       from attribute), \

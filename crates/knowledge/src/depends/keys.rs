@@ -1,8 +1,8 @@
 //! Keys: the same hash from the parameters of a lookup and from a row of the change feed.
 //!
 //! A parameter is brought to the canonical form of its family by the same code that encodes it for
-//! the server, so `7` and `'7'` are one key of an integer column. What that code refuses has no key,
-//! as the server would not be asked either.
+//! the server, so `7` and `'7'` are one key of an integer column. What that code refuses has no
+//! key, as the server would not be asked either.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -91,11 +91,11 @@ impl KeyDependency {
         Some(hash(hasher, id, scratch))
     }
 
-    /// The key of a row; `field` returns the row's field for a column. Texts are those of a connection
-    /// with `client_encoding = UTF8`.
+    /// The key of a row; `field` returns the row's field for a column. Texts are those of a
+    /// connection with `client_encoding = UTF8`.
     ///
-    /// An update touches the keys of the old row and of the new one. Without an old row in the feed,
-    /// the replica identity did not change, and with it the key.
+    /// An update touches the keys of the old row and of the new one. Without an old row in the
+    /// feed, the replica identity did not change, and with it the key.
     pub(crate) fn row_key<'f, H: BuildHasher>(
         &self,
         hasher: &H,

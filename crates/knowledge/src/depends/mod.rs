@@ -2,18 +2,19 @@
 //!
 //! Three steps, of which only the second needs the server:
 //!
-//! 1. [`Shape::of`] reads the text as it is sent. It lists everything that the text uses, and refuses
-//!    what it does not know: this is a list of what is allowed, not of what is forbidden.
+//! 1. [`Shape::of`] reads the text as it is sent. It lists everything that the text uses, and
+//!    refuses what it does not know: this is a list of what is allowed, not of what is forbidden.
 //! 2. [`Catalog`] is what the server says about these names, in one query.
-//! 3. [`classify`] decides. The lower class is right whenever there is doubt: it costs queries, while
-//!    a class that is too high costs correctness.
+//! 3. [`classify`] decides. The lower class is right whenever there is doubt: it costs queries,
+//!    while a class that is too high costs correctness.
 //!
-//! [`keys`] then computes the same hash from the parameters of a lookup and from a row of the change
-//! feed. What the change feed does not report, such as a change of a table's definition, is found by
-//! comparing a fingerprint of the catalog ([`Names::fingerprint_sql`]).
+//! [`keys`] then computes the same hash from the parameters of a lookup and from a row of the
+//! change feed. What the change feed does not report, such as a change of a table's definition, is
+//! found by comparing a fingerprint of the catalog ([`Names::fingerprint_sql`]).
 //!
-//! The catalog is read in several steps by the server, and names are resolved by its newest state. So
-//! a caller reads the fingerprint before and after the catalog, and classifies only if both are equal.
+//! The catalog is read in several steps by the server, and names are resolved by its newest state.
+//! So a caller reads the fingerprint before and after the catalog, and classifies only if both are
+//! equal.
 
 mod catalog;
 mod classify;

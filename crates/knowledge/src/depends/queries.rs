@@ -51,8 +51,8 @@ fn absent(is_absent: bool) -> Result<(), Reason> {
 }
 
 impl Uses {
-    /// Reads nodes and all below them. The list of nodes replaces recursion, because operators may be
-    /// nested deeply. Returns whether there were parameters.
+    /// Reads nodes and all below them. The list of nodes replaces recursion, because operators may
+    /// be nested deeply. Returns whether there were parameters.
     pub(super) fn read_all(&mut self, mut nodes: Vec<Node<'_>>) -> Result<bool, Reason> {
         let mut has_parameters = false;
         while let Some(node) = nodes.pop() {

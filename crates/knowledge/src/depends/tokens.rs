@@ -12,8 +12,8 @@ const SQL_SIZE_MAX: usize = 64 * 1024;
 /// and a tree is dropped recursively. The parser limits the depth of everything else itself.
 const TOKEN_COUNT_MAX: usize = 4096;
 
-/// The characters of PostgreSQL's operators; see "Operators" in its section about lexical structure:
-/// <https://www.postgresql.org/docs/18/sql-syntax-lexical.html#SQL-SYNTAX-OPERATORS>.
+/// The characters of PostgreSQL's operators; see "Operators" in its section about lexical
+/// structure: <https://www.postgresql.org/docs/18/sql-syntax-lexical.html#SQL-SYNTAX-OPERATORS>.
 const OPERATOR_CHARACTERS: &str = "+-*/<>=~!@#%^&|`?";
 
 /// The tokens, without white space and comments.
@@ -60,7 +60,8 @@ fn check_operators(tokens: &[TokenWithSpan]) -> Result<(), Reason> {
 fn operator_of(token: &Token) -> Option<String> {
     let text = match token {
         Token::Whitespace(_) | Token::EOF => return None,
-        // The tokenizer does not keep which of `<>` and `!=` it was; the latter has a special character.
+        // The tokenizer does not keep which of `<>` and `!=` it was; the latter has a special
+        // character.
         Token::Neq => "!=".to_owned(),
         other => other.to_string(),
     };

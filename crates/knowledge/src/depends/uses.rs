@@ -54,9 +54,9 @@ pub(super) struct Source {
 pub(super) enum Use {
     /// Shown, sorted or grouped, without being compared with values of other types.
     Shown,
-    /// An operand, or an argument: a literal beside it takes its type, so the type must be one whose
-    /// input does not depend on the time or on settings. `day = 'today'` is true tomorrow for other
-    /// rows.
+    /// An operand, or an argument: a literal beside it takes its type, so the type must be one
+    /// whose input does not depend on the time or on settings. `day = 'today'` is true tomorrow for
+    /// other rows.
     Operand,
 }
 
@@ -87,8 +87,8 @@ pub(super) enum Node<'a> {
 }
 
 impl Uses {
-    /// Names that are qualified by something that may be a query. Those qualified by a table are found
-    /// among its columns.
+    /// Names that are qualified by something that may be a query. Those qualified by a table are
+    /// found among its columns.
     pub(super) fn members(&self) -> Vec<&str> {
         let may_be_query = |table: &str| {
             let mut sources = self.sources.iter().filter(|source| source.name == table);

@@ -165,8 +165,8 @@ fn fill(connection: &mut Connection, random: &mut fastrand::Rng) {
     }
 }
 
-/// For all values of all kinds: the keys of a parameter and of a row are equal exactly if the server
-/// finds the row by the parameter.
+/// For all values of all kinds: the keys of a parameter and of a row are equal exactly if the
+/// server finds the row by the parameter.
 #[test]
 fn keys_are_equal_if_the_server_says_so() {
     let seed = seed();

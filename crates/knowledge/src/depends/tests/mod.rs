@@ -1,4 +1,5 @@
-//! Tests against statements, and against servers: PostgreSQL 18, and Debian's 15 where it is installed.
+//! Tests against statements, and against servers: PostgreSQL 18, and Debian's 15 where it is
+//! installed.
 
 mod changes;
 mod classes;
@@ -62,7 +63,8 @@ fn dependency(connection: &mut Connection, sql: &str) -> Dependency {
     let shape = Shape::of(sql);
     let params = Names::of(&shape).catalog_params(PUBLICATION);
     let answer = connection.query(Catalog::sql(), &params).unwrap();
-    classify(&shape, &Catalog::from_rows(&answer.rows).unwrap())
+    let catalog = Catalog::from_rows(&answer.rows).unwrap();
+    classify(&shape, &catalog.expect("the query returns one row"))
 }
 
 /// The seed of this run, which `LOOKASIDE_SEED` repeats.
