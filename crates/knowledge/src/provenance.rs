@@ -64,6 +64,9 @@ pub struct Provenance {
     pub horizon: Option<Instant>,
     /// The version of the data that the answer depends on, for [`Session::may_reuse`](crate::Session::may_reuse).
     pub version: DataVersion,
+    /// The time for which `age` and `fresh_for` are computed, or one shortly before; `None` for a
+    /// native plan.
+    pub at: Option<Instant>,
 }
 
 impl Provenance {
@@ -75,6 +78,7 @@ impl Provenance {
             is_stale: false,
             horizon: None,
             version: DataVersion::UNTRACKED,
+            at: None,
         }
     }
 
@@ -87,17 +91,19 @@ impl Provenance {
             is_stale: entry.is_stale(),
             horizon: tracking.horizon,
             version: tracking.version.with(entry.version()),
+            at: tracking.at,
         }
     }
 
-    /// The moment that the answer is fresh as of, returned at `now`: it includes all changes that were
-    /// visible in the database then. `None` for an answer of a native plan, and for a stale one.
-    pub fn fresh_as_of(&self, now: Instant) -> Option<Instant> {
-        if self.by == AnsweredBy::Native || self.is_stale {
+    /// The moment that the answer is fresh as of: it includes all changes that were visible in the
+    /// database then. `None` for an answer of a native plan, and for a stale one.
+    pub fn fresh_as_of(&self) -> Option<Instant> {
+        if self.is_stale {
             return None;
         }
-        // The clock of the caches may be behind by this much.
-        let asked = now.checked_sub(self.age + CLOCK_TICK);
+        // The clock of the caches may be behind by this much, and ages are in whole milliseconds.
+        let error = CLOCK_TICK + Duration::from_millis(1);
+        let asked = self.at?.checked_sub(self.age + error);
         asked.max(self.horizon)
     }
 }

@@ -122,6 +122,20 @@ impl SharedCache {
         }
     }
 
+    /// Inserts the answer of a query that was sent without a flight, unless there is one of a query
+    /// that was sent later. A flight of the key that is under way does not replace it.
+    pub(crate) fn insert_newer(&self, key: &KeyRef<'_>, entry: CacheEntry, now: Ticks) {
+        if !entry.is_fresh(now) {
+            return;
+        }
+        let is_newer = |held: &CacheEntry| held.expiry.expires() > entry.expiry.expires();
+        let held = self.entries.cache.peek(key);
+        if !held.is_some_and(|held| is_newer(&held)) {
+            self.entries.cache.insert(key.to_key(), entry);
+            self.entries.note_insert();
+        }
+    }
+
     /// How many entries there are.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

@@ -76,13 +76,13 @@ impl Changes {
             Message::Relation(relation) => {
                 self.tables.insert(relation.oid.0, Table::of(&relation));
             }
-            Message::Insert(insert) => self.row(insert.relation.0, [Some(insert.new), None])?,
+            Message::Insert(insert) => self.row(insert.relation.0, Some(insert.new), None)?,
             Message::Update(update) => {
                 let old = update.old.map(|old| old.tuple());
-                self.row(update.relation.0, [Some(update.new), old])?;
+                self.row(update.relation.0, Some(update.new), old)?;
             }
             Message::Delete(delete) => {
-                self.row(delete.relation.0, [Some(delete.old.tuple()), None])?;
+                self.row(delete.relation.0, None, Some(delete.old.tuple()))?;
             }
             Message::Truncate(truncate) => {
                 for relation in truncate.relations() {
@@ -101,18 +101,28 @@ impl Changes {
     }
 
     /// Touches what depends on a row, in its versions that the stream has.
-    fn row(&mut self, relation: u32, versions: [Option<Tuple<'_>>; 2]) -> Result<(), Unexpected> {
+    fn row(
+        &mut self,
+        relation: u32,
+        new: Option<Tuple<'_>>,
+        old: Option<Tuple<'_>>,
+    ) -> Result<(), Unexpected> {
         let current = self.current.as_mut().ok_or(OUTSIDE)?;
         let Some(statements) = self.statements.get(&relation) else {
             return Ok(());
         };
         let table = self.tables.get(&relation).ok_or(UNDESCRIBED)?;
         self.row_count += 1;
-        for tuple in versions.into_iter().flatten() {
-            if tuple.len() != table.columns.len() {
-                return Err(Unexpected("a row does not have the columns of its table"));
+        let old = old.map(|old| table.fields(old)).transpose()?;
+        let mut new = new.map(|new| table.fields(new)).transpose()?;
+        if let (Some(new), Some(old)) = (&mut new, &old) {
+            for (new, old) in new.iter_mut().zip(old) {
+                if matches!(new, TupleField::UnchangedToast) {
+                    *new = *old;
+                }
             }
-            let fields: Vec<TupleField<'_>> = tuple.fields().collect();
+        }
+        for fields in [new, old].into_iter().flatten() {
             let field = |column: &KeyColumn| table.field(&fields, column);
             for statement in statements {
                 statement.touch(Change::Row(&field), &mut current.touched);
@@ -141,6 +151,14 @@ impl Table {
             columns: columns
                 .map(|column| (text(column.name), column.type_oid.0))
                 .collect(),
+        }
+    }
+
+    /// The values of a row, in the order of the columns.
+    fn fields<'a>(&self, tuple: Tuple<'a>) -> Result<Vec<TupleField<'a>>, Unexpected> {
+        match tuple.len() == self.columns.len() {
+            true => Ok(tuple.fields().collect()),
+            false => Err(Unexpected("a row does not have the columns of its table")),
         }
     }
 

@@ -157,7 +157,8 @@ impl Server {
         let params = names.catalog_params(&self.publication);
         let catalog = self.client.query(Catalog::sql(), &params).await?;
         let catalog = Catalog::from_rows(&catalog.rows)
-            .map_err(|error| Failure(format!("the server's catalog cannot be read: {error}")))?;
+            .map_err(|error| Failure(format!("the server's catalog cannot be read: {error}")))?
+            .ok_or_else(unexpected)?;
         let is_same = self.fingerprint(&names).await? == fingerprint;
         let is_same_before = match &before {
             Some((names, fingerprint)) => self.fingerprint(names).await? == *fingerprint,

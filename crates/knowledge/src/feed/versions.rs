@@ -53,9 +53,12 @@ impl DataVersion {
         self.version != Version::UNTRACKED
     }
 
-    /// The same counter, at another time.
+    /// The same counter, at another time. Without one, the version is of no meaning.
     pub(crate) fn with(self, version: Version) -> Self {
-        Self { version, ..self }
+        match self.is_tracked() {
+            true => Self { version, ..self },
+            false => Self::UNTRACKED,
+        }
     }
 }
 

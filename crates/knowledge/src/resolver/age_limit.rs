@@ -25,6 +25,9 @@ pub(crate) struct AgeLimit {
     pub(crate) is_lenient: bool,
     /// Valid entries that a change feed invalidates are as fresh as a query sent then.
     horizon: Option<Instant>,
+    /// A reading of the exact clock that is not later than `now`; `None` if nobody asks where the
+    /// answer comes from.
+    at: Option<Instant>,
 }
 
 /// What the change feed of its provider tells of an answer.
@@ -34,6 +37,8 @@ pub(crate) struct Tracking {
     pub(crate) horizon: Option<Instant>,
     /// The version of its key when it was looked up.
     pub(crate) version: DataVersion,
+    /// A reading of the exact clock that is not later than the time for which its age is computed.
+    pub(crate) at: Option<Instant>,
 }
 
 impl Tracking {
@@ -41,6 +46,7 @@ impl Tracking {
     pub(crate) const NONE: Self = Self {
         horizon: None,
         version: DataVersion::UNTRACKED,
+        at: None,
     };
 }
 
@@ -55,12 +61,14 @@ impl AgeLimit {
             joins_inflight: true,
             is_lenient: true,
             horizon: None,
+            at: None,
         }
     }
 
     /// Accepts answers that satisfy a requirement now. To be called before the key is made: the
     /// horizon must be read before the version of the key.
     pub(crate) fn of(context: &StatementContext<'_>, freshness: Freshness) -> Self {
+        let at = Instant::now();
         let now = context.engine.clock.now();
         let ttl = context.generation.ttl;
         let ahead = |age_max: Option<Duration>| {
@@ -73,6 +81,7 @@ impl AgeLimit {
             joins_inflight: freshness.age_max != Some(Duration::ZERO),
             is_lenient: true,
             horizon: context.tracked().and_then(|it| it.horizon.fresh_as_of()),
+            at: Some(at),
         };
         if freshness.contract == Contract::Any || context.provider().is_none() {
             return lenient;
@@ -83,7 +92,7 @@ impl AgeLimit {
             Contract::Any => unreachable!("handled above"),
             Contract::Within(age_max) => (
                 age_max.saturating_sub(CLOCK_TICK),
-                horizon.is_some_and(|it| it.is_within(age_max, Instant::now())),
+                horizon.is_some_and(|it| it.is_within(age_max, at)),
             ),
             Contract::After(position) => (
                 Duration::ZERO,
@@ -99,7 +108,7 @@ impl AgeLimit {
                 true => lenient.tracked_fresh_at,
                 false => fresh_at,
             },
-            joins_inflight: !age_max.is_zero(),
+            joins_inflight: is_covered || !age_max.is_zero(),
             is_lenient: false,
             ..lenient
         }
@@ -111,14 +120,17 @@ impl AgeLimit {
         Tracking {
             horizon: self.horizon.filter(|_| key.version.is_tracked()),
             version: key.version,
+            at: self.at,
         }
     }
 
-    /// What is known of an entry of this key that the database has just answered.
-    pub(crate) fn asked(&self, key: &KeyRef<'_>) -> Tracking {
+    /// What is known of an entry of this key that was waited for. The current time is read after
+    /// this.
+    pub(crate) fn waited(&self, key: &KeyRef<'_>) -> Tracking {
         Tracking {
             horizon: None,
             version: key.version,
+            at: self.at.map(|_| Instant::now()),
         }
     }
 

@@ -61,7 +61,17 @@ impl<T: Transport> MissBatch<'_, T> {
             .collect();
         let Some(cache) = self.cache.filter(|_| self.limit.joins_inflight) else {
             let all: Vec<usize> = (0..keys.len()).collect();
-            return self.send(&keys, &all).await;
+            let entries = self.send(&keys, &all).await;
+            if let Some(cache) = self.cache {
+                // Later answers of caches must not be older than these.
+                let now = self.context.engine.clock.now();
+                for (key, entry) in keys.iter().zip(&entries) {
+                    if let Ok(entry) = entry {
+                        cache.insert_newer(key, entry.clone(), now);
+                    }
+                }
+            }
+            return entries;
         };
         let began = Instant::now();
         let mut found: Vec<Option<Result<CacheEntry>>> = vec![None; keys.len()];

@@ -255,7 +255,6 @@ impl Resolver {
         limit: &AgeLimit,
     ) -> Result<Location> {
         let shared = context.generation.cache.as_ref();
-        let shared = shared.filter(|_| limit.joins_inflight);
         let first_layer = match &policy {
             Policy::Bypass => None,
             Policy::Global => shared.map(|_| Layer::L0),
@@ -269,17 +268,16 @@ impl Resolver {
             None => (self.ask(context, key)?, context.database()),
         };
         // Fetching the answer may have taken long.
+        let tracking = limit.waited(key);
         let now = context.engine.clock.now();
         Ok(match policy {
-            Policy::Global if shared.is_some() => {
-                self.keep(key, entry, (by, now, limit.asked(key)))
-            }
-            Policy::Global | Policy::Bypass => self.hold(entry, by, now, limit.asked(key)),
+            Policy::Global if shared.is_some() => self.keep(key, entry, (by, now, tracking)),
+            Policy::Global | Policy::Bypass => self.hold(entry, by, now, tracking),
             Policy::CallScope(own) => {
                 if entry.is_fresh(now) {
                     own.insert(key.to_key(), entry.clone());
                 }
-                self.hold(entry, by, now, limit.asked(key))
+                self.hold(entry, by, now, tracking)
             }
         })
     }
@@ -301,6 +299,11 @@ impl Resolver {
             let entry = self.wait(context, fetching)?;
             let by = AnsweredBy::of_provider(&entry, limit.now);
             return Ok((entry, by));
+        }
+        if !limit.joins_inflight {
+            let entry = self.ask(context, key)?;
+            shared.insert_newer(key, entry.clone(), context.engine.clock.now());
+            return Ok((entry, AnsweredBy::Sqlite));
         }
         match self.lead_or_follow(context, shared, key, limit.fresh_at(key))? {
             Ok(entry) => {

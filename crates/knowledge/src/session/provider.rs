@@ -146,10 +146,10 @@ impl ProviderQuery {
     ) -> Result<(RowSet, Provenance)> {
         let context = self.context(engine);
         let limit = AgeLimit::of(&context, freshness);
-        let tracking = limit.asked(&context.key(params, extent));
         let missed = Some(Layer::L0);
         let entry = self.entry(engine, params, extent, &limit, missed, transport);
         let entry = entry.await?;
+        let tracking = limit.waited(&context.key(params, extent));
         let by = AnsweredBy::of_provider(&entry, limit.now);
         let provenance = Provenance::of(by, &entry, engine.clock.now(), tracking);
         Ok((entry.rows, provenance))

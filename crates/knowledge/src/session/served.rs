@@ -12,7 +12,7 @@ use super::{Session, Value};
 use crate::Result;
 use crate::cache::Extent;
 use crate::error::ErrorKind;
-use crate::feed::{DataVersion, LogPosition};
+use crate::feed::{DataVersion, LogPosition, TrackedStatement};
 use crate::freshness::{Contract, Freshness};
 use crate::policy::Policy;
 use crate::provenance::{Provenance, StaleAnswers};
@@ -95,21 +95,19 @@ impl Session {
     ) -> bool {
         let prepared = self.generation.prepared(statement.id());
         let tracked = prepared.and_then(|prepared| prepared.description.tracked.as_deref());
-        let Some(tracked) = tracked else {
-            return freshness.contract.is_met_by_age(age);
+        let contract = freshness.contract;
+        let Some(tracked) = tracked.filter(|_| version.is_tracked()) else {
+            // It is older than the feed if that is live now.
+            return contract.is_met_by_age(age) && !tracked.is_some_and(TrackedStatement::is_live);
         };
         // Before the version is compared, which is then at least as new as the horizon.
-        let is_fresh = match freshness.contract {
-            Contract::Any => true,
-            Contract::Within(age_max) => {
-                freshness.contract.is_met_by_age(age)
-                    || tracked.horizon.is_within(age_max, Instant::now())
-            }
-            Contract::After(position) => tracked.horizon.has_reached(position),
-            Contract::Now => false,
-        };
-        let is_tracked = version.is_tracked();
-        is_fresh && is_tracked == tracked.is_live() && (!is_tracked || tracked.is_current(version))
+        let is_fresh = contract.is_met_by_age(age)
+            || match contract {
+                Contract::Any | Contract::Now => false,
+                Contract::Within(age_max) => tracked.horizon.is_within(age_max, Instant::now()),
+                Contract::After(position) => tracked.horizon.has_reached(position),
+            };
+        is_fresh && tracked.is_current(version)
     }
 
     /// The answer of a database in this process, through the caches.

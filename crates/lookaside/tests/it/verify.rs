@@ -128,12 +128,24 @@ fn a_server_at_a_url_is_left_as_it_was() {
         return;
     }
     let builder = Postgres::builder().version("18".parse().unwrap());
-    let postgres = builder.fresh_cluster().start().unwrap();
-    let options = "--seconds 2 --faults kill-backend,truncate,reload --ttl-ms 0 --url";
+    let builder = builder.fresh_cluster().logical_replication();
+    let postgres = builder.start().unwrap();
+    let mut connection = Connection::connect(&postgres.url()).unwrap();
+    // Slots of other programs are left alone, and one of a feed of ours is not.
+    for name in ["other", "lookaside_test"] {
+        let create = format!("select pg_create_logical_replication_slot('{name}', 'pgoutput')");
+        connection.query(create, &[]).unwrap();
+    }
+    let options = "--seconds 2 --faults kill-backend,truncate,reload,drop-slot --ttl-ms 0 --url";
     let said = verify(&format!("{options} {}", postgres.url()));
     assert!([0, 1].contains(&said.code), "{}", said.err);
-    assert_eq!(report(&said)["violations"], 0, "{}", said.out);
-    let mut connection = Connection::connect(&postgres.url()).unwrap();
+    let report = report(&said);
+    assert_eq!(report["violations"], 0, "{report:#}");
+    assert_eq!(report["faults"][1]["fault"], "drop-slot");
+    assert_eq!(report["faults"][1]["injections"], 1, "{report:#}");
+    let slots = "select string_agg(slot_name, ',') from pg_replication_slots";
+    let slots = connection.query_one(slots, &[]).unwrap();
+    assert_eq!(slots.as_ref().get::<&str>(0).unwrap(), "other");
     let schemas = "select 1 from pg_namespace where nspname = 'lookaside_verify'";
     assert!(connection.query_opt(schemas, &[]).unwrap().is_none());
     // A schema that is there belongs to somebody else.

@@ -175,11 +175,14 @@ impl KeyCheck<'_> {
                 }
             }
         };
-        let session = self.sessions.entry(read.session).or_default();
+        let shown = match read.layer.has_sessions() {
+            true => (self.sessions.entry(read.session).or_default()).at(read.begin),
+            false => None,
+        };
         [
             by_write(Rule::Claim, claim),
             contracted,
-            by_read(Rule::Session, session.at(read.begin)),
+            by_read(Rule::Session, shown),
         ]
     }
 
@@ -203,7 +206,9 @@ impl KeyCheck<'_> {
             self.now.add(from, shown, index);
         }
         // The reads of a session are sequential, but the order of two in the same nanosecond is lost.
-        if let Some(shown) = self.oldest_shown(read, session) {
+        if read.layer.has_sessions()
+            && let Some(shown) = self.oldest_shown(read, session)
+        {
             let from = read.end.max(read.begin.after(Duration::from_nanos(1)));
             let session = self.sessions.entry(read.session).or_default();
             session.add(from, shown, index);

@@ -136,6 +136,12 @@ impl Layer {
         Self::Http,
     ];
 
+    /// Whether reads through it belong to a session, and never go back. Requests over HTTP do not:
+    /// threads with caches of their own answer them.
+    pub fn has_sessions(self) -> bool {
+        !matches!(self, Self::Body | Self::Http)
+    }
+
     /// The name in options and reports.
     pub fn name(self) -> &'static str {
         match self {

@@ -225,7 +225,7 @@ fn a_contract_is_kept_from_the_commit_on() {
             assert_eq!(text, expected);
             cached_count += u32::from(provenance.by != AnsweredBy::Provider);
             if provenance.by != AnsweredBy::Provider {
-                let at = provenance.fresh_as_of(Instant::now()).unwrap();
+                let at = provenance.fresh_as_of().unwrap();
                 assert!(at.elapsed() < DEADLINE);
             }
         }

@@ -18,7 +18,8 @@ use super::registers::{FOREIGN_ID_MIN, VIEW};
 use super::relay::Relay;
 use super::server::{PRODUCT_NAME, Server, WRITER_NAME};
 
-/// Slots and publications of the product have names that begin like this.
+/// Slots and publications of the product have names that begin like this; only those of the run's own
+/// database are disturbed.
 const FEED_NAMES: &str = "lookaside%";
 
 /// How long this process is stopped: long beside each contract, and short beside a run.
@@ -232,7 +233,7 @@ impl Faults<'_> {
         let mut connection = self.server.connect()?;
         let slots = format!(
             "select coalesce(active_pid, 0)::bigint, slot_name::text from pg_replication_slots \
-             where slot_name like '{FEED_NAMES}'"
+             where slot_name like '{FEED_NAMES}' and database = current_database()"
         );
         let slots = connection.query(slots, &[])?.rows;
         let senders: Vec<i64> = slots.iter().filter_map(|row| int(row, 0)).collect();
@@ -337,7 +338,8 @@ fn stall_standby(connection: &mut Connection, hold: Hold) -> Result<Injected, Ca
 fn drop_slots(connection: &mut Connection, hold: &Hold) -> Result<(), Cause> {
     let sql = format!(
         "select pg_drop_replication_slot(slot_name) from pg_replication_slots \
-         where slot_name like '{FEED_NAMES}' and active_pid is null"
+         where slot_name like '{FEED_NAMES}' and database = current_database() \
+         and active_pid is null"
     );
     loop {
         match connection.query(sql.as_str(), &[]) {

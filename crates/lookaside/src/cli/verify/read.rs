@@ -165,11 +165,10 @@ impl<'a> ProductReader<'a> {
         if let Some(served) =
             (self.session).try_local(statement, &[param(key)], extent, freshness)?
         {
-            let now = Instant::now();
             return Ok(Found {
                 version: version(served.rows.iter().next())?,
                 source: source(&served.provenance),
-                fresh_as_of: served.provenance.fresh_as_of(now),
+                fresh_as_of: served.provenance.fresh_as_of(),
             });
         }
         self.params.reset(1);
@@ -195,11 +194,10 @@ impl<'a> ProductReader<'a> {
         let (statement, params) = (self.options.statements.of(key), [param(key)]);
         let asking = (self.knowledge).answer_async(statement, &params, Extent::First, freshness);
         let (rows, provenance) = block_on(asking)?;
-        let now = Instant::now();
         Ok(Found {
             version: version(rows.iter().next())?,
             source: source(&provenance),
-            fresh_as_of: provenance.fresh_as_of(now),
+            fresh_as_of: provenance.fresh_as_of(),
         })
     }
 
@@ -240,13 +238,13 @@ impl<'a> ProductReader<'a> {
     ) -> Result<Found, Cause> {
         let http = self.http.as_mut().ok_or("there is no HTTP service")?;
         let header = header(freshness, self.options.cluster);
+        let begin = Instant::now();
         let answer = ask(http, key, &header)?;
-        let now = Instant::now();
         Ok(Found {
             version: answer.version,
             source: answer.source,
-            // The service computed it before the answer arrived.
-            fresh_as_of: answer.age.and_then(|age| now.checked_sub(age)),
+            // The service computed it after the begin.
+            fresh_as_of: answer.age.and_then(|age| begin.checked_sub(age)),
         })
     }
 

@@ -226,12 +226,13 @@ mod tests {
         let mut rest = Vec::new();
         let _ = client.read_to_end(&mut rest);
         assert!(rest.len() < 4, "{rest:?}");
-        assert_eq!(relay.cut_count(), 1);
+        // The other direction may have been cut, too.
+        assert!(relay.cut_count() >= 1);
         relay.pass();
         let mut client = TcpStream::connect(("127.0.0.1", relay.port)).unwrap();
         client.write_all(b"1234").unwrap();
         client.read_exact(&mut received).unwrap();
-        assert_eq!(relay.close_all(), 1);
+        assert!(relay.close_all() >= 1);
         assert_eq!(client.read(&mut received).unwrap_or(0), 0);
     }
 }

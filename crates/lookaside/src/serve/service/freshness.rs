@@ -40,7 +40,8 @@ impl Claim {
             return None;
         }
         let is_live = expiry.version.is_tracked() && coverage.horizon.is_some();
-        let age = expiry.age(now) + CLOCK_TICK;
+        // Ages are in whole milliseconds, by a clock that may be behind.
+        let age = expiry.age(now) + CLOCK_TICK + Duration::from_millis(1);
         let horizon = coverage.horizon.filter(|_| is_live);
         Some(Self {
             age: horizon.map_or(age, |at| age.min(now.saturating_duration_since(at))),
