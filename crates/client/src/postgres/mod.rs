@@ -7,6 +7,7 @@
 //! - [`blocking::Connection`], whose calls block the thread;
 //! - [`poll::Connection`], which is driven by an event loop.
 
+mod back_off;
 mod cancel;
 mod copy;
 pub mod driver;

@@ -133,7 +133,7 @@ impl FeedConnection {
                     }))
                 }
                 Event::Closed => {
-                    let error = self.write_error.take();
+                    let error = protocol.end.clone().or_else(|| self.write_error.take());
                     Some(Err(error.unwrap_or_else(Error::end_of_stream)))
                 }
                 event => take(event),

@@ -30,9 +30,9 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::jitter::jitter;
+use super::back_off::{BackOff, PAUSE_MAX};
 use crate::net::watch_peer;
 use crate::timer::{Sleep, sleep_until};
 use crate::{Error, PostgresConfig, Result};
@@ -46,11 +46,6 @@ pub use lookaside_wire::postgres::replication::{
 pub use options::FeedOptions;
 use session::{FeedSession, Received};
 use setup::Source;
-
-/// The pause before a reconnect, and the longest one after failures, each of which doubles it. A
-/// random part of up to half is subtracted, so that not all clients reconnect at once.
-const BACK_OFF_MIN: Duration = Duration::from_millis(100);
-const BACK_OFF_MAX: Duration = Duration::from_secs(10);
 
 /// Receives the committed changes of a PostgreSQL database, over a dedicated connection that is
 /// re-established when it is lost. See the [module](self).
@@ -140,8 +135,7 @@ pub struct FeedStart {
 struct Link {
     source: Arc<Source>,
     state: State,
-    /// The number of consecutive failures. A stream that ends soon is one.
-    failure_count: u32,
+    back_off: BackOff,
 }
 
 enum State {
@@ -194,7 +188,7 @@ impl ChangeFeed {
             link: Link {
                 source: Arc::new(source),
                 state: State::Paused(sleep_until(Instant::now())),
-                failure_count: 0,
+                back_off: BackOff::default(),
             },
             message: Vec::new(),
         })
@@ -284,16 +278,10 @@ impl Link {
     /// does is not begun ten times a second.
     fn pause(&mut self) {
         if let State::Streaming(session) = &self.state
-            && session.age() >= BACK_OFF_MAX
+            && session.age() >= PAUSE_MAX
         {
-            self.failure_count = 0;
+            self.back_off.reset();
         }
-        // Thirty doublings exceed the maximum.
-        let pause = BACK_OFF_MIN.saturating_mul(1 << self.failure_count.min(30));
-        let pause = pause.min(BACK_OFF_MAX);
-        let part = f64::from(jitter()) / f64::from(u32::MAX);
-        self.failure_count = self.failure_count.saturating_add(1);
-        let pause = pause.mul_f64(1.0 - part / 2.0);
-        self.state = State::Paused(sleep_until(Instant::now() + pause));
+        self.state = State::Paused(self.back_off.pause());
     }
 }

@@ -9,19 +9,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use super::back_off::BackOff;
 use super::{Client, Hook, Notification, Options, Route};
-use crate::jitter::jitter;
 use crate::net::watch_peer;
 use crate::nonblocking::ConnectionWatch;
-use crate::timer::{Sleep, sleep_until};
+use crate::timer::Sleep;
 use crate::{Error, PostgresConfig, Request, Result};
 
 use queue::Queue;
-
-/// The pause before a reconnect, and the longest one after failures, each of which doubles it. A
-/// random part of up to half is subtracted, so that not all clients reconnect at once.
-const BACK_OFF_MIN: Duration = Duration::from_millis(100);
-const BACK_OFF_MAX: Duration = Duration::from_secs(10);
 
 /// The default limit for the log-in to a host, and then for LISTEN.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,8 +56,7 @@ pub struct Listener {
     options: ListenerOptions,
     channels: BTreeSet<String>,
     state: State,
-    /// The number of consecutive failed attempts to connect.
-    failure_count: u32,
+    back_off: BackOff,
 }
 
 /// An event of a [`Listener`].
@@ -151,7 +145,7 @@ impl Listener {
             config,
             options,
             channels,
-            failure_count: 0,
+            back_off: BackOff::default(),
         })
     }
 
@@ -184,7 +178,7 @@ impl Listener {
                 }
                 State::Connecting(connecting) => match ready!(connecting.as_mut().poll(cx)) {
                     Ok(session) => {
-                        self.failure_count = 0;
+                        self.back_off.reset();
                         self.state = State::Up(session);
                     }
                     Err(error) => return Poll::Ready(self.pause(error)),
@@ -194,13 +188,7 @@ impl Listener {
     }
 
     fn pause(&mut self, error: Error) -> ListenerEvent {
-        // Thirty doublings exceed the maximum.
-        let pause = BACK_OFF_MIN.saturating_mul(1 << self.failure_count.min(30));
-        let pause = pause.min(BACK_OFF_MAX);
-        let part = f64::from(jitter()) / f64::from(u32::MAX);
-        self.failure_count = self.failure_count.saturating_add(1);
-        let pause = pause.mul_f64(1.0 - part / 2.0);
-        self.state = State::Paused(sleep_until(Instant::now() + pause));
+        self.state = State::Paused(self.back_off.pause());
         ListenerEvent::Lost(error)
     }
 

@@ -3,29 +3,43 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use lookaside_embedded::Postgres;
+use lookaside_embedded::{Builder, Postgres};
 
 /// A server that can be stopped and started again in the same place.
 pub(crate) struct Server {
     version: &'static str,
     folder: PathBuf,
+    with: fn(Builder) -> Builder,
     postgres: Option<Postgres>,
 }
 
 impl Server {
     pub(crate) fn start(version: &'static str, name: &str) -> Self {
+        Self::start_with(version, name, |builder| builder)
+    }
+
+    pub(crate) fn start_with(
+        version: &'static str,
+        name: &str,
+        with: fn(Builder) -> Builder,
+    ) -> Self {
         let folder = format!("lookaside-{name}-{version}-{}", std::process::id());
         let folder = env::temp_dir().join(folder);
-        let postgres = Some(start(version, &folder));
+        let postgres = Some(start(version, &folder, with));
         Self {
             version,
             folder,
+            with,
             postgres,
         }
     }
 
     pub(crate) fn url(&self) -> String {
         self.postgres.as_ref().unwrap().url()
+    }
+
+    pub(crate) fn execute(&self, sql: &str) {
+        self.postgres.as_ref().unwrap().execute(sql).unwrap();
     }
 
     pub(crate) async fn stop(&mut self) {
@@ -35,8 +49,8 @@ impl Server {
     }
 
     pub(crate) async fn start_again(&mut self) {
-        let (version, folder) = (self.version, self.folder.clone());
-        let started = tokio::task::spawn_blocking(move || start(version, &folder)).await;
+        let (version, folder, with) = (self.version, self.folder.clone(), self.with);
+        let started = tokio::task::spawn_blocking(move || start(version, &folder, with)).await;
         self.postgres = Some(started.unwrap());
     }
 }
@@ -48,7 +62,7 @@ impl Drop for Server {
     }
 }
 
-fn start(version: &str, folder: &Path) -> Postgres {
+fn start(version: &str, folder: &Path, with: fn(Builder) -> Builder) -> Postgres {
     let builder = Postgres::builder().version(version.parse().unwrap());
-    builder.path(folder).start().unwrap()
+    with(builder.path(folder)).start().unwrap()
 }

@@ -1,6 +1,9 @@
 //! Change feeds of real servers.
 
 mod changes;
+mod losses;
+mod requirements;
+mod statuses;
 
 use std::time::Duration;
 
@@ -38,7 +41,7 @@ fn database(version: &str, settings: &[(&str, &str)]) -> Option<Postgres> {
     }
     let builder = Postgres::builder().version(version.parse().unwrap());
     // A server of its own, since the slots of others would count.
-    let builder = builder.fresh_cluster().logical_replication();
+    let builder = builder.fresh_cluster().tcp().logical_replication();
     let builder = settings.iter().fold(builder, |builder, (name, value)| {
         builder.setting(*name, *value)
     });
@@ -141,6 +144,18 @@ fn values(tuple: Tuple<'_>) -> String {
     };
     let values: Vec<_> = tuple.fields().map(value).collect();
     values.join(",")
+}
+
+/// What an error says, with its causes.
+fn said(error: &Error) -> String {
+    let mut said = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        said.push_str(": ");
+        said.push_str(&error.to_string());
+        source = error.source();
+    }
+    said
 }
 
 /// The names of the slots of a server.

@@ -116,7 +116,11 @@ pub(crate) struct Server {
 impl Server {
     /// With a certificate, and an issuer of those that it takes from clients.
     pub(crate) fn start(version: &str, pair: &Pair, clients: &Authority) -> Option<Self> {
-        let postgres = database(version, true)?;
+        Some(Self::on(database(version, true)?, pair, clients))
+    }
+
+    /// The same on a server that listens on TCP, and is the test's own.
+    pub(crate) fn on(postgres: Postgres, pair: &Pair, clients: &Authority) -> Self {
         let answer = connect(&postgres).query("show data_directory", &[]);
         let server = Self {
             data: shown(&answer).into(),
@@ -138,7 +142,7 @@ impl Server {
         set("ssl_ca_file", "clients.crt");
         set("ssl", "on");
         server.show(pair);
-        Some(server)
+        server
     }
 
     /// Has the server show another certificate.
