@@ -4,6 +4,7 @@ mod away;
 mod bounds;
 mod cuts;
 mod cutting;
+mod feed;
 mod foreign;
 mod hosts;
 mod leaks;
