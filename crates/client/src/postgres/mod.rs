@@ -6,6 +6,9 @@
 //! - [`Client`] for tokio, which any number of tasks can share;
 //! - [`blocking::Connection`], whose calls block the thread;
 //! - [`poll::Connection`], which is driven by an event loop.
+//!
+//! Two others are re-established when they are lost: a [`Listener`] receives notifications, and a
+//! [`ChangeFeed`] the changes of tables.
 
 mod back_off;
 mod cancel;
@@ -24,7 +27,7 @@ pub use crate::raw_rows::{RawField, RawIter, RawRow, RawRows};
 pub use cancel::CancelConnection;
 pub use copy::{CopyIn, CopyOut};
 pub use driver::{Hook, Notices, Notification, Options, PostgresDriver, Route};
-pub use feed::{ChangeFeed, FeedEvent, FeedOptions};
+pub use feed::{ChangeFeed, FeedEvent, FeedOptions, FeedStart};
 pub use listener::{Listener, ListenerEvent, ListenerOptions};
 pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStatus};
 

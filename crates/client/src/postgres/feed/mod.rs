@@ -14,8 +14,8 @@
 //! publications. If something is missing, the error of [`Lost`](FeedEvent::Lost) names it with the
 //! command that adds it.
 //!
-//! A change is sent once its commit is on disk, which can be *before* other sessions see it: see
-//! the manual of the consumer, not this module, for when to apply it.
+//! A change is sent once its commit is on disk, and other sessions see it only after that: a
+//! program that reads the row again at once may still read the old one.
 
 mod connection;
 mod options;
@@ -138,12 +138,14 @@ struct Link {
     back_off: BackOff,
 }
 
+type Connecting = Pin<Box<dyn Future<Output = Result<(FeedSession, FeedStart)>> + Send>>;
+
 enum State {
     /// The next attempt is not due.
     Paused(Sleep),
     /// An attempt is running. It is stored here, so that it continues if the wait for an event is
     /// cancelled.
-    Connecting(Pin<Box<dyn Future<Output = Result<(FeedSession, FeedStart)>> + Send>>),
+    Connecting(Connecting),
     Streaming(Box<FeedSession>),
 }
 

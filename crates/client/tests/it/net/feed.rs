@@ -492,7 +492,42 @@ fn an_answer_that_waits_to_be_read_is_one() {
         // sleep: the time limit passes
         tokio::time::sleep(2 * reply_timeout).await;
         assert_eq!(shown(&next(&mut feed).await), "keepalive 0/1000068");
+        // And the request is done with.
+        let more = timeout(3 * reply_timeout, feed.next()).await;
+        assert!(more.is_err(), "{more:?}");
     });
+}
+
+/// Thousands of changes are received in memory that is reused.
+#[test]
+fn messages_are_not_allocated() {
+    const COUNT: usize = 20_000;
+    let stream = [
+        begin(),
+        relation(),
+        insert().repeat(COUNT),
+        commit_at(COMMIT),
+    ]
+    .concat();
+    let site = play(script(&stream), usize::MAX);
+    // Allocations are counted by thread.
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build().unwrap();
+    let mut feed = feed(&site, FeedOptions::default());
+    runtime.block_on(async {
+        for expected in &EXPECTED[..4] {
+            assert_eq!(shown(&next(&mut feed).await), *expected);
+        }
+    });
+    let allocated = allocation_counter::measure(|| {
+        runtime.block_on(async {
+            for _ in 1..COUNT {
+                let event = feed.next().await;
+                assert!(matches!(event, FeedEvent::Message(Message::Insert(_))));
+            }
+        });
+    });
+    assert!(allocated.count_total < 100, "{allocated:?}");
 }
 
 /// Commands have a limit too.
