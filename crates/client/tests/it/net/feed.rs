@@ -443,6 +443,32 @@ fn a_request_is_answered_with_what_was_confirmed() {
     });
 }
 
+/// A server that ends quiet sessions soon hears from the feed sooner than the options say.
+#[test]
+fn statuses_come_within_the_timeout_of_the_server() {
+    let statuses = Statuses::default();
+    let mut script = script(&changes());
+    script[2] = answer(&["logical", "300", "f"]);
+    let site = play_and_listen(script, &statuses);
+    let options = FeedOptions {
+        status_interval: Duration::from_secs(100_000),
+        ..FeedOptions::default()
+    };
+    block_on(async {
+        let mut feed = feed(&site, options);
+        for expected in EXPECTED {
+            assert_eq!(shown(&next(&mut feed).await), expected);
+        }
+        lookaside_testing::wait_until_async("statuses come by themselves", async || {
+            // The feed works while it is polled.
+            let more = timeout(Duration::from_millis(10), feed.next()).await;
+            assert!(more.is_err(), "{more:?}");
+            statuses.all().len() >= 3
+        })
+        .await;
+    });
+}
+
 /// First it is asked for a reply.
 #[test]
 fn a_server_that_falls_silent_is_given_up() {

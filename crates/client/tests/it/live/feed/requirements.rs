@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use lookaside_client::postgres::{ChangeFeed, FeedOptions};
+use lookaside_client::postgres::{ChangeFeed, FeedEvent, FeedOptions};
 use lookaside_client::{Config, Environment, ErrorKind, PostgresConfig};
 use lookaside_embedded::Postgres;
-use lookaside_testing::Pooler;
+use lookaside_testing::{Pooler, wait_until};
 
 use super::{VERSIONS, config, connect, database, databases, feed, feed_of};
 use super::{lost, next, said, shown, slots, started};
 use crate::live::tokio::block_on;
-use lookaside_client::postgres::FeedEvent;
 
 /// Checks what the error of the first attempt says, in itself.
 async fn check(config: &PostgresConfig, expected: &[&str]) {
@@ -185,7 +184,9 @@ fn writers_have_to_end() {
             writer.query("commit", &[]).unwrap();
             streaming(&mut feed).await;
             let sql = "select count(*)::text from pg_stat_replication";
-            assert_eq!(shown(&connect(&postgres).query(sql, &[])), "1");
+            wait_until("abandoned attempts end", || {
+                shown(&connect(&postgres).query(sql, &[])) == "1"
+            });
         });
     }
 }
