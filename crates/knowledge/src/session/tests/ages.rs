@@ -65,8 +65,13 @@ fn check_late(knowledge: &Knowledge, statement: &Statement, sql: &str, by: Answe
             is_stale: false,
             horizon: None,
             version: DataVersion::UNTRACKED,
+            at: None,
         };
         let provenance = answer(knowledge, statement, age_max);
+        let provenance = Provenance {
+            at: None,
+            ..provenance
+        };
         assert_eq!(provenance, expected, "{age_max:?}");
         assert_eq!(steps(knowledge, &mut seen)[6], 1, "{age_max:?}");
         assert_eq!(knowledge.snapshot().l1_len, 0, "{age_max:?}");

@@ -99,13 +99,13 @@ impl Cache {
     pub(crate) fn lookup(&mut self, session: usize, wanted: Wanted, now: u64) -> Option<Taken> {
         let key = wanted.key;
         let mut entry = None;
-        if wanted.layer == Layer::Body {
+        if wanted.layer == Layer::L0 {
             entry = self.usable(self.bodies.get(&key), session, wanted, now);
         }
         if entry.is_none() {
             entry = self.usable(self.shared.get(&key), session, wanted, now);
             if let Some(entry) = entry
-                && wanted.layer == Layer::Body
+                && wanted.layer == Layer::L0
             {
                 self.bodies.insert(key, entry);
             }
@@ -204,7 +204,7 @@ impl Cache {
         fill(&mut self.shared, key, entry);
         for (reader, wanted, _) in &flight.waiters {
             self.sessions[*reader].0.insert(key, (id, now));
-            if wanted.layer == Layer::Body {
+            if wanted.layer == Layer::L0 {
                 let aged_from = match self.switches.body_age_from_completion {
                     true => now,
                     false => flight.sent,
