@@ -12,6 +12,7 @@ use lookaside_value::{Row, RowSet};
 use crate::Result;
 use crate::clock::Clock;
 use crate::config::IntranetNets;
+use crate::depends::StatementDependency;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::Outcome;
@@ -181,6 +182,14 @@ impl Knowledge {
     /// When the statement is refused.
     pub fn explain(&self, sql: &str) -> Result<Explanation> {
         self.with_session(|session| session.explain(sql))
+    }
+
+    /// What a change feed would do for a statement, see [`Session::dependency`].
+    ///
+    /// # Errors
+    /// As [`Session::dependency`].
+    pub fn dependency(&self, sql: &str, publication: &str) -> Result<Option<StatementDependency>> {
+        self.with_session(|session| session.dependency(sql, publication))
     }
 
     /// Loads everything again and makes it the current generation; returns its number.

@@ -108,6 +108,7 @@ pub use config::{
     ProviderKind, ProviderServer, TableConfig,
 };
 pub use counters::Counts;
+pub use depends::{DependencyClass, StatementDependency};
 pub use error::{Error, ErrorKind};
 pub use event::{CacheOutcome, Layer, Outcome, QueryKind};
 pub use event_loop::{EventLoop, QueryResult};

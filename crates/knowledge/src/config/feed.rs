@@ -8,9 +8,6 @@ use super::provider::ProviderKind;
 use super::reader::Section;
 use crate::Result;
 
-/// The publication that `lookaside feed setup` creates.
-pub(crate) const PUBLICATION: &str = "lookaside";
-
 /// The longest name of an object of PostgreSQL, in bytes; longer ones are cut off.
 const NAME_SIZE_MAX: usize = 63;
 
@@ -25,6 +22,11 @@ pub struct FeedConfig {
     pub publication: String,
     /// The address for replication, if it is not that of the provider.
     pub sender: Option<Box<PostgresConfig>>,
+}
+
+impl FeedConfig {
+    /// The publication if the configuration names none: `lookaside`.
+    pub const PUBLICATION: &str = "lookaside";
 }
 
 impl fmt::Debug for FeedConfig {
@@ -50,7 +52,9 @@ pub(super) fn read_feed(section: &Section<'_>, kind: ProviderKind) -> Result<Opt
     if is_on.is_none() {
         return Err(section.bad(key, "has no effect without feed = \"auto\"; add it"));
     }
-    let publication = section.str("feed_publication")?.unwrap_or(PUBLICATION);
+    let publication = section
+        .str("feed_publication")?
+        .unwrap_or(FeedConfig::PUBLICATION);
     if publication.is_empty() || publication.len() > NAME_SIZE_MAX || publication.contains('\0') {
         let problem = format!("must be a name of 1 to {NAME_SIZE_MAX} bytes");
         return Err(section.bad("feed_publication", &problem));

@@ -56,6 +56,7 @@ select
     coalesce((
         select json_agg(json_build_object(
             'name', r.name,
+            'sql_name', format('%I.%I', r.nspname, r.relname),
             'oid', r.oid::bigint,
             'kind', r.relkind,
             'persistence', r.relpersistence,
@@ -85,6 +86,15 @@ select
             ),
             'unique_keys', (
                 select coalesce(json_agg(json_build_object(
+                    'sql_name', (
+                        select quote_ident(x.relname) from pg_catalog.pg_class x
+                        where x.oid = i.indexrelid
+                    ),
+                    'has_nulls', exists (
+                        select from pg_catalog.pg_attribute a
+                        where a.attrelid = r.oid and a.attnum = any (i.indkey::int2[])
+                            and not a.attnotnull
+                    ),
                     'is_primary', i.indisprimary,
                     'is_identity', i.indisreplident,
                     'columns', (
@@ -146,7 +156,7 @@ select
 "#;
 
 /// What the server says about the names in a statement.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Catalog {
     /// Whether the database stores text as UTF-8, so that texts are equal if their bytes are.
     pub(super) is_utf8: bool,
@@ -166,10 +176,12 @@ pub(crate) struct Catalog {
 }
 
 /// A row of `pg_class`, with what belongs to it.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Relation {
     /// The name that was asked for.
     pub(super) name: String,
+    /// Its name with its schema, quoted where SQL needs it.
+    pub(super) sql_name: String,
     pub(super) oid: u32,
     pub(super) kind: char,
     pub(super) persistence: char,
@@ -185,7 +197,7 @@ pub(super) struct Relation {
 }
 
 /// A column.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Attribute {
     pub(super) name: String,
     pub(super) number: i16,
@@ -200,8 +212,12 @@ pub(super) struct Attribute {
     pub(super) is_deterministic: bool,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct UniqueKey {
+    /// The name of the index, quoted where SQL needs it.
+    pub(super) sql_name: String,
+    /// Whether a column may be null.
+    pub(super) has_nulls: bool,
     pub(super) is_primary: bool,
     pub(super) is_identity: bool,
     /// Numbers of columns.
@@ -209,7 +225,7 @@ pub(super) struct UniqueKey {
 }
 
 /// A row of `pg_publication_tables`.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Published {
     /// The published columns; absent before PostgreSQL 15, where all are published.
     #[serde(default)]
@@ -219,7 +235,7 @@ pub(super) struct Published {
 }
 
 /// A row of `pg_proc`.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Function {
     pub(super) name: String,
     pub(super) is_built_in: bool,
@@ -236,7 +252,7 @@ pub(super) struct Function {
 }
 
 /// A row of `pg_operator`.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Operator {
     pub(super) name: String,
     pub(super) left: u32,
@@ -254,6 +270,26 @@ impl Catalog {
     /// Reads the answer to [`Self::sql`], which has one row; `None` if it has not.
     pub(crate) fn from_rows(rows: &RowSet) -> Result<Option<Self>, RowError> {
         Ok(rows.deserialize::<Self>()?.pop())
+    }
+
+    /// The catalog as it would be if the publication contained the tables of the statement.
+    pub(super) fn published(mut self) -> Self {
+        self.publishes_all = true;
+        for relation in &mut self.relations {
+            relation.published = Some(Published {
+                attnames: None,
+                rowfilter: None,
+            });
+        }
+        self
+    }
+
+    /// The catalog as it would be if the replica identity of each table were the whole row.
+    pub(super) fn with_full_identities(mut self) -> Self {
+        for relation in &mut self.relations {
+            relation.identity = 'f';
+        }
+        self
     }
 
     pub(super) fn relation(&self, name: &str) -> Option<&Relation> {

@@ -256,7 +256,7 @@ fn check_published(relation: &Relation, uses: &Uses, catalog: &Catalog) -> Resul
 
 impl Relation {
     /// The columns of the replica identity; `None` if there is none, or it is the whole row.
-    fn identity_columns(&self) -> Option<&[i16]> {
+    pub(super) fn identity_columns(&self) -> Option<&[i16]> {
         let key = self.unique_keys.iter().find(|key| match self.identity {
             'd' => key.is_primary,
             'i' => key.is_identity,

@@ -1,10 +1,8 @@
-//! Keys: the same hash from the parameters of a lookup and from a row of the change feed.
+//! Keys: the same values from the parameters of a lookup and from a row of the change feed.
 //!
 //! A parameter is brought to the canonical form of its family by the same code that encodes it for
 //! the server, so `7` and `'7'` are one key of an integer column. What that code refuses has no
 //! key, as the server would not be asked either.
-
-use std::hash::{BuildHasher, Hasher};
 
 use lookaside_client::types::postgres::{Encoded, Format, PgType};
 use lookaside_value::Value;
@@ -38,13 +36,14 @@ pub(crate) struct KeyDependency {
 }
 
 /// The key of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RowKey {
-    /// Lookups with this hash may have the row in their answers.
-    Hash(u64),
-    /// No lookup has the row in its answer: a column of the key is null.
+    /// Its values by the numbers of the parameters, in the types that [`Family::is_canonical`]
+    /// accepts.
+    Values(Vec<Option<Value>>),
+    /// A column is null: the row is in no answer.
     Absent,
-    /// Lookups with any key may have it: a field was not sent, or is not what the type writes.
+    /// Any key may be concerned.
     Unknown,
 }
 
@@ -73,67 +72,24 @@ pub(crate) enum Field<'a> {
 }
 
 impl KeyDependency {
-    /// The hash of the key that these parameters ask for; `None` if they do not have a key that is
-    /// certain, or one of them is null. `id` tells statements apart that share a hasher.
-    ///
-    /// `scratch` is cleared first; with one that is used again, nothing is allocated.
-    pub(crate) fn hash_params<H: BuildHasher>(
-        &self,
-        hasher: &H,
-        id: u64,
-        params: &[Value],
-        scratch: &mut Vec<u8>,
-    ) -> Option<u64> {
-        scratch.clear();
-        for column in &self.columns {
-            write_param(column.family, params.get(column.parameter)?, scratch)?;
-        }
-        Some(hash(hasher, id, scratch))
-    }
-
     /// The key of a row; `field` returns the row's field for a column. Texts are those of a
     /// connection with `client_encoding = UTF8`.
     ///
     /// An update touches the keys of the old row and of the new one. Without an old row in the
     /// feed, the replica identity did not change, and with it the key.
-    pub(crate) fn row_key<'f, H: BuildHasher>(
-        &self,
-        hasher: &H,
-        id: u64,
-        mut field: impl FnMut(&KeyColumn) -> Field<'f>,
-        scratch: &mut Vec<u8>,
-    ) -> RowKey {
-        scratch.clear();
-        let mut is_absent = false;
-        for column in &self.columns {
-            match field(column) {
-                // All columns of another replica identity are `not null`: then this row was written
-                // under an identity that is no longer the one of the catalog.
-                Field::Null if self.is_identity_full => is_absent = true,
-                field => {
-                    if write_field(column.family, field, scratch).is_none() {
-                        return RowKey::Unknown;
-                    }
-                }
-            }
+    pub(crate) fn row_key<'f>(&self, field: impl Fn(&KeyColumn) -> Field<'f>) -> RowKey {
+        // All columns of another replica identity are `not null`: a null there was written under an
+        // identity that is no longer the one of the catalog.
+        let is_null = |column: &KeyColumn| field(column) == Field::Null;
+        if self.is_identity_full && self.columns.iter().any(is_null) {
+            return RowKey::Absent;
         }
-        match is_absent {
-            true => RowKey::Absent,
-            false => RowKey::Hash(hash(hasher, id, scratch)),
-        }
+        let values = self.values(|column, out| write_field(column.family, field(column), out));
+        values.map_or(RowKey::Unknown, RowKey::Values)
     }
 
-    /// The values of a row's key by the numbers of the parameters, in the types that
-    /// [`Family::is_canonical`] accepts. `None` as for [`Self::hash_row`].
-    pub(crate) fn row_values<'f>(
-        &self,
-        field: impl Fn(&KeyColumn) -> Field<'f>,
-    ) -> Option<Vec<Option<Value>>> {
-        self.values(|column, out| write_field(column.family, field(column), out))
-    }
-
-    /// The values that the server compares, as [`Self::row_values`] has them. `None` as for
-    /// [`Self::hash_params`].
+    /// The values that the server compares for these parameters, as [`RowKey::Values`] has them.
+    /// `None` if they do not have a key that is certain, or one of them is null.
     pub(crate) fn canonical_params(&self, params: &[Value]) -> Option<Vec<Option<Value>>> {
         self.values(|column, out| write_param(column.family, params.get(column.parameter)?, out))
     }
@@ -169,13 +125,6 @@ impl KeyDependency {
         }
         families.into_iter().collect()
     }
-}
-
-fn hash(hasher: &impl BuildHasher, id: u64, key: &[u8]) -> u64 {
-    let mut state = hasher.build_hasher();
-    state.write_u64(id);
-    state.write(key);
-    state.finish()
 }
 
 impl Family {

@@ -8,9 +8,9 @@
 //! 3. [`classify`] decides. The lower class is right whenever there is doubt: it costs queries,
 //!    while a class that is too high costs correctness.
 //!
-//! [`keys`] then computes the same hash from the parameters of a lookup and from a row of the
-//! change feed. What the change feed does not report, such as a change of a table's definition, is
-//! found by comparing a fingerprint of the catalog ([`Names::fingerprint_sql`]).
+//! [`keys`] then computes the same key from the parameters of a lookup and from a row of the change
+//! feed. What the change feed does not report, such as a change of a table's definition, is found by
+//! comparing a fingerprint of the catalog ([`Names::fingerprint_sql`]).
 //!
 //! The catalog is read in several steps by the server, and names are resolved by its newest state.
 //! So a caller reads the fingerprint before and after the catalog, and classifies only if both are
@@ -18,6 +18,7 @@
 
 mod catalog;
 mod classify;
+mod explain;
 mod expressions;
 mod fingerprint;
 mod keys;
@@ -34,6 +35,7 @@ use std::borrow::Cow;
 
 pub(crate) use self::catalog::Catalog;
 pub(crate) use self::classify::{Dependency, classify};
+pub use self::explain::{DependencyClass, StatementDependency};
 pub(crate) use self::fingerprint::Names;
 pub(crate) use self::keys::{Family, Field, KeyColumn, KeyDependency, RowKey};
 pub(crate) use self::shape::Shape;

@@ -124,6 +124,14 @@ impl Feed {
         }
     }
 
+    /// Why there is no feed although the configuration sets one.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        match self.registered {
+            Some(_) => None,
+            None => self.status().reason,
+        }
+    }
+
     /// What the feed does.
     pub(crate) fn status(&self) -> FeedStatus {
         let shared = &self.shared;

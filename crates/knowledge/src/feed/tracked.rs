@@ -9,7 +9,7 @@ use lookaside_value::{StatementId, Value};
 use super::horizon::Horizon;
 use super::versions::{DataVersion, TouchedSlots, VersionSlot, Versions};
 use crate::cache::{Extent, KeyRef};
-use crate::depends::{Dependency, Family, Field, KeyColumn, KeyDependency};
+use crate::depends::{Dependency, Family, Field, KeyColumn, KeyDependency, RowKey};
 
 /// A statement of a provider with a change feed.
 ///
@@ -148,11 +148,13 @@ impl TrackedStatement {
         match (self.scope.get(), change) {
             (Some(Scope::Statement(_)), _) => touched.add(self.slot_of_all()),
             (Some(Scope::Key { key, .. }), Change::Row(field)) => {
-                let params = key
-                    .row_values(field)
-                    .and_then(|values| self.positional(values));
+                let params = match key.row_key(field) {
+                    RowKey::Absent => return,
+                    RowKey::Unknown => None,
+                    RowKey::Values(values) => self.positional(values),
+                };
                 match params {
-                    // Both extents have the slot of the first one only if their hashes agree.
+                    // The first row and all rows are different entries.
                     Some(params) => {
                         touched.add(VersionSlot::of(self.hash(Extent::First, &params)));
                         touched.add(VersionSlot::of(self.hash(Extent::All, &params)));

@@ -10,6 +10,7 @@ use super::tables::Tables;
 use super::warnings::{self, StatementWarning};
 use super::{LookupPlan, NativeProbe};
 use crate::config::ProviderKind;
+use crate::depends::StatementDependency;
 
 /// How a statement is answered, for `lookaside explain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct Explanation {
     pub warnings: Vec<StatementWarning>,
     /// The other database that answers, if one does.
     pub provider: Option<ProviderPlan>,
+    /// What the provider's change feed does for the answers, if the configuration sets one.
+    pub dependency: Option<StatementDependency>,
 }
 
 /// How a provider is queried.
@@ -100,6 +103,7 @@ impl LookupPlan {
                     reads: Vec::new(),
                     warnings: Vec::new(),
                     provider: None,
+                    dependency: None,
                 };
             }
         };
@@ -124,6 +128,7 @@ impl LookupPlan {
             reads: Vec::new(),
             warnings: Vec::new(),
             provider: None,
+            dependency: None,
         }
     }
 }
@@ -232,6 +237,12 @@ impl fmt::Display for Explanation {
     /// Writes a few lines for users.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f)?;
+        if let Some(dependency) = &self.dependency {
+            write!(f, "\n  freshness: {dependency}")?;
+            if let Some(help) = &dependency.help {
+                write!(f, "\n    help: {help}")?;
+            }
+        }
         for StatementWarning { message, help, .. } in &self.warnings {
             write!(f, "\nwarning: {message}\n  help: {help}")?;
         }

@@ -4,6 +4,7 @@
 //! ([`direct`]). Callers query them from any thread, for all keys at once that no cache has, and
 //! get rows with the columns that the statement was described with.
 
+mod dependency;
 mod direct;
 mod errors;
 mod failed_keys;

@@ -18,6 +18,7 @@ pub use self::served::{Coverage, Served};
 use crate::Result;
 use crate::cache::Extent;
 use crate::cancel::CancelHandle;
+use crate::depends::StatementDependency;
 use crate::description::Answerer;
 use crate::engine::Engine;
 use crate::freshness::Freshness;
@@ -27,6 +28,7 @@ use crate::policy::Policy;
 use crate::resolver::{Resolver, StatementContext};
 use crate::rows::Rows;
 use crate::statement::{Admission, Origin, Params, Query, Statement, StatementInfo};
+use crate::wait::block_on;
 
 /// Answers queries for one worker.
 ///
@@ -320,9 +322,32 @@ impl Session {
                     params: statement.param_types(),
                     column_types: statement.description.column_types.to_vec(),
                 });
+                explanation.dependency = block_on(remote.dependency(statement));
             }
         }
         Ok(explanation)
+    }
+
+    /// What a change feed of a publication would do for the answers to a statement, without
+    /// registering it; `None` if no PostgreSQL provider answers it.
+    ///
+    /// # Errors
+    /// When the statement is refused.
+    pub fn dependency(
+        &mut self,
+        sql: &str,
+        publication: &str,
+    ) -> Result<Option<StatementDependency>> {
+        self.renew();
+        let (_, params) = self.generation.read(sql)?;
+        let info = StatementInfo::unregistered(self.engine.number, sql, params);
+        let prepared = self.resolver.describe(&self.generation, &info)?;
+        Ok(match &prepared.description.answerer {
+            Answerer::Store(_) => None,
+            Answerer::Remote { remote, statement } => {
+                block_on(remote.dependency_in(statement, publication))
+            }
+        })
     }
 
     /// The row set and the index in it of the first row.

@@ -6,7 +6,7 @@ use lookaside_value::Value;
 use super::super::Dependency;
 use super::{databases, dependency, run, skip, value_of};
 
-const SCHEMA: &str = r#"
+pub(super) const SCHEMA: &str = r#"
 create table t (id int primary key, code text, name varchar(9), big bigint, small smallint,
     ok bool, ref uuid, price float8, amount numeric, day date, at timestamptz default now(),
     data jsonb, tags text[], raw bytea, fixed char(3), net inet,

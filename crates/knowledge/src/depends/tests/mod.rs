@@ -3,6 +3,7 @@
 
 mod changes;
 mod classes;
+mod explained;
 mod fingerprints;
 mod keys;
 mod statements;
@@ -60,11 +61,16 @@ fn run(connection: &mut Connection, script: &str) {
 }
 
 fn dependency(connection: &mut Connection, sql: &str) -> Dependency {
+    let (shape, catalog) = catalog(connection, sql);
+    classify(&shape, &catalog)
+}
+
+fn catalog(connection: &mut Connection, sql: &str) -> (Shape, Catalog) {
     let shape = Shape::of(sql);
     let params = Names::of(&shape).catalog_params(PUBLICATION);
     let answer = connection.query(Catalog::sql(), &params).unwrap();
     let catalog = Catalog::from_rows(&answer.rows).unwrap();
-    classify(&shape, &catalog.expect("the query returns one row"))
+    (shape, catalog.expect("the query returns one row"))
 }
 
 /// The seed of this run, which `LOOKASIDE_SEED` repeats.
