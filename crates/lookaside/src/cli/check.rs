@@ -9,12 +9,14 @@ use std::time::Instant;
 
 use clap::Args;
 use lookaside_knowledge::{
-    Config, Error, Knowledge, LoadReport, ProviderStatus, SqlText, TableReport, table_sql,
+    Config, Error, Explanation, Knowledge, LoadReport, ProviderStatus, SqlText, TableReport,
+    table_sql,
 };
 use lookaside_oml::{Model, Options, Program};
 use lookaside_value::NameTable;
 
 use crate::cli::enrich::verify;
+use crate::cli::feed;
 use crate::cli::output::write_stdout;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::models::lookups::{Review, answered, review};
@@ -32,7 +34,8 @@ Reads the configuration, loads every table, requests the version of every provid
 model, prepares its SQL, validates the values of [enrich] and [server], and prepares the lookups of
 `lookaside serve`. Prints the tables with their derived SQL, the providers, the models, which model
 runs by default, and how each lookup is answered: by a native plan, by SQLite with an index, or by a
-full scan. Warns of lookups that are probably wrong. Ends with exit code 1 after the first step that
+full scan. For lookups of a provider with a change feed, prints which changes invalidate their answers
+and why not fewer, and what the feed needs. Warns of lookups that are probably wrong. Ends with exit code 1 after the first step that
 finds an error.")]
 pub(crate) struct CheckArguments {
     /// The project: a folder with a knowdb.toml, or the path of that file
@@ -97,6 +100,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> CommandResult {
             files.server.guard_access_log()?;
             files.server.load_tls()?;
             // Each provider has the time that its own section sets.
+            let config = files.project.config.clone();
             let parts = files.into_parts()?;
             let catalog = Catalog::new(parts, &knowledge, None, Duration::MAX)?;
             write_stdout(|out| {
@@ -107,6 +111,16 @@ pub(crate) fn run(arguments: &CheckArguments) -> CommandResult {
             warning_count += prepared
                 .map(|prepared| prepared.explanation.warnings.len())
                 .sum::<usize>();
+            let served = catalog.lookups.iter().flat_map(|it| &it.prepared);
+            let served = served.map(|prepared| &prepared.explanation);
+            let of_models = reviews.iter().flat_map(|review| &review.lookups);
+            let explanations: Vec<&Explanation> = of_models
+                .map(|(_, explanation)| explanation)
+                .chain(served)
+                .collect();
+            for provider in &config.providers {
+                warning_count += feed::report::check(provider, &knowledge, &explanations)?;
+            }
             match warning_count {
                 0 => Ok(Exit::Done),
                 _ if !is_strict => Ok(Exit::Done),
@@ -145,6 +159,7 @@ fn lookup_lines(lookup: &Lookup) -> String {
                 .collect();
             let how = answered(&prepared.explanation);
             let mut lines = format!("lookup {name}({}): {how}", params.join(", "));
+            lines.push_str(&freshness_lines(&prepared.explanation, "  "));
             for warning in &prepared.explanation.warnings {
                 let (message, help) = (&warning.message, &warning.help);
                 lines.push_str(&format!("\n  warning: {message}\n    help: {help}"));
@@ -153,6 +168,18 @@ fn lookup_lines(lookup: &Lookup) -> String {
         }
         None => format!("lookup {name}: not prepared, its server does not answer"),
     }
+}
+
+/// What the provider's change feed does for a lookup, if it has one: lines that begin with a line break.
+fn freshness_lines(explanation: &Explanation, indent: &str) -> String {
+    let Some(dependency) = &explanation.dependency else {
+        return String::new();
+    };
+    let mut lines = format!("\n{indent}freshness: {dependency}");
+    if let Some(help) = &dependency.help {
+        lines.push_str(&format!("\n{indent}  help: {help}"));
+    }
+    lines
 }
 
 /// Prints the versions of the providers. They are queried concurrently, so that the timeouts of
@@ -261,7 +288,8 @@ fn write_model(model: &Model, review: &Review, out: &mut dyn io::Write) -> io::R
     )?;
     for ((line, column), explanation) in &review.lookups {
         let how = answered(explanation);
-        writeln!(out, "  lookup {line}:{column}: {how}")?;
+        let freshness = freshness_lines(explanation, "    ");
+        writeln!(out, "  lookup {line}:{column}: {how}{freshness}")?;
     }
     for warnings in [model.warnings(), &review.warnings] {
         if !warnings.is_empty() {

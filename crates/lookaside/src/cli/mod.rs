@@ -6,6 +6,7 @@ mod completions;
 mod difference;
 mod enrich;
 mod explain;
+mod feed;
 mod help;
 mod key;
 mod man;
@@ -41,7 +42,7 @@ define how events are transformed. `lookaside new DIR` creates a project that ca
 const AFTER_HELP: &str = "\
 Exit codes:
   0    done
-  1    the run failed, or --strict, check, test or verify found problems
+  1    the run failed, or --strict, check, test, feed or verify found problems
   2    the command line is invalid
   130  ended by Ctrl-C (SIGINT), or 143 by SIGTERM; the output contains complete events
 `pg run` ends with the exit code of its command; its --help lists the others, and that of `verify
@@ -70,6 +71,7 @@ enum Command {
     Bench(bench::BenchArguments),
     Serve(serve::ServeArguments),
     Key(key::KeyArguments),
+    Feed(feed::FeedArguments),
     Pg(Box<pg::PgArguments>),
     Verify(Box<verify::VerifyArguments>),
     Completions(completions::CompletionsArguments),
@@ -102,6 +104,7 @@ fn answer(command: &Command) -> CommandResult {
         Command::Bench(arguments) => bench::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Key(arguments) => key::run(arguments),
+        Command::Feed(arguments) => feed::run(arguments),
         Command::Pg(arguments) => pg::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),

@@ -36,7 +36,7 @@ fn a_class_has_its_reason_and_what_raises_it() {
             ),
             (
                 "select now() from t where id = $1",
-                "age only, because it uses the function now(), which is not immutable",
+                "age only, because it uses the volatile function now()",
                 "",
             ),
             (

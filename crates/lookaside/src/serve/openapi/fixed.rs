@@ -263,10 +263,27 @@ fn project_schema() -> Json {
 }
 
 fn explain() -> Json {
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    let freshness = json!({
+        "type": "object",
+        "description": "Which answers the provider's change feed invalidates, if it has one",
+        "required": ["class", "tables", "key_columns", "reason", "help"],
+        "properties": {
+            "class": {"type": "string", "enum": ["key", "table", "none", "unknown"]},
+            "tables": texts,
+            "key_columns": texts,
+            "reason": {"type": ["string", "null"]},
+            "help": {"type": ["string", "null"]},
+        },
+    });
     let plan = json!({
         "type": "object",
         "required": ["summary", "plan"],
-        "properties": {"summary": {"type": "string"}, "plan": {"type": "string"}},
+        "properties": {
+            "summary": {"type": "string"},
+            "plan": {"type": "string"},
+            "freshness": freshness,
+        },
     });
     json!({
         "operationId": "explain",

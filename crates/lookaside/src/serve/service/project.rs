@@ -2,7 +2,9 @@
 //! of a statement.
 
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{Explanation, LoadReport, Policy, Session, TableInfo};
+use lookaside_knowledge::{
+    Explanation, LoadReport, Policy, Session, StatementDependency, TableInfo, Text,
+};
 use serde_json::{Value as Json, json};
 
 use super::super::catalog::Catalog;
@@ -70,6 +72,18 @@ fn lookup(lookup: &Lookup) -> Json {
         "found": found,
         "absent": absent,
         "failed": failed,
+    })
+}
+
+/// What a change feed does for a statement.
+fn freshness(dependency: &StatementDependency) -> Json {
+    let texts = |texts: &[Text]| Json::from_iter(texts.iter().map(|text| text.as_str()));
+    json!({
+        "class": dependency.class.name(),
+        "tables": texts(&dependency.tables),
+        "key_columns": texts(&dependency.key_columns),
+        "reason": dependency.reason,
+        "help": dependency.help,
     })
 }
 
@@ -151,10 +165,13 @@ impl Thread {
         };
         self.answer_deferred(context, request, reply, move |session, _| {
             let explanation = session.explain(&sql).map_err(|error| failed(&error))?;
-            let plan = json!({
+            let mut plan = json!({
                 "summary": answered(&explanation),
                 "plan": explanation.to_string(),
             });
+            if let Some(dependency) = &explanation.dependency {
+                plan["freshness"] = freshness(dependency);
+            }
             Ok(Ready {
                 content_type: JSON,
                 body: format!("{plan}\n").into_bytes(),

@@ -1,0 +1,225 @@
+//! `lookaside feed drop`: undoes what `feed setup` did.
+
+use std::io;
+
+use clap::Args;
+
+use super::ServerArguments;
+use super::provider::FeedProvider;
+use super::record::Record;
+use super::requirements::Requirement;
+use super::script::Script;
+use super::server::{FeedServer, Identity, PublicationFacts, ServerFacts, literal};
+use crate::cli::output::write_stdout;
+use crate::failure::{CommandResult, Exit, Failure};
+use crate::project::Project;
+
+/// Undo exactly what `lookaside feed setup` did
+///
+/// Reads the record of `feed setup` from the comment on the publication. Drops the publication, or, if
+/// it existed before, removes the added tables and restores its comment; restores the replica
+/// identities that were changed; and takes back the rights that were granted to the feed's user. All
+/// statements are run in one transaction and printed. What was changed since is left as it is, and
+/// printed. Running feeds go on without invalidating answers.
+#[derive(Debug, Args)]
+pub(super) struct DropArguments {
+    #[command(flatten)]
+    server: ServerArguments,
+
+    /// Write the SQL for a database administrator instead of running it; each statement is marked
+    /// with the right that it needs
+    #[arg(long)]
+    print: bool,
+}
+
+/// What is to be undone.
+#[derive(Default)]
+struct Plan {
+    script: Script,
+    /// What is left as it is, with the reason.
+    left: Vec<Requirement>,
+}
+
+pub(super) fn run(arguments: &DropArguments) -> CommandResult {
+    let project = Project::open(&arguments.server.dir)?;
+    let provider = FeedProvider::choose(&project.config, arguments.server.provider.as_deref())?;
+    let mut server = FeedServer::connect(&provider, arguments.server.url.as_deref())?;
+    let facts = server.facts(&provider)?;
+    let (name, database) = (&facts.publication_sql, &facts.database);
+    let Some(publication) = server.publication(provider.publication())? else {
+        write_stdout(|out| {
+            let prefix = if arguments.print { "-- " } else { "" };
+            writeln!(
+                out,
+                "{prefix}nothing to undo: the database {database} has no publication {name}"
+            )
+        })?;
+        return Ok(Exit::Done);
+    };
+    let comment = publication.comment.as_deref();
+    let Some(record) = comment.map(Record::read).transpose()?.flatten() else {
+        let message = format!("the publication {name} has no record of `lookaside feed setup`");
+        return Err(Failure::new(message).with_help(format!(
+            "it was created by someone else; nothing was changed. `drop publication {name}` drops it"
+        )));
+    };
+    let plan = Plan::new(&provider, &facts, &publication, &record, &mut server)?;
+    if arguments.print {
+        write_stdout(|out| plan.write_sql(&provider, &facts, out))?;
+        return Ok(Exit::Done);
+    }
+    plan.script.run(&mut server)?;
+    write_stdout(|out| {
+        writeln!(
+            out,
+            "provider {}: publication {name} in the database {database}",
+            provider.name()
+        )?;
+        for step in &plan.script.steps {
+            writeln!(out, "  done: {}", step.sql)?;
+        }
+        plan.left.iter().try_for_each(|it| it.write(out))
+    })?;
+    Ok(Exit::Done)
+}
+
+impl Plan {
+    fn new(
+        provider: &FeedProvider<'_>,
+        facts: &ServerFacts,
+        publication: &PublicationFacts,
+        record: &Record,
+        server: &mut FeedServer,
+    ) -> Result<Self, Failure> {
+        let mut plan = Self::default();
+        // First, because the server refuses updates of published tables without an identity.
+        plan.withdraw(provider, facts, publication, record, server)?;
+        plan.restore_identities(provider, record, server)?;
+        plan.revoke(provider, facts, record);
+        Ok(plan)
+    }
+
+    /// Drops the publication, or takes the added tables out of it.
+    fn withdraw(
+        &mut self,
+        provider: &FeedProvider<'_>,
+        facts: &ServerFacts,
+        publication: &PublicationFacts,
+        record: &Record,
+        server: &mut FeedServer,
+    ) -> Result<(), Failure> {
+        let (name, owner) = (&facts.publication_sql, &publication.owner);
+        let needs = format!("the owner of the publication ({owner})");
+        if record.created {
+            self.script.add(format!("drop publication {name}"), needs);
+            return Ok(());
+        }
+        let added = record.tables.iter().map(String::as_str);
+        let tables = server.tables(added, provider.publication())?;
+        let members = tables.iter().filter(|table| table.is_member);
+        let members: Vec<&str> = members.map(|table| table.name.as_str()).collect();
+        if !members.is_empty() {
+            let list = members.join(", ");
+            let sql = format!("alter publication {name} drop table {list}");
+            self.script.add(sql, needs.clone());
+        }
+        let comment = record.comment.as_deref().map(literal);
+        let comment = comment.unwrap_or_else(|| "null".to_owned());
+        let sql = format!("comment on publication {name} is {comment}");
+        self.script.add(sql, needs);
+        Ok(())
+    }
+
+    fn restore_identities(
+        &mut self,
+        provider: &FeedProvider<'_>,
+        record: &Record,
+        server: &mut FeedServer,
+    ) -> Result<(), Failure> {
+        let names = record.identities.iter().map(|(name, _)| name.as_str());
+        let tables = server.tables(names, provider.publication())?;
+        for (name, before) in &record.identities {
+            let Some(table) = tables.iter().find(|table| table.wanted == *name) else {
+                self.left.push(Requirement::note(
+                    format!("{name} does not exist any more"),
+                    format!(
+                        "if it was renamed: its replica identity was {}",
+                        before.sql()
+                    ),
+                ));
+                continue;
+            };
+            match table.identity() {
+                Identity::Full => self.script.add(
+                    format!(
+                        "alter table {} replica identity {}",
+                        table.name,
+                        before.sql()
+                    ),
+                    format!("the owner of {} ({})", table.name, table.owner),
+                ),
+                other => self.left.push(Requirement::note(
+                    format!("{name} has replica identity {} meanwhile", other.sql()),
+                    format!("it was {} before `feed setup`", before.sql()),
+                )),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back the rights of the feed's user. The record names the user, but its writer may be the
+    /// owner of the publication, so only the configured user loses rights.
+    fn revoke(&mut self, provider: &FeedProvider<'_>, facts: &ServerFacts, record: &Record) {
+        let (role, role_sql) = (provider.role(), &facts.role_sql);
+        let mut is_of_role = |granted: &Option<String>, right: &str| match granted {
+            Some(granted) if granted == role => facts.has_role,
+            Some(granted) => {
+                self.left.push(Requirement::note(
+                    format!(
+                        "`feed setup` gave the user {granted} the right to {right}, but the feed's \
+                         user is {role} now"
+                    ),
+                    "take it back by hand, unless it is needed elsewhere",
+                ));
+                false
+            }
+            None => false,
+        };
+        let may_replicate = is_of_role(&record.replication, "replicate");
+        let may_connect = is_of_role(&record.connect, "connect to the database");
+        if may_connect {
+            let database = &facts.database_sql;
+            self.script.add(
+                format!("revoke connect on database {database} from {role_sql}"),
+                "the owner of the database",
+            );
+        }
+        if may_replicate {
+            let sql = format!("alter role {role_sql} noreplication");
+            self.script.add(sql, "a superuser");
+        }
+    }
+
+    /// Writes the statements for an administrator.
+    fn write_sql(
+        &self,
+        provider: &FeedProvider<'_>,
+        facts: &ServerFacts,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        writeln!(
+            out,
+            "-- Undoes `lookaside feed setup` for the provider {}: run this in the database {}.",
+            provider.name(),
+            facts.database
+        )?;
+        for Requirement { text, help, .. } in &self.left {
+            writeln!(out, "-- left as it is: {text}")?;
+            if let Some(help) = help {
+                writeln!(out, "--   {help}")?;
+            }
+        }
+        writeln!(out)?;
+        self.script.write(out)
+    }
+}
