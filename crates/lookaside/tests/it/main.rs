@@ -7,6 +7,7 @@ mod closed_output;
 mod commands;
 mod documentation;
 mod enrich;
+mod feed;
 mod following;
 mod live;
 mod mistakes;

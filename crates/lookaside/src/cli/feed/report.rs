@@ -17,7 +17,7 @@ use crate::failure::Failure;
 
 /// How long a feed may take to start. It first waits for transactions that write, for which the feed
 /// itself has a limit of a minute.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// How often its state is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);

@@ -18,7 +18,7 @@ use crate::numbers::grouped;
 use crate::project::Project;
 
 /// How long the server may wait for the end of transactions that write before it creates a slot.
-const SLOT_TIMEOUT: Duration = Duration::from_secs(5);
+const SLOT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Print what the change feed of a provider needs and has; exit code 1 if something is missing
 ///
