@@ -85,10 +85,14 @@ pub(super) fn tables(lookups: &[FeedLookup]) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The tables of lookups whose class the replica identity `full` would raise.
-pub(super) fn tables_for_full_identity(lookups: &[FeedLookup]) -> BTreeSet<&str> {
+/// The tables of lookups whose key is not in the replica identity, and would be in that of the whole
+/// row.
+pub(super) fn tables_with_other_keys(lookups: &[FeedLookup]) -> BTreeSet<&str> {
     let raised = lookups.iter().map(|lookup| &lookup.dependency);
-    let raised = raised.filter(|it| it.class_if_published < it.class_if_full_identity);
+    let raised = raised.filter(|it| {
+        it.class_if_published < DependencyClass::Key
+            && it.class_if_full_identity == DependencyClass::Key
+    });
     raised
         .flat_map(|dependency| &dependency.tables)
         .map(|table| table.as_str())

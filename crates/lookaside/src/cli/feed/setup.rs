@@ -6,7 +6,7 @@ use std::io;
 use clap::Args;
 
 use super::ServerArguments;
-use super::lookups::{FeedLookup, feed_lookups, tables, tables_for_full_identity};
+use super::lookups::{FeedLookup, feed_lookups, tables, tables_with_other_keys};
 use super::provider::FeedProvider;
 use super::record::Record;
 use super::requirements::{Observed, Requirement, requirements, server_requirements};
@@ -166,16 +166,15 @@ impl Plan {
                  set feed_publication to another name"
             )));
         }
-        let full: BTreeSet<&str> = match identity_full {
-            true => tables_for_full_identity(lookups),
-            false => BTreeSet::new(),
-        };
+        let with_other_keys = tables_with_other_keys(lookups);
         let mut left_out = Vec::new();
         let mut to_add = Vec::new();
         let mut to_change = Vec::new();
         for table in read {
-            let is_full =
-                full.contains(table.wanted.as_str()) && table.identity() != Identity::Full;
+            let needs_full = !table.has_identity()
+                || with_other_keys.contains(table.wanted.as_str())
+                    && table.identity() != Identity::Full;
+            let is_full = identity_full && needs_full;
             if table.is_partial {
                 left_out.push(Requirement::note(
                     format!(
