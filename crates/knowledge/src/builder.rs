@@ -226,9 +226,9 @@ impl Builder {
             loaded,
             self.progress,
             self.watch,
-            self.telemetry,
+            self.telemetry.clone(),
             self.clock,
-            Providers::new(self.resolver),
+            Providers::new(self.resolver, self.telemetry),
         )
     }
 }

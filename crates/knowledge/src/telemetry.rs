@@ -8,6 +8,7 @@ use metrics::Histogram;
 
 use crate::counters::Counts;
 use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
+use crate::feed::FeedState;
 use crate::remote::ProviderStatus;
 use crate::snapshot::Snapshot;
 
@@ -41,10 +42,16 @@ pub trait Telemetry: Debug + Send + Sync {
     fn on_stale(&self, provider: &str, age: Duration) {
         let _ = (provider, age);
     }
+
+    /// A change of rows was applied, which the change feed of a provider had received so long before;
+    /// called once for each transaction, on the thread of the providers.
+    fn on_change(&self, provider: &str, wait: Duration) {
+        let _ = (provider, wait);
+    }
 }
 
 /// The descriptions of the counters that are not in [`Counts`].
-const COUNTERS: [(&str, &str); 7] = [
+const COUNTERS: [(&str, &str); 12] = [
     (
         "lookaside_reloads_total",
         "Loads of the tables after the first one, by outcome.",
@@ -73,9 +80,29 @@ const COUNTERS: [(&str, &str); 7] = [
         "lookaside_pool_wait_timeouts_total",
         "Requests that timed out while they waited for a connection to a provider.",
     ),
+    (
+        "lookaside_feed_rows_total",
+        "Changed rows that invalidated answers of a provider.",
+    ),
+    (
+        "lookaside_feed_transactions_total",
+        "Transactions that invalidated answers of a provider.",
+    ),
+    (
+        "lookaside_feed_resets_total",
+        "Invalidations of all answers of a provider, by reason.",
+    ),
+    (
+        "lookaside_feed_refused_fills_total",
+        "Answers of a provider that were outdated when they arrived, and are not reused.",
+    ),
+    (
+        "lookaside_feed_probes_total",
+        "Statements of the change feed that asked a provider what it shows.",
+    ),
 ];
 
-const GAUGES: [(&str, &str); 12] = [
+const GAUGES: [(&str, &str); 17] = [
     (
         "lookaside_generation",
         "The generation of the tables in use; 1 at the start.",
@@ -112,9 +139,29 @@ const GAUGES: [(&str, &str); 12] = [
         "lookaside_pool_waiting",
         "Requests that wait for a connection to a provider.",
     ),
+    (
+        "lookaside_feed_state",
+        "The state of the change feed of a provider: 1 for the current one.",
+    ),
+    (
+        "lookaside_feed_lag_seconds",
+        "The maximal age of the answers of a provider that the change feed keeps valid.",
+    ),
+    (
+        "lookaside_feed_queue_transactions",
+        "Received transactions that wait until the provider shows them.",
+    ),
+    (
+        "lookaside_feed_statements",
+        "Statements whose answers are invalidated by changes of rows.",
+    ),
+    (
+        "lookaside_feed_slot_wal_bytes",
+        "Bytes of WAL that the replication slot of the change feed holds back.",
+    ),
 ];
 
-const HISTOGRAMS: [(&str, &str); 5] = [
+const HISTOGRAMS: [(&str, &str); 6] = [
     (
         "lookaside_query_seconds",
         "How long databases took for queries.",
@@ -135,6 +182,10 @@ const HISTOGRAMS: [(&str, &str); 5] = [
         "lookaside_stale_answer_age_seconds",
         "The age of stale answers that were used while a provider failed.",
     ),
+    (
+        "lookaside_feed_gate_wait_seconds",
+        "The time from the arrival of a transaction until its changes were applied.",
+    ),
 ];
 
 /// Records through the [`metrics`] facade; the program chooses the exporter.
@@ -145,6 +196,7 @@ const HISTOGRAMS: [(&str, &str); 5] = [
 /// | `lookaside_reload_seconds` | histogram | `outcome` |
 /// | `lookaside_flight_seconds`, `lookaside_flight_queries` | histogram | `provider` |
 /// | `lookaside_stale_answer_age_seconds` | histogram | `provider` |
+/// | `lookaside_feed_gate_wait_seconds` | histogram | `provider` |
 ///
 /// Events of every lookup are counted by the sessions and published by [`Self::publish`], so that
 /// no lookup waits for a metric:
@@ -165,6 +217,15 @@ const HISTOGRAMS: [(&str, &str); 5] = [
 /// | `lookaside_pool_in_flight`, `lookaside_pool_waiting` | gauge | `provider` |
 /// | `lookaside_pool_opened_total`, `lookaside_pool_open_failures_total`, `lookaside_pool_lost_total` | counter | `provider` |
 /// | `lookaside_pool_waits_total`, `lookaside_pool_wait_milliseconds_total`, `lookaside_pool_wait_timeouts_total` | counter | `provider` |
+///
+/// [`Self::publish_feeds`] does the same for their change feeds:
+///
+/// | metric | kind | labels |
+/// | --- | --- | --- |
+/// | `lookaside_feed_state` | gauge | `provider`; `state` = `idle`, `starting`, `live`, `down` |
+/// | `lookaside_feed_lag_seconds`, `lookaside_feed_queue_transactions`, `lookaside_feed_statements`, `lookaside_feed_slot_wal_bytes` | gauge | `provider` |
+/// | `lookaside_feed_rows_total`, `lookaside_feed_transactions_total`, `lookaside_feed_refused_fills_total`, `lookaside_feed_probes_total` | counter | `provider` |
+/// | `lookaside_feed_resets_total` | counter | `provider`; `reason`, as [`FeedResetReason::name`](crate::FeedResetReason::name) |
 ///
 /// A histogram of queries is registered when it is used for the first time, and is kept: install the
 /// recorder before that.
@@ -261,6 +322,58 @@ impl MetricsTelemetry {
             }
         }
     }
+
+    /// Publishes the state of the change feeds of providers, like [`Self::publish`].
+    pub fn publish_feeds(providers: &[ProviderStatus]) {
+        for ProviderStatus { name, feed, .. } in providers {
+            let Some(feed) = feed else {
+                continue;
+            };
+            for state in FeedState::ALL {
+                let is_current = feed.state == state;
+                let labels = [
+                    ("provider", name.clone()),
+                    ("state", state.name().to_owned()),
+                ];
+                metrics::gauge!("lookaside_feed_state", &labels).set(f64::from(is_current));
+            }
+            let labels = [("provider", name.clone())];
+            // Without a statement, there are no answers that could be old.
+            let lag = match feed.state {
+                FeedState::Idle => Duration::ZERO,
+                _ => feed.horizon_age,
+            };
+            for (metric, number) in [
+                ("lookaside_feed_lag_seconds", lag.as_secs_f64()),
+                ("lookaside_feed_queue_transactions", feed.queue_len as f64),
+                ("lookaside_feed_statements", feed.statement_count as f64),
+                (
+                    "lookaside_feed_slot_wal_bytes",
+                    feed.slot_wal_size.unwrap_or(0) as f64,
+                ),
+            ] {
+                metrics::gauge!(metric, &labels).set(number);
+            }
+            for (metric, count) in [
+                ("lookaside_feed_rows_total", feed.row_count),
+                ("lookaside_feed_transactions_total", feed.transaction_count),
+                (
+                    "lookaside_feed_refused_fills_total",
+                    feed.refused_fill_count,
+                ),
+                ("lookaside_feed_probes_total", feed.probe_count),
+            ] {
+                metrics::counter!(metric, &labels).absolute(count);
+            }
+            for (reason, count) in feed.resets() {
+                let labels = [
+                    ("provider", name.clone()),
+                    ("reason", reason.name().to_owned()),
+                ];
+                metrics::counter!("lookaside_feed_resets_total", &labels).absolute(count);
+            }
+        }
+    }
 }
 
 impl Telemetry for MetricsTelemetry {
@@ -301,6 +414,11 @@ impl Telemetry for MetricsTelemetry {
     fn on_stale(&self, provider: &str, age: Duration) {
         let name = provider.to_owned();
         metrics::histogram!("lookaside_stale_answer_age_seconds", "provider" => name).record(age);
+    }
+
+    fn on_change(&self, provider: &str, wait: Duration) {
+        let name = provider.to_owned();
+        metrics::histogram!("lookaside_feed_gate_wait_seconds", "provider" => name).record(wait);
     }
 }
 

@@ -12,7 +12,14 @@ use crate::Result;
 const NAME_SIZE_MAX: usize = 63;
 
 /// The keys that set the change feed.
-pub(super) const FEED_KEYS: [&str; 3] = ["feed", "feed_uri", "feed_publication"];
+pub(super) const FEED_KEYS: [&str; 4] = ["feed", "feed_uri", "feed_publication", "feed_wal_max"];
+
+/// How much of the server's log the feed may hold back, in bytes: far more than a slot lags by
+/// ordinarily, and far less than a disk.
+const WAL_MAX: u64 = 1 << 30;
+
+/// The least value of that: a file of the log, which a server removes as a whole.
+const WAL_MAX_MIN: u64 = 16 << 20;
 
 /// The change feed of a provider: answers are invalidated when their rows change.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,6 +29,8 @@ pub struct FeedConfig {
     pub publication: String,
     /// The address for replication, if it is not that of the provider.
     pub sender: Option<Box<PostgresConfig>>,
+    /// The most bytes of the server's log that the feed's slot holds back; beyond that it is given up.
+    pub wal_max: u64,
 }
 
 impl FeedConfig {
@@ -35,6 +44,7 @@ impl fmt::Debug for FeedConfig {
         f.debug_struct("FeedConfig")
             .field("publication", &self.publication)
             .field("has_sender", &self.sender.is_some())
+            .field("wal_max", &self.wal_max)
             .finish()
     }
 }
@@ -59,6 +69,12 @@ pub(super) fn read_feed(section: &Section<'_>, kind: ProviderKind) -> Result<Opt
         let problem = format!("must be a name of 1 to {NAME_SIZE_MAX} bytes");
         return Err(section.bad("feed_publication", &problem));
     }
+    let wal_max = section.u64("feed_wal_max")?.unwrap_or(WAL_MAX);
+    if wal_max < WAL_MAX_MIN {
+        let problem =
+            format!("must be at least {WAL_MAX_MIN} bytes, the size of a file of the log");
+        return Err(section.bad("feed_wal_max", &problem));
+    }
     let sender = match section.str("feed_uri")? {
         None => None,
         // Its errors never quote a password.
@@ -76,5 +92,6 @@ pub(super) fn read_feed(section: &Section<'_>, kind: ProviderKind) -> Result<Opt
     Ok((is_on == Some(true)).then(|| FeedConfig {
         publication: publication.to_owned(),
         sender,
+        wal_max,
     }))
 }

@@ -6,7 +6,7 @@
 //! the change had arrived, and nothing would ever invalidate it.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::position::Position;
 use super::versions::{TouchedSlots, Versions};
@@ -52,8 +52,8 @@ pub(crate) struct Progress {
 /// The queue of changes, and how far they have been applied. It uses no clock and no connection.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// In the order of their commits, each with its number.
-    queue: VecDeque<(u64, Transaction)>,
+    /// In the order of their commits.
+    queue: VecDeque<Queued>,
     queue_size: usize,
     /// The number of transactions that were received; the newest one has this number.
     received_count: u64,
@@ -63,6 +63,16 @@ pub(crate) struct Gate {
     /// Probes whose `end` was not received yet, in the order in which they were sent.
     probes: VecDeque<(Instant, Position)>,
     fresh_as_of: Option<Instant>,
+    /// How long the transactions waited that were applied since this was taken.
+    waits: Vec<Duration>,
+}
+
+/// A transaction that waits until the server shows it.
+#[derive(Debug)]
+struct Queued {
+    number: u64,
+    received: Instant,
+    transaction: Transaction,
 }
 
 /// More changes wait than the queue may hold.
@@ -80,6 +90,7 @@ impl Gate {
             received: start,
             probes: VecDeque::new(),
             fresh_as_of: None,
+            waits: Vec::new(),
         }
     }
 
@@ -88,16 +99,24 @@ impl Gate {
     pub(crate) fn receive(
         &mut self,
         transaction: Transaction,
+        now: Instant,
         versions: &Versions,
     ) -> Result<(), Overflow> {
         self.received_count += 1;
-        let is_shown = (self.snapshot.as_ref()).is_some_and(|it| it.shows(transaction.xid));
-        if is_shown || transaction.touched.is_empty() {
+        if transaction.touched.is_empty() {
+            return Ok(());
+        }
+        if (self.snapshot.as_ref()).is_some_and(|it| it.shows(transaction.xid)) {
             transaction.touched.apply(versions);
+            self.waits.push(Duration::ZERO);
             return Ok(());
         }
         self.queue_size += size_of_queued(&transaction);
-        self.queue.push_back((self.received_count, transaction));
+        self.queue.push_back(Queued {
+            number: self.received_count,
+            received: now,
+            transaction,
+        });
         match self.queue_size > QUEUE_SIZE_MAX {
             true => Err(Overflow),
             false => Ok(()),
@@ -117,8 +136,8 @@ impl Gate {
     }
 
     /// Applies what the server shows now.
-    pub(crate) fn probed(&mut self, probe: Probe, versions: &Versions) {
-        self.apply(probe.snapshot, versions);
+    pub(crate) fn probed(&mut self, probe: Probe, now: Instant, versions: &Versions) {
+        self.apply(probe.snapshot, now, versions);
         if self.probes.len() == PROBE_COUNT_MAX {
             self.probes.pop_back();
         }
@@ -127,12 +146,14 @@ impl Gate {
     }
 
     /// Applies what a snapshot shows, without a horizon.
-    pub(crate) fn apply(&mut self, snapshot: Snapshot, versions: &Versions) {
-        let size = &mut self.queue_size;
-        self.queue.retain(|(_, transaction)| {
+    pub(crate) fn apply(&mut self, snapshot: Snapshot, now: Instant, versions: &Versions) {
+        let (size, waits) = (&mut self.queue_size, &mut self.waits);
+        self.queue.retain(|queued| {
+            let transaction = &queued.transaction;
             let is_shown = snapshot.shows(transaction.xid);
             if is_shown {
                 transaction.touched.apply(versions);
+                waits.push(now.saturating_duration_since(queued.received));
                 *size -= size_of_queued(transaction);
             }
             !is_shown
@@ -157,6 +178,11 @@ impl Gate {
         !self.probes.is_empty()
     }
 
+    /// How long the transactions waited that were applied since the last call.
+    pub(crate) fn take_waits(&mut self) -> Vec<Duration> {
+        std::mem::take(&mut self.waits)
+    }
+
     pub(crate) fn queue_len(&self) -> usize {
         self.queue.len()
     }
@@ -168,7 +194,7 @@ impl Gate {
 
     /// Whether the first `count` transactions were received and applied.
     pub(crate) fn has_applied(&self, count: u64) -> bool {
-        let is_behind = |(number, _): &(u64, Transaction)| *number > count;
+        let is_behind = |queued: &Queued| queued.number > count;
         self.received_count >= count && self.queue.front().is_none_or(is_behind)
     }
 
@@ -177,7 +203,7 @@ impl Gate {
             fresh_as_of: self.fresh_as_of,
             position: match self.queue.front() {
                 // Just before the first commit that waits.
-                Some((_, first)) => self.received.min(first.commit.before()),
+                Some(first) => self.received.min(first.transaction.commit.before()),
                 None => self.received,
             },
         }
@@ -186,7 +212,7 @@ impl Gate {
 
 /// The bytes that a transaction takes in the queue.
 fn size_of_queued(transaction: &Transaction) -> usize {
-    size_of::<(u64, Transaction)>() + transaction.touched.heap_size()
+    size_of::<Queued>() + transaction.touched.heap_size()
 }
 
 #[cfg(test)]
@@ -239,19 +265,53 @@ mod tests {
     #[test]
     fn a_change_waits_until_the_server_shows_it() {
         let Watched { versions, mut gate } = Watched::new();
-        gate.receive(transaction(7, 110), &versions).unwrap();
-        gate.receive(transaction(8, 120), &versions).unwrap();
+        gate.receive(transaction(7, 110), Instant::now(), &versions)
+            .unwrap();
+        gate.receive(transaction(8, 120), Instant::now(), &versions)
+            .unwrap();
         let mut it = Watched { versions, gate };
         assert!(!it.is_applied(7));
-        it.gate.apply("7:9:7".parse().unwrap(), &it.versions);
+        it.gate
+            .apply("7:9:7".parse().unwrap(), Instant::now(), &it.versions);
         assert!(!it.is_applied(7));
         assert!(it.is_applied(8), "there is no order among transactions");
         assert!(it.gate.is_waiting());
-        it.gate.apply("9:9:".parse().unwrap(), &it.versions);
+        it.gate
+            .apply("9:9:".parse().unwrap(), Instant::now(), &it.versions);
         assert!(it.is_applied(7));
         assert!(!it.gate.is_waiting());
-        it.gate.receive(transaction(5, 130), &it.versions).unwrap();
+        it.gate
+            .receive(transaction(5, 130), Instant::now(), &it.versions)
+            .unwrap();
         assert!(it.is_applied(5), "the newest snapshot shows it already");
+    }
+
+    #[test]
+    fn the_wait_is_from_the_arrival_until_the_server_shows_the_change() {
+        let Watched { versions, mut gate } = Watched::new();
+        let start = Instant::now();
+        let later = |ms| start + Duration::from_millis(ms);
+        for (xid, ms) in [(7, 0), (8, 5)] {
+            let received = gate.receive(transaction(xid, 110), later(ms), &versions);
+            received.unwrap();
+        }
+        gate.apply("7:9:7".parse().unwrap(), later(20), &versions);
+        assert_eq!(gate.take_waits(), [Duration::from_millis(15)]);
+        gate.apply("9:9:".parse().unwrap(), later(30), &versions);
+        let shown = gate.receive(transaction(5, 130), later(31), &versions);
+        shown.unwrap();
+        let untouched = Transaction {
+            touched: TouchedSlots::default(),
+            ..transaction(6, 140)
+        };
+        gate.receive(untouched, later(32), &versions).unwrap();
+        let waits = [Duration::from_millis(30), Duration::ZERO];
+        assert_eq!(
+            gate.take_waits(),
+            waits,
+            "one that touches nothing is not counted"
+        );
+        assert!(gate.take_waits().is_empty());
     }
 
     #[test]
@@ -259,10 +319,10 @@ mod tests {
         let Watched { versions, mut gate } = Watched::new();
         let start = Instant::now();
         let later = |ms| start + Duration::from_millis(ms);
-        gate.probed(probe(later(1), 200, "7:7:"), &versions);
+        gate.probed(probe(later(1), 200, "7:7:"), start, &versions);
         assert_eq!(gate.progress().fresh_as_of, None);
         assert!(gate.awaits_stream());
-        gate.probed(probe(later(2), 300, "7:7:"), &versions);
+        gate.probed(probe(later(2), 300, "7:7:"), start, &versions);
         gate.reach(Position(199));
         assert_eq!(gate.progress().fresh_as_of, None);
         gate.reach(Position(200));
@@ -271,7 +331,7 @@ mod tests {
         assert_eq!(gate.progress().position, Position(200));
         gate.reach(Position(1000));
         assert_eq!(gate.progress().fresh_as_of, Some(later(2)));
-        gate.probed(probe(later(3), 900, "7:7:"), &versions);
+        gate.probed(probe(later(3), 900, "7:7:"), start, &versions);
         assert_eq!(gate.progress().fresh_as_of, Some(later(3)));
         assert!(!gate.awaits_stream());
     }
@@ -280,13 +340,15 @@ mod tests {
     fn the_position_is_before_the_first_change_that_waits() {
         let Watched { versions, mut gate } = Watched::new();
         assert_eq!(gate.progress().position, Position(100));
-        gate.receive(transaction(7, 110), &versions).unwrap();
-        gate.receive(transaction(8, 120), &versions).unwrap();
+        gate.receive(transaction(7, 110), Instant::now(), &versions)
+            .unwrap();
+        gate.receive(transaction(8, 120), Instant::now(), &versions)
+            .unwrap();
         gate.reach(Position(140));
         assert_eq!(gate.progress().position, Position(109));
-        gate.apply("8:9:8".parse().unwrap(), &versions);
+        gate.apply("8:9:8".parse().unwrap(), Instant::now(), &versions);
         assert_eq!(gate.progress().position, Position(119));
-        gate.apply("9:9:".parse().unwrap(), &versions);
+        gate.apply("9:9:".parse().unwrap(), Instant::now(), &versions);
         assert_eq!(gate.progress().position, Position(140));
     }
 
@@ -295,10 +357,12 @@ mod tests {
         let Watched { versions, mut gate } = Watched::new();
         assert!(gate.has_applied(0));
         assert!(!gate.has_applied(1), "it was not received");
-        gate.receive(transaction(7, 110), &versions).unwrap();
-        gate.receive(transaction(8, 120), &versions).unwrap();
+        gate.receive(transaction(7, 110), Instant::now(), &versions)
+            .unwrap();
+        gate.receive(transaction(8, 120), Instant::now(), &versions)
+            .unwrap();
         assert!(!gate.has_applied(1));
-        gate.apply("8:9:8".parse().unwrap(), &versions);
+        gate.apply("8:9:8".parse().unwrap(), Instant::now(), &versions);
         assert!(gate.has_applied(1));
         assert!(!gate.has_applied(2));
     }
@@ -310,7 +374,7 @@ mod tests {
         let later = |ms| start + Duration::from_millis(ms);
         let count = 3 * PROBE_COUNT_MAX as u64;
         for ms in 0..count {
-            gate.probed(probe(later(ms), 200 + ms, "7:7:"), &versions);
+            gate.probed(probe(later(ms), 200 + ms, "7:7:"), start, &versions);
         }
         gate.reach(Position(200));
         assert_eq!(gate.progress().fresh_as_of, Some(start));
@@ -324,7 +388,8 @@ mod tests {
         let mut count = 0;
         let overflow = (0..10_000_000).find_map(|xid| {
             count += 1;
-            gate.receive(transaction(xid, 110), &versions).err()
+            gate.receive(transaction(xid, 110), Instant::now(), &versions)
+                .err()
         });
         assert_eq!(overflow, Some(Overflow));
         assert!(count > 100_000, "{count}");

@@ -15,6 +15,8 @@ pub(crate) struct Horizon {
     start: Instant,
     /// 0 while there is no horizon. Stored after the changes before it were applied (`Release`).
     fresh_as_of: AtomicU64,
+    /// The last one, also after it was withdrawn; for the metrics.
+    last: AtomicU64,
     position: AtomicU64,
     /// The cluster that positions refer to; 0 before it is known.
     system_id: AtomicU64,
@@ -29,6 +31,7 @@ impl Horizon {
         Self {
             start: now,
             fresh_as_of: AtomicU64::new(0),
+            last: AtomicU64::new(0),
             position: AtomicU64::new(0),
             system_id: AtomicU64::new(0),
             timeline: AtomicU32::new(0),
@@ -45,6 +48,9 @@ impl Horizon {
         });
         (self.position).store(progress.position.0, Ordering::Release);
         self.fresh_as_of.store(fresh_as_of, Ordering::Release);
+        if fresh_as_of != 0 {
+            self.last.store(fresh_as_of, Ordering::Relaxed);
+        }
     }
 
     /// Withdraws the horizon: nothing is known any more.
@@ -59,6 +65,13 @@ impl Horizon {
             0 => None,
             nanos => Some(self.start + Duration::from_nanos(nanos)),
         }
+    }
+
+    /// The time since the horizon, or since the last one if it was withdrawn; since the start if there
+    /// was none.
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        let last = Duration::from_nanos(self.last.load(Ordering::Relaxed));
+        now.saturating_duration_since(self.start + last)
     }
 
     /// Whether valid entries are as fresh as a query that was sent at most `age_max` before `now`.
@@ -132,6 +145,7 @@ mod tests {
         let horizon = Horizon::new(start);
         assert!(!horizon.is_within(Duration::MAX, later(0)));
         assert!(!horizon.has_reached(Position(0)), "nothing is known");
+        assert_eq!(horizon.age(later(7)), Duration::from_millis(7));
         horizon.publish(Progress {
             fresh_as_of: Some(later(10)),
             position: Position(100),
@@ -147,5 +161,6 @@ mod tests {
         horizon.withdraw();
         assert!(!horizon.is_within(Duration::MAX, later(60)));
         assert_eq!(horizon.position(), None);
+        assert_eq!(horizon.age(later(60)), Duration::from_millis(50));
     }
 }

@@ -12,6 +12,7 @@
 //! requires fresh answers compares the [`horizon`].
 
 mod changes;
+mod failure;
 mod gate;
 mod horizon;
 mod position;
@@ -24,6 +25,7 @@ mod visibility;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -32,6 +34,7 @@ use lookaside_client::PostgresConfig;
 use lookaside_value::StatementId;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+pub use self::failure::FeedResetReason;
 use self::horizon::Horizon;
 pub use self::position::{LogPosition, Position};
 use self::status::Figures;
@@ -41,7 +44,9 @@ pub(crate) use self::tracked::TrackedStatement;
 pub use self::versions::DataVersion;
 pub(crate) use self::versions::Version;
 use self::versions::Versions;
+use crate::config::FeedConfig;
 use crate::runtime::Runtime;
+use crate::telemetry::Telemetry;
 
 /// The change feed of a provider. Its task ends when it is dropped.
 pub(crate) struct Feed {
@@ -56,25 +61,26 @@ struct Shared {
     versions: Arc<Versions>,
     horizon: Arc<Horizon>,
     figures: Figures,
+    telemetry: Option<Arc<dyn Telemetry>>,
 }
 
 impl Feed {
-    /// Starts a feed, which connects when the first statement is [tracked](Self::track). `sender` is
-    /// the address for replication, if it is not that of the server.
+    /// Starts a feed, which connects when the first statement is [tracked](Self::track).
     pub(crate) fn start(
         provider: &str,
         server: PostgresConfig,
-        sender: Option<PostgresConfig>,
-        publication: &str,
+        config: &FeedConfig,
+        telemetry: Option<Arc<dyn Telemetry>>,
         runtime: &Runtime,
     ) -> Self {
-        let shared = Shared::new();
+        let shared = Shared::new(telemetry);
         let (registered, to_register) = unbounded_channel();
         let source = Source {
             provider: provider.to_owned(),
-            sender: sender.unwrap_or_else(|| server.clone()),
+            sender: (config.sender.as_deref()).unwrap_or(&server).clone(),
             server,
-            publication: publication.to_owned(),
+            publication: config.publication.clone(),
+            wal_size_max: config.wal_max,
         };
         runtime.start_task(task::run(source, Arc::clone(&shared), to_register));
         Self {
@@ -86,7 +92,7 @@ impl Feed {
 
     /// A feed that never invalidates anything, for this reason.
     pub(crate) fn refused(reason: &str) -> Self {
-        let shared = Shared::new();
+        let shared = Shared::new(None);
         (shared.figures).set_state(FeedState::Down, Some(reason.to_owned()));
         Self {
             shared,
@@ -112,8 +118,14 @@ impl Feed {
         match statements.entry(id) {
             Entry::Occupied(known) => Arc::clone(known.get()),
             Entry::Vacant(vacant) => {
-                let parts = (&self.shared.versions, &self.shared.horizon);
-                let statement = TrackedStatement::new(id, (sql, binds), hasher.clone(), parts);
+                let shared = &self.shared;
+                let statement = TrackedStatement::new(
+                    id,
+                    (sql, binds),
+                    hasher.clone(),
+                    (&shared.versions, &shared.horizon),
+                    &shared.figures.refused_fill_count,
+                );
                 let statement = Arc::clone(vacant.insert(Arc::new(statement)));
                 if let Some(registered) = &self.registered {
                     // The task has ended only if the runtime has.
@@ -140,11 +152,12 @@ impl Feed {
 }
 
 impl Shared {
-    fn new() -> Arc<Self> {
+    fn new(telemetry: Option<Arc<dyn Telemetry>>) -> Arc<Self> {
         Arc::new(Self {
             versions: Arc::new(Versions::new()),
             horizon: Arc::new(Horizon::new(Instant::now())),
             figures: Figures::default(),
+            telemetry,
         })
     }
 
@@ -155,8 +168,6 @@ impl Shared {
             statement.set_live(false);
         }
         self.versions.touch_all();
-        let count = &self.figures.reset_count;
-        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Sets the state, and logs it if it is new.
@@ -165,13 +176,22 @@ impl Shared {
             return;
         }
         let provider = &*source.provider;
-        match reason {
-            Some(reason) => tracing::warn!(
+        match state {
+            FeedState::Down => tracing::warn!(
                 provider,
                 reason,
                 "the change feed is down; answers are as fresh as their age"
             ),
-            None => tracing::info!(provider, "the change feed is {state}"),
+            _ => tracing::info!(provider, "the change feed is {state}"),
         }
+    }
+
+    /// The stream has ended, and with it what is known of it.
+    fn end_stream(&self) {
+        let figures = &self.figures;
+        figures.set_slot(None);
+        figures.set_slot_wal_size(None);
+        figures.queue_len.store(0, Ordering::Relaxed);
+        figures.statement_count.store(0, Ordering::Relaxed);
     }
 }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lookaside_client::PostgresConfig;
+use lookaside_client::postgres::feed::SlotName;
 use lookaside_client::postgres::{Client, Options};
 use lookaside_value::{RowSet, Value};
 
+use super::failure::Failure;
 use super::gate::Probe;
 use super::position::Position;
 use super::tracked::TrackedStatement;
@@ -32,6 +34,9 @@ pub(super) struct Shown {
     pub(super) probe: Probe,
     /// `None` if it was not asked for.
     pub(super) fingerprint: Option<String>,
+    /// From where on the slot holds back the log. `None` if it was not asked for, or if the slot is on
+    /// another server.
+    pub(super) restart: Option<Position>,
 }
 
 /// What statements depend on.
@@ -41,17 +46,6 @@ pub(super) struct Classified {
     pub(super) names: Names,
     /// The fingerprint of these names at the time of the classification.
     pub(super) fingerprint: String,
-}
-
-/// Why the server cannot be used, or has failed.
-#[derive(Clone, Debug)]
-pub(super) struct Failure(pub(super) String);
-
-impl From<lookaside_client::Error> for Failure {
-    fn from(error: lookaside_client::Error) -> Self {
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-        Self(format!("{error}{}", cause.unwrap_or_default()))
-    }
 }
 
 impl Server {
@@ -80,15 +74,14 @@ impl Server {
             return Err(unexpected());
         };
         if *version < VERSION_MIN {
-            return Err(Failure(
-                "the server is older than PostgreSQL 14; upgrade it".to_owned(),
+            return Err(Failure::refused(
+                "the server is older than PostgreSQL 14; upgrade it",
             ));
         }
         if *is_standby {
-            return Err(Failure(
+            return Err(Failure::refused(
                 "the server is a standby, whose changes cannot be followed yet; \
-                 use the URL of the primary"
-                    .to_owned(),
+                 use the URL of the primary",
             ));
         }
         Ok(Self {
@@ -100,19 +93,33 @@ impl Server {
     }
 
     /// Asks which transactions the server shows; with names, also for the fingerprint of what
-    /// statements depend on.
-    pub(super) async fn shown(self, names: Option<Arc<Names>>) -> Result<Shown, Failure> {
+    /// statements depend on; with a slot, also what it holds back.
+    pub(super) async fn shown(
+        self,
+        names: Option<Arc<Names>>,
+        slot: Option<SlotName>,
+    ) -> Result<Shown, Failure> {
         let fingerprint = names.map_or_else(
             || "null".to_owned(),
             |names| names.fingerprint_sql(&self.publication),
         );
+        // The name of a slot has no character that would have to be quoted.
+        let restart = slot.map_or_else(
+            || "null::text".to_owned(),
+            |slot| {
+                format!(
+                    "(select restart_lsn::text from pg_replication_slots where slot_name = '{slot}')"
+                )
+            },
+        );
         // The snapshot of a statement is taken before its functions are called.
         let sql = format!(
-            "select pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text, {fingerprint}"
+            "select pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text, \
+             {fingerprint}, {restart}"
         );
         let sent = Instant::now();
         let answer = self.client.query(&*sql, &[]).await?;
-        let [snapshot, end, fingerprint] = texts(&answer.rows).ok_or_else(unexpected)?;
+        let [snapshot, end, fingerprint, restart] = texts(&answer.rows).ok_or_else(unexpected)?;
         let snapshot = snapshot
             .and_then(|it| it.parse().ok())
             .ok_or_else(unexpected)?;
@@ -124,6 +131,7 @@ impl Server {
                 snapshot,
             },
             fingerprint,
+            restart: restart.and_then(|it| it.parse().ok()),
         })
     }
 
@@ -157,7 +165,7 @@ impl Server {
         let params = names.catalog_params(&self.publication);
         let catalog = self.client.query(Catalog::sql(), &params).await?;
         let catalog = Catalog::from_rows(&catalog.rows)
-            .map_err(|error| Failure(format!("the server's catalog cannot be read: {error}")))?
+            .map_err(|error| Failure::server(format!("its catalog cannot be read: {error}")))?
             .ok_or_else(unexpected)?;
         let is_same = self.fingerprint(&names).await? == fingerprint;
         let is_same_before = match &before {
@@ -195,5 +203,5 @@ fn texts<const COUNT: usize>(rows: &RowSet) -> Option<[Option<String>; COUNT]> {
 }
 
 fn unexpected() -> Failure {
-    Failure("the server gave an unexpected answer".to_owned())
+    Failure::server("the server gave an unexpected answer")
 }

@@ -7,16 +7,17 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use lookaside_client::PostgresConfig;
-use lookaside_client::postgres::feed::{FeedStart, Lsn};
+use lookaside_client::postgres::feed::{FeedStart, Lsn, SlotName};
 use lookaside_client::postgres::{ChangeFeed, FeedEvent, FeedOptions};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{sleep, sleep_until};
 
 use super::Shared;
 use super::changes::Changes;
+use super::failure::{Failure, FeedResetReason};
 use super::gate::Gate;
 use super::position::Position;
-use super::server::{Classified, Failure, Server, Shown};
+use super::server::{Classified, Server, Shown};
 use super::status::FeedState;
 use super::tracked::TrackedStatement;
 use super::visibility::Snapshot;
@@ -38,6 +39,10 @@ const RETRY_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How long a server may take to show something.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How often a probe also asks how much of the log the slot holds back. It is asked sooner if that may
+/// have exceeded the limit.
+const SLOT_INTERVAL: Duration = Duration::from_secs(10);
+
 /// The most events of the stream that are taken before other work gets a turn.
 const EVENT_COUNT_MAX: usize = 1024;
 
@@ -50,6 +55,8 @@ pub(super) struct Source {
     /// The server that sends its changes: the same one, perhaps by another way.
     pub(super) sender: PostgresConfig,
     pub(super) publication: String,
+    /// The most bytes of the server's log that the slot may hold back.
+    pub(super) wal_size_max: u64,
 }
 
 /// A statement at the server, of which one is sent at a time.
@@ -72,15 +79,19 @@ pub(super) async fn run(
     };
     let mut statements = vec![first];
     let mut failure_count = 0;
+    let mut last_failure = None;
     loop {
-        shared.set_state(&source, FeedState::Starting, None);
+        shared.set_state(&source, FeedState::Starting, last_failure.take());
         let started = Instant::now();
         let followed = follow(&source, &shared, &mut registered, &mut statements).await;
         shared.reset(&statements);
-        let Err(Failure(reason)) = followed else {
+        shared.end_stream();
+        let Err(failure) = followed else {
             return;
         };
-        shared.set_state(&source, FeedState::Down, Some(reason));
+        shared.figures.count_reset(failure.reason);
+        shared.set_state(&source, FeedState::Down, Some(failure.text.clone()));
+        last_failure = Some(failure.text);
         if started.elapsed() > RETRY_PAUSE_MAX {
             failure_count = 0;
         }
@@ -111,8 +122,8 @@ async fn follow(
         }
     };
     if start.system_id.0 != server.system_id {
-        return Err(Failure(
-            "the changes come from another cluster than the answers; correct feed_uri".to_owned(),
+        return Err(Failure::refused(
+            "the changes come from another cluster than the answers; correct feed_uri",
         ));
     }
     let mut follower = Follower::new(source, shared, server, &start);
@@ -182,6 +193,11 @@ struct Follower<'a> {
     is_wanted: bool,
     /// When the server is to be asked again.
     next_work: Instant,
+    slot: SlotName,
+    /// When the server is to be asked for what the slot holds back.
+    slot_due: Instant,
+    /// From where on the slot held back the log when the server was asked last.
+    slot_restart: Option<Position>,
 }
 
 impl<'a> Follower<'a> {
@@ -210,6 +226,9 @@ impl<'a> Follower<'a> {
             fruitless_count: 0,
             is_wanted: true,
             next_work: now,
+            slot: start.slot.clone(),
+            slot_due: now,
+            slot_restart: None,
         }
     }
 
@@ -253,6 +272,11 @@ impl<'a> Follower<'a> {
             self.next_work = due;
             return;
         }
+        let slot_is_due = is_probe_due && self.slot_due <= now;
+        let slot = slot_is_due.then(|| self.slot.clone());
+        if slot_is_due {
+            self.slot_due = now + SLOT_INTERVAL;
+        }
         let names = match is_probe_due {
             true => {
                 self.shared.horizon.take_wanted();
@@ -272,7 +296,7 @@ impl<'a> Follower<'a> {
             .figures
             .probe_count
             .fetch_add(1, Ordering::Relaxed);
-        let showing = self.server.clone().shown(names);
+        let showing = self.server.clone().shown(names, slot);
         self.work = Some(timed(async { showing.await.map(Done::Shown) }));
     }
 
@@ -281,26 +305,22 @@ impl<'a> Follower<'a> {
         match event {
             FeedEvent::Message(message) => {
                 let taken = self.changes.take(message);
-                let taken =
-                    taken.map_err(|it| Failure(format!("the stream is invalid: {}", it.0)))?;
+                let taken = taken.map_err(|it| Failure::invalid_stream(it.0))?;
                 if let Some((transaction, end)) = taken {
                     if !transaction.touched.is_empty() {
                         let count = &self.shared.figures.transaction_count;
                         count.fetch_add(1, Ordering::Relaxed);
                         self.fruitless_count = 0;
                     }
-                    let received = self.gate.receive(transaction, &self.shared.versions);
-                    received.map_err(|_| {
-                        Failure("too many changes wait until the server shows them".to_owned())
-                    })?;
+                    let versions = &self.shared.versions;
+                    let received = self.gate.receive(transaction, Instant::now(), versions);
+                    received.map_err(|_| Failure::queue_full())?;
                     self.gate.reach(end);
                 }
             }
             FeedEvent::Keepalive { end } => self.gate.reach(Position(end.0)),
             FeedEvent::Lost(error) => return Err(error.into()),
-            FeedEvent::Streaming(_) => {
-                return Err(Failure("the stream was interrupted".to_owned()));
-            }
+            FeedEvent::Streaming(_) => return Err(Failure::interrupted()),
             _ => {}
         }
         Ok(())
@@ -309,14 +329,44 @@ impl<'a> Follower<'a> {
     /// Takes what the server has answered.
     fn finish(&mut self, done: Done) -> Result<(), Failure> {
         match done {
-            Done::Shown(shown) => self.apply(shown),
+            Done::Shown(shown) => {
+                let held = self.check_slot(&shown);
+                self.apply(shown);
+                held?;
+            }
             Done::Classified(None) => self.classify_again(),
             Done::Classified(Some(classified)) => self.track(classified),
         }
         Ok(())
     }
 
+    /// Gives up the slot if it holds back more of the log than it may.
+    fn check_slot(&mut self, shown: &Shown) -> Result<(), Failure> {
+        let (end, size_max) = (shown.probe.end, self.source.wal_size_max);
+        let size_from = |restart: Position| end.0.saturating_sub(restart.0);
+        match (shown.restart, self.slot_restart) {
+            (Some(restart), _) => {
+                let size = size_from(restart);
+                self.slot_restart = Some(restart);
+                self.shared.figures.set_slot_wal_size(Some(size));
+                match size > size_max {
+                    true => Err(Failure::wal_limit(size, size_max)),
+                    false => Ok(()),
+                }
+            }
+            (None, Some(restart)) => {
+                // It holds back at most this much.
+                if size_from(restart) > size_max {
+                    self.slot_due = shown.probe.sent;
+                }
+                Ok(())
+            }
+            (None, None) => Ok(()),
+        }
+    }
+
     fn apply(&mut self, shown: Shown) {
+        let now = Instant::now();
         let before = self.gate.queue_len();
         if !self.has_begun {
             let first = self
@@ -324,13 +374,14 @@ impl<'a> Follower<'a> {
                 .get_or_insert_with(|| shown.probe.snapshot.clone());
             self.has_begun = shown.probe.snapshot.is_after_all_of(first);
         }
+        let versions = &self.shared.versions;
         match (&shown.fingerprint, &self.names) {
-            (Some(now), Some((_, then))) if now != then => {
-                self.gate.apply(shown.probe.snapshot, &self.shared.versions);
+            (Some(new), Some((_, known))) if new != known => {
+                self.gate.apply(shown.probe.snapshot, now, versions);
                 self.classify_again();
             }
-            (Some(_), _) => self.gate.probed(shown.probe, &self.shared.versions),
-            (None, _) => self.gate.apply(shown.probe.snapshot, &self.shared.versions),
+            (Some(_), _) => self.gate.probed(shown.probe, now, versions),
+            (None, _) => self.gate.apply(shown.probe.snapshot, now, versions),
         }
         self.fruitless_count = match self.gate.queue_len() < before {
             true => 0,
@@ -349,6 +400,8 @@ impl<'a> Follower<'a> {
         self.changes.clear_statements();
         self.gate.forget_horizon();
         self.shared.reset(&self.unclassified);
+        let reason = FeedResetReason::DefinitionChanged;
+        self.shared.figures.count_reset(reason);
     }
 
     /// Begins to track statements, for which the stream is now read.
@@ -396,6 +449,12 @@ impl<'a> Follower<'a> {
                 !is_ready
             });
         }
+        for wait in self.gate.take_waits() {
+            figures.count_gate_wait(wait);
+            if let Some(telemetry) = &self.shared.telemetry {
+                telemetry.on_change(&self.source.provider, wait);
+            }
+        }
         let relaxed = Ordering::Relaxed;
         figures
             .queue_len
@@ -415,8 +474,8 @@ fn timed(work: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> 
     Box::pin(async {
         let timed = tokio::time::timeout(PROBE_TIMEOUT, work);
         timed.await.unwrap_or_else(|_| {
-            Err(Failure(
-                "the server does not answer the feed's statements".to_owned(),
+            Err(Failure::server(
+                "the server does not answer the feed's statements",
             ))
         })
     })

@@ -1,6 +1,6 @@
 //! A statement whose cached answers a change feed invalidates.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::quality::RandomState;
@@ -27,6 +27,8 @@ pub(crate) struct TrackedStatement {
     versions: Arc<Versions>,
     pub(crate) horizon: Arc<Horizon>,
     is_live: AtomicBool,
+    /// Of all statements of the provider.
+    refused_fill_count: Arc<AtomicU64>,
     /// Set before the statement is live for the first time, and never changed: callers use it
     /// without a lock.
     scope: OnceLock<Scope>,
@@ -59,6 +61,7 @@ impl TrackedStatement {
         (sql, binds): (&str, &[usize]),
         hasher: RandomState,
         (versions, horizon): (&Arc<Versions>, &Arc<Horizon>),
+        refused_fill_count: &Arc<AtomicU64>,
     ) -> Self {
         Self {
             id,
@@ -68,6 +71,7 @@ impl TrackedStatement {
             versions: Arc::clone(versions),
             horizon: Arc::clone(horizon),
             is_live: AtomicBool::new(false),
+            refused_fill_count: Arc::clone(refused_fill_count),
             scope: OnceLock::new(),
         }
     }
@@ -85,6 +89,13 @@ impl TrackedStatement {
     #[inline]
     pub(crate) fn is_current(&self, version: DataVersion) -> bool {
         self.is_live() && self.versions.is_current(version)
+    }
+
+    /// Counts an answer that has arrived from the server, if its rows were changed since this version.
+    pub(crate) fn count_fill(&self, version: DataVersion) {
+        if version.is_tracked() && !self.is_current(version) {
+            self.refused_fill_count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     #[inline]

@@ -51,6 +51,7 @@ use crate::provider::{LocalTables, Names};
 use crate::runtime::Runtime;
 use crate::scan::Dialect;
 use crate::statement::StatementInfo;
+use crate::telemetry::Telemetry;
 
 /// The most statement descriptions that are kept; as many as the statements of an engine.
 const STATEMENT_COUNT_MAX: usize = 65_536;
@@ -103,6 +104,7 @@ impl Remote {
         embedded: Option<Embedded>,
         runtime: Arc<Runtime>,
         bytes: CacheBytes,
+        telemetry: Option<Arc<dyn Telemetry>>,
     ) -> Self {
         let dialect = match connection {
             Connection::Mysql(_) => Dialect::Mysql,
@@ -155,7 +157,7 @@ impl Remote {
                 lifetime_max: config.max_lifetime,
             }),
             feed: (config.feed.as_ref())
-                .map(|feed| open::feed(&config, feed, &connection, &runtime)),
+                .map(|feed| open::feed(&config, feed, &connection, telemetry, &runtime)),
             pool: Pool::new(connection, options),
             runtime,
             statements: Mutex::default(),

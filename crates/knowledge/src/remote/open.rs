@@ -14,6 +14,7 @@ use crate::postgres_mirror;
 use crate::runtime::Runtime;
 use crate::source::Loaded;
 use crate::store::Store;
+use crate::telemetry::Telemetry;
 
 /// Why there is no embedded database.
 pub type ResolveError = Box<dyn StdError + Send + Sync>;
@@ -25,6 +26,7 @@ pub(crate) type Resolver =
 /// Opens providers; the thread of their connections is started with the first of them.
 pub(crate) struct Providers {
     resolver: Option<Resolver>,
+    telemetry: Option<Arc<dyn Telemetry>>,
     runtime: Mutex<Option<Arc<Runtime>>>,
 }
 
@@ -45,9 +47,11 @@ pub struct ProviderStatus {
 }
 
 impl Providers {
-    pub(crate) fn new(resolver: Option<Resolver>) -> Self {
+    /// `telemetry` is told of the events of change feeds.
+    pub(crate) fn new(resolver: Option<Resolver>, telemetry: Option<Arc<dyn Telemetry>>) -> Self {
         Self {
             resolver,
+            telemetry,
             runtime: Mutex::default(),
         }
     }
@@ -66,10 +70,18 @@ impl Providers {
                     return Ok(Arc::clone(same));
                 }
                 let runtime = self.runtime()?;
+                let telemetry = self.telemetry.clone();
                 let remote = match &provider.server {
                     ProviderServer::Remote(connection) => {
                         let connection = (**connection).clone();
-                        Remote::new(provider.clone(), connection, None, runtime, bytes)
+                        Remote::new(
+                            provider.clone(),
+                            connection,
+                            None,
+                            runtime,
+                            bytes,
+                            telemetry,
+                        )
                     }
                     ProviderServer::Embedded { extensions, .. } => {
                         let connection = self.resolve(provider)?;
@@ -84,6 +96,7 @@ impl Providers {
                             Some(embedded),
                             runtime,
                             bytes,
+                            telemetry,
                         );
                         remote.fill(
                             extensions,
@@ -131,6 +144,7 @@ pub(super) fn feed(
     config: &ProviderConfig,
     feed: &FeedConfig,
     connection: &Connection,
+    telemetry: Option<Arc<dyn Telemetry>>,
     runtime: &Runtime,
 ) -> Feed {
     let Connection::Postgres(server) = connection else {
@@ -147,14 +161,7 @@ pub(super) fn feed(
             "connection_uri has several hosts, and the changes of one are followed; use one host",
         );
     }
-    let sender = feed.sender.as_deref().cloned();
-    Feed::start(
-        &config.name,
-        server.clone(),
-        sender,
-        &feed.publication,
-        runtime,
-    )
+    Feed::start(&config.name, server.clone(), feed, telemetry, runtime)
 }
 
 /// The additional state of an embedded provider.

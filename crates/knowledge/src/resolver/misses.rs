@@ -214,6 +214,9 @@ impl<T: Transport> MissBatch<'_, T> {
                             );
                         }
                     }
+                    if let Some(tracked) = self.context.tracked() {
+                        tracked.count_fill(keys[*index].version);
+                    }
                     Ok(CacheEntry::new(&keys[*index], rows, expires, lifetime))
                 }
                 Err(error) => self.stale_or(&keys[*index], error),

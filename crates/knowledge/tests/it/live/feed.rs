@@ -8,8 +8,8 @@ use lookaside_client::postgres::blocking::Connection;
 use lookaside_client::{Config, Environment};
 use lookaside_embedded::{Binaries, Postgres};
 use lookaside_knowledge::{
-    AnsweredBy, Contract, Extent, FeedState, FeedStatus, Freshness, Knowledge, Provenance,
-    Statement, Value, params,
+    AnsweredBy, Contract, Extent, FeedResetReason, FeedState, FeedStatus, Freshness, Knowledge,
+    Provenance, Statement, Value, params,
 };
 
 use super::{open, project, skip};
@@ -57,6 +57,12 @@ fn connect(postgres: &Postgres) -> Connection {
 fn status(knowledge: &Knowledge) -> FeedStatus {
     let provider = knowledge.providers().into_iter().next().unwrap();
     provider.feed.expect("the configuration sets one")
+}
+
+/// How often all answers were invalidated for a reason.
+fn resets(knowledge: &Knowledge, reason: FeedResetReason) -> u64 {
+    let found = status(knowledge).resets().find(|(it, _)| *it == reason);
+    found.expect("each reason is counted").1
 }
 
 #[track_caller]
@@ -266,6 +272,8 @@ fn a_lost_feed_is_replaced_and_misses_nothing() {
             name(&knowledge, BY_ID, 1).as_deref() == Some(victim)
         });
     }
+    let lost = resets(&knowledge, FeedResetReason::ConnectionLost);
+    assert!(lost >= 3, "{:?}", status(&knowledge));
 }
 
 #[test]
@@ -285,6 +293,8 @@ fn a_changed_definition_is_noticed() {
         name(&knowledge, sql, 7).as_deref() == Some("70")
     });
     wait_until_live(&knowledge, 1);
+    let changed = resets(&knowledge, FeedResetReason::DefinitionChanged);
+    assert!(changed >= 1, "{:?}", status(&knowledge));
     // Its changes are not sent any more: the statement is not tracked.
     postgres
         .execute("alter publication lookaside drop table goods")
@@ -321,6 +331,159 @@ fn a_server_without_what_the_feed_needs_is_named() {
             let reason = status.reason.unwrap_or_default();
             status.state == FeedState::Down && reason.contains(expected)
         });
+        // One that is refused by the configuration never connects.
+        let refused = resets(&knowledge, FeedResetReason::Refused);
+        assert_eq!(refused > 0, expected == "missing");
         assert_eq!(name(&knowledge, BY_ID, 1).as_deref(), Some("n1"));
     }
+}
+
+#[test]
+fn the_figures_follow_the_changes() {
+    let Some(postgres) = server() else { return };
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    let idle = status(&knowledge);
+    assert_eq!((idle.state, idle.probe_count), (FeedState::Idle, 0));
+    assert_eq!((idle.lag, idle.slot_wal_size), (None, None));
+    name(&knowledge, BY_ID, 1);
+    wait_until_live(&knowledge, 1);
+    let before = status(&knowledge);
+    assert!(before.probe_count > 0);
+    assert!(before.slot_wal_size.is_some(), "it is asked for at first");
+    assert_eq!(before.gate_wait_count, 0);
+    postgres
+        .execute("update goods set price = 0 where id <= 3; insert into other values (1, 'x')")
+        .unwrap();
+    wait_until("a transaction", || status(&knowledge).gate_wait_count == 1);
+    let after = status(&knowledge);
+    assert_eq!((after.row_count, after.transaction_count), (3, 1));
+    assert_eq!((after.queue_len, after.reset_count), (0, 0));
+    // An idle server is asked, too.
+    let count = after.probe_count;
+    wait_until("idle", || status(&knowledge).probe_count > count);
+}
+
+/// A commit is in the log, but not visible, as long as a synchronous standby does not confirm it.
+#[test]
+fn the_wait_for_the_gate_is_measured() {
+    let Some(postgres) = server() else { return };
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    name(&knowledge, BY_ID, 1);
+    wait_until_live(&knowledge, 1);
+    let set_standby = |name: &str| {
+        let mut connection = connect(&postgres);
+        let sql = format!("alter system set synchronous_standby_names = '{name}'");
+        connection.query(&*sql, &[]).unwrap();
+        connection.query("select pg_reload_conf()", &[]).unwrap();
+    };
+    let mut writer = connect(&postgres);
+    let local = "select set_config('synchronous_commit', 'on', false)";
+    writer.query(local, &[]).unwrap();
+    set_standby("nobody");
+    wait_until("the setting", || {
+        let shown = writer.query("show synchronous_standby_names", &[]);
+        shown.unwrap().rows.first().unwrap()[0].to_text() == "nobody"
+    });
+    let waited = thread::scope(|scope| {
+        let writing = scope.spawn(move || {
+            let sql = "update goods set name = 'late' where id = 1";
+            writer.query(sql, &[]).unwrap();
+        });
+        wait_until("the queue", || status(&knowledge).queue_len == 1);
+        let received = Instant::now();
+        let held = status(&knowledge);
+        assert_eq!((held.gate_wait_count, held.transaction_count), (0, 1));
+        assert_eq!(name(&knowledge, BY_ID, 1).as_deref(), Some("n1"));
+        let waited = received.elapsed();
+        set_standby("");
+        writing.join().unwrap();
+        waited
+    });
+    wait_until("applied", || status(&knowledge).queue_len == 0);
+    let applied = status(&knowledge);
+    assert_eq!(applied.gate_wait_count, 1);
+    assert_eq!(applied.gate_wait_max, applied.gate_wait_total);
+    assert!(applied.gate_wait_max >= waited, "{applied:?}");
+    assert_eq!(name(&knowledge, BY_ID, 1).as_deref(), Some("late"));
+}
+
+#[test]
+fn an_answer_that_is_outdated_on_arrival_is_counted() {
+    let Some(postgres) = server() else { return };
+    postgres
+        .execute("insert into other values (7, 'x'); alter publication lookaside add table other")
+        .unwrap();
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    let sql = "select g.name from pg.goods g, pg.other o where g.id = :id and o.id = 7";
+    name(&knowledge, sql, 1);
+    wait_until_live(&knowledge, 1);
+    name(&knowledge, sql, 1);
+    assert_eq!(status(&knowledge).refused_fill_count, 0);
+    let (mut locker, mut observer) = (connect(&postgres), connect(&postgres));
+    locker.query("begin", &[]).unwrap();
+    locker.query("lock table other", &[]).unwrap();
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| name(&knowledge, sql, 2));
+        wait_until("the query", || {
+            let sql =
+                "select count(*) from pg_locks where not granted and relation = 'other'::regclass";
+            let found = observer.query(sql, &[]).unwrap();
+            found.rows.first().unwrap()[0].to_text() == "1"
+        });
+        let change = "update goods set name = 'new' where id = 2";
+        observer.query(change, &[]).unwrap();
+        wait_until("applied", || status(&knowledge).gate_wait_count == 1);
+        locker.query("commit", &[]).unwrap();
+        assert_eq!(asking.join().unwrap().as_deref(), Some("new"));
+    });
+    assert_eq!(status(&knowledge).refused_fill_count, 1);
+    let queries = knowledge.snapshot().counts.queries;
+    assert_eq!(name(&knowledge, sql, 2).as_deref(), Some("new"));
+    assert_eq!(knowledge.snapshot().counts.queries, queries + 1);
+}
+
+#[test]
+fn a_slot_that_holds_back_too_much_is_given_up() {
+    let Some(postgres) = server() else { return };
+    let more = "feed = 'auto'\nfeed_wal_max = 16777216";
+    let folder = project(&postgres.url(), more, LONG);
+    let knowledge = open(&folder);
+    name(&knowledge, BY_ID, 1);
+    wait_until_live(&knowledge, 1);
+    let first = status(&knowledge).slot.unwrap();
+    let slots = |sql: &str| {
+        let sql = format!("select slot_name::text from pg_replication_slots {sql}");
+        let found = connect(&postgres).query(&*sql, &[]).unwrap().rows;
+        found.first().map(|row| row[0].to_text().to_string())
+    };
+    assert_eq!(slots("").as_ref(), Some(&first));
+    // The log is needed from the begin of the oldest transaction on.
+    let mut writer = connect(&postgres);
+    writer.query("begin", &[]).unwrap();
+    let insert = "insert into other values (1, 'x')";
+    writer.query(insert, &[]).unwrap();
+    postgres
+        .execute("select pg_logical_emit_message(false, 'x', repeat('x', 20000000))")
+        .unwrap();
+    wait_until("the limit", || {
+        resets(&knowledge, FeedResetReason::WalLimit) == 1
+    });
+    wait_until("the slot", || slots("").as_ref() != Some(&first));
+    let reason = status(&knowledge).reason.unwrap();
+    assert!(reason.contains("feed_wal_max = 16777216"), "{reason}");
+    writer.query("commit", &[]).unwrap();
+    wait_until_live(&knowledge, 1);
+    let after = status(&knowledge);
+    assert_eq!(after.reason, None);
+    assert_ne!(after.slot, Some(first));
+    assert!(after.slot_wal_size.unwrap() < 16 << 20, "{after:?}");
+    postgres
+        .execute("update goods set name = 'new' where id = 1")
+        .unwrap();
+    wait_until("a change", || {
+        name(&knowledge, BY_ID, 1).as_deref() == Some("new")
+    });
 }
