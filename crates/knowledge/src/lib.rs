@@ -112,9 +112,7 @@ pub use depends::{DependencyClass, StatementDependency};
 pub use error::{Error, ErrorKind};
 pub use event::{CacheOutcome, Layer, Outcome, QueryKind};
 pub use event_loop::{EventLoop, QueryResult};
-pub use feed::{
-    DataVersion, FeedResetReason, FeedState, FeedStatus, LogPosition, Position,
-};
+pub use feed::{DataVersion, FeedResetReason, FeedState, FeedStatus, LogPosition, Position};
 pub use freshness::{Contract, Freshness, ParseContractError};
 pub use knowledge::Knowledge;
 #[doc(hidden)]

@@ -207,6 +207,14 @@ fn mistakes_name_their_place_and_the_way_out() {
     );
     let postgres = "[provider.sqldb]\nkind = 'postgres'\nconnection_uri = 'postgres://u@h/d'\n";
     check(
+        &format!("{postgres}feed = 'auto'\nfeed_wal_max = 1048576"),
+        "6: sqldb.feed_wal_max must be at least 16777216 bytes, the size of a file of the log",
+    );
+    check(
+        &format!("{postgres}feed_wal_max = 33554432"),
+        "5: sqldb.feed_wal_max has no effect without feed = \"auto\"; add it",
+    );
+    check(
         &format!("{postgres}postgres_session.jit_above = 1"),
         "5: unknown key postgres_session.jit_above; did you mean jit?",
     );

@@ -169,6 +169,7 @@ fn write_summary(
         counts: snapshot.counts,
         stale_age_max: snapshot.stale_age_max,
         lookups: tally.figures(),
+        providers: knowledge.providers(),
         worker_count: plan.worker_count,
         model: model.name().as_str(),
     };

@@ -33,6 +33,9 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 const QUERY_SECONDS: [f64; 10] = [1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
 const RELOAD_SECONDS: [f64; 8] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 
+/// A change is visible soon after its commit, unless a standby has to confirm it.
+const GATE_WAIT_SECONDS: [f64; 10] = [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 1.0, 10.0];
+
 /// Descriptions of the metrics of [`publish`].
 const DESCRIPTIONS: [(&str, &str); 9] = [
     (
@@ -76,7 +79,9 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 /// Updates the metrics of a run.
 pub(crate) fn publish(knowledge: &Knowledge, progress: &Progress, tally: &Tally) {
     MetricsTelemetry::publish(&knowledge.snapshot());
-    MetricsTelemetry::publish_pools(&knowledge.providers());
+    let providers = knowledge.providers();
+    MetricsTelemetry::publish_pools(&providers);
+    MetricsTelemetry::publish_feeds(&providers);
     let (figures, lookups) = (progress.figures(), tally.figures());
     counter!("lookaside_events_in_total").absolute(figures.events_in);
     counter!("lookaside_events_out_total").absolute(figures.events_out);
@@ -101,6 +106,10 @@ fn install() -> Result<PrometheusHandle, BuildError> {
         .set_buckets_for_metric(buckets("lookaside_query_seconds"), &QUERY_SECONDS)?
         .set_buckets_for_metric(buckets("lookaside_flight_seconds"), &QUERY_SECONDS)?
         .set_buckets_for_metric(buckets("lookaside_reload_seconds"), &RELOAD_SECONDS)?
+        .set_buckets_for_metric(
+            buckets("lookaside_feed_gate_wait_seconds"),
+            &GATE_WAIT_SECONDS,
+        )?
         .install_recorder()?;
     MetricsTelemetry::describe();
     for (name, text) in DESCRIPTIONS {

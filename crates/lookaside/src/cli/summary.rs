@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use lookaside_knowledge::Counts;
+use lookaside_knowledge::{Counts, FeedStatus, ProviderStatus};
 use lookaside_stream::{End, Reject, Rejects, Summary};
 
 use crate::cli::output::printable;
@@ -18,6 +18,7 @@ pub(crate) struct RunFigures<'a> {
     /// The age of the oldest stale answer.
     pub(crate) stale_age_max: Duration,
     pub(crate) lookups: LookupFigures,
+    pub(crate) providers: Vec<ProviderStatus>,
     pub(crate) worker_count: usize,
     /// The name of the model that ran.
     pub(crate) model: &'a str,
@@ -71,6 +72,11 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  the output written so far is in {}", part.display())?;
     }
     write_lookups(figures, out)?;
+    for provider in &figures.providers {
+        if let Some(feed) = &provider.feed {
+            write_feed(&provider.name, feed, out)?;
+        }
+    }
     write_rejects("rejects", &summary.rejects, out)?;
     write_rejects("failed lookups", &summary.failures, out)?;
     if events > 0 && summary.rejects.count() >= events {
@@ -136,6 +142,31 @@ fn write_lookups(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result
         )?;
     }
     Ok(())
+}
+
+/// Writes what the change feed of a provider did.
+fn write_feed(provider: &str, feed: &FeedStatus, out: &mut String) -> std::fmt::Result {
+    write!(
+        out,
+        "  change feed of {provider}: {}, {}, {}",
+        feed.state,
+        count(feed.statement_count, "statement"),
+        count(feed.transaction_count, "transaction"),
+    )?;
+    if let Some(lag) = feed.lag {
+        write!(out, ", lag {}", seconds(lag))?;
+    }
+    if feed.reset_count > 0 {
+        let resets = feed.resets().filter(|(_, count)| *count > 0);
+        let resets: Vec<String> = resets
+            .map(|(reason, count)| format!("{reason} {}", grouped(count)))
+            .collect();
+        write!(out, "; all answers invalidated: {}", resets.join(", "))?;
+    }
+    if let Some(reason) = &feed.reason {
+        write!(out, "; {reason}")?;
+    }
+    writeln!(out)
 }
 
 /// Writes the number of rejects and the first of them.

@@ -4,7 +4,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, ChildStderr, Stdio};
 
+use lookaside_testing::wait_until;
+
 use crate::program::{Project, lookaside};
+use crate::providers::{FEED_CONFIG, feed_database};
 
 /// A run that listens on a port of the system's choice.
 struct Listening {
@@ -147,4 +150,61 @@ fn metrics_are_served_while_events_flow() {
     ] {
         assert!(get(&metrics, request).starts_with(status), "{request}");
     }
+}
+
+#[test]
+fn the_summary_tells_what_the_change_feed_did() {
+    let Some(postgres) = feed_database() else {
+        return;
+    };
+    let project = Project::with(&[
+        ("knowdb.toml", FEED_CONFIG),
+        (
+            "models/racks.oml",
+            "name : racks\nrule : /json/*\n---\nrack = select rack from pg.host where name = read(host) ;\n",
+        ),
+    ]);
+    let mut child = lookaside()
+        .args(["enrich", ".", "--metrics", "0"])
+        .args(["--log", "json", "--log-level", "info"])
+        .current_dir(project.path())
+        .env("DATABASE_URL", postgres.url())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut run = Listening {
+        stderr: BufReader::new(child.stderr.take().unwrap()),
+        child,
+    };
+    let mut lines = BufReader::new(run.child.stdout.take().unwrap()).lines();
+    let metrics = run.address("serves metrics");
+    let mut ask = || {
+        input.write_all(b"{\"host\":\"a\"}\n").unwrap();
+        lines.next().unwrap().unwrap()
+    };
+    assert_eq!(ask(), r#"{"rack":1}"#);
+    let has = |line: &str| {
+        let answer = get(&metrics, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        answer.lines().any(|found| found == line)
+    };
+    wait_until("the statement", || {
+        has("lookaside_feed_statements{provider=\"pg\"} 1")
+    });
+    assert_eq!(ask(), r#"{"rack":1}"#);
+    postgres.execute("update host set rack = 9").unwrap();
+    wait_until("the change", || ask() == r#"{"rack":9}"#);
+    wait_until("the count", || {
+        has("lookaside_feed_gate_wait_seconds_count{provider=\"pg\"} 1")
+    });
+    drop(input);
+    let mut said = String::new();
+    run.stderr.read_to_string(&mut said).unwrap();
+    let feed = said.lines().find(|line| line.contains("change feed of pg"));
+    let feed = feed.unwrap_or_else(|| panic!("no feed in\n{said}"));
+    let told = "  change feed of pg: live, 1 statement, 1 transaction, lag ";
+    assert!(feed.starts_with(told), "{feed}");
+    assert!(run.child.wait().unwrap().success());
 }

@@ -38,6 +38,22 @@ fn database(example_name: &str) -> Option<Postgres> {
     has_postgres().then(|| builder.sql(&schema).start().unwrap())
 }
 
+/// A provider `pg` with a change feed, whose answers are kept for longer than a test takes.
+pub(crate) const FEED_CONFIG: &str = "version = 2\n[cache]\nttl_ms = 3600000\n\
+     [[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\nconnection_uri = '${DATABASE_URL}'\n\
+     feed = 'auto'\n";
+
+/// A server of its own with the table `host`, whose changes are published.
+pub(crate) fn feed_database() -> Option<Postgres> {
+    let builder = Postgres::builder().version("18".parse().unwrap());
+    let builder = builder.fresh_cluster().setting("wal_level", "logical").sql(
+        "create table host (name text primary key, rack int); \
+         insert into host values ('a', 1), ('b', 2); \
+         create publication lookaside for table host",
+    );
+    has_postgres().then(|| builder.start().unwrap())
+}
+
 fn run_with(url: &str, arguments: &[&str]) -> Said {
     let output = lookaside()
         .args(arguments)

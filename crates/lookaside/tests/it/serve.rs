@@ -6,6 +6,7 @@ mod coding;
 mod console;
 mod ending;
 mod error_detail;
+mod feed;
 mod holding;
 mod lookups;
 mod models;

@@ -7,8 +7,18 @@ function rowsOf(id, names, rows) {
 function drawProviders(providers) {
   byId('providers-section').hidden = providers.length === 0;
   const healths = { up: 'good', down: 'bad', idle: '' };
-  rowsOf('providers', ['name', 'kind', 'where', 'health', 'connections', 'last error'], providers.map(provider =>
-    [provider.name, provider.kind, provider.place, element('span', { class: 'state ' + healths[provider.health] }, provider.health), provider.connections, provider.last_error]));
+  const hasFeeds = providers.some(provider => provider.feed);
+  rowsOf('providers', ['name', 'kind', 'where', 'health', 'connections', 'last error', ...(hasFeeds ? ['change feed'] : [])], providers.map(provider =>
+    [provider.name, provider.kind, provider.place, element('span', { class: 'state ' + healths[provider.health] }, provider.health), provider.connections, provider.last_error,
+      ...(hasFeeds ? [provider.feed && feedCell(provider.feed)] : [])]));
+}
+
+/** The state of a change feed, with what it keeps up to date or why it does not. */
+function feedCell(feed) {
+  const states = { live: 'good', down: 'bad', starting: '', idle: '' };
+  const lag = feed.lag_s == null ? [] : [`lag ${micros(1e6 * feed.lag_s)}`];
+  const told = [`${grouped(feed.statements)} ${feed.statements === 1 ? 'statement' : 'statements'}`, ...lag, ...(feed.reason ? [feed.reason] : [])];
+  return element('span', {}, element('span', { class: 'state ' + states[feed.state] }, feed.state), `: ${told.join(', ')}`);
 }
 
 function drawWaiting(waiting) {

@@ -119,9 +119,36 @@ fn lookups_schema() -> Json {
 fn status_schema() -> Json {
     let count = json!({"type": "integer", "minimum": 0});
     let names = |description: &str| json!({"type": "array", "items": {"type": "string"}, "description": description});
+    let feed = json!({
+        "type": ["object", "null"],
+        "description": "Its change feed, if knowdb.toml sets one",
+        "required": ["state", "reason", "lag_s", "statements", "queue", "transactions", "rows",
+                     "refused_fills", "slot_wal_bytes", "resets"],
+        "properties": {
+            "state": {"type": "string", "enum": ["idle", "starting", "live", "down"]},
+            "reason": {"type": ["string", "null"],
+                       "description": "Why it is down, or was before it started again, if error_detail is set"},
+            "lag_s": {"type": ["number", "null"],
+                      "description": "The maximal age of the answers that it keeps valid; null while it is not live"},
+            "statements": {"type": "integer", "minimum": 0,
+                           "description": "Statements whose answers it invalidates"},
+            "queue": {"type": "integer", "minimum": 0,
+                      "description": "Received transactions that wait until the server shows them"},
+            "transactions": {"type": "integer", "minimum": 0,
+                             "description": "Transactions that invalidated answers"},
+            "rows": {"type": "integer", "minimum": 0,
+                     "description": "Changed rows that invalidated answers"},
+            "refused_fills": {"type": "integer", "minimum": 0,
+                              "description": "Answers that were outdated when they arrived"},
+            "slot_wal_bytes": {"type": ["integer", "null"], "minimum": 0,
+                               "description": "Bytes of WAL that its slot holds back; null if unknown"},
+            "resets": {"type": "object", "additionalProperties": count,
+                       "description": "Invalidations of all answers, by reason"},
+        },
+    });
     let provider = json!({
         "type": "object",
-        "required": ["name", "kind", "place", "health", "connections", "last_error"],
+        "required": ["name", "kind", "place", "health", "connections", "last_error", "feed"],
         "properties": {
             "name": {"type": "string"},
             "kind": {"type": "string"},
@@ -130,6 +157,7 @@ fn status_schema() -> Json {
             "health": {"type": "string", "enum": ["up", "idle", "down"]},
             "connections": count,
             "last_error": {"type": ["string", "null"], "description": "The error of an unavailable provider, if error_detail is set"},
+            "feed": feed,
         },
     });
     let waiting = json!({

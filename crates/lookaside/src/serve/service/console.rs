@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use base64::Engine as _;
 use lookaside_http::{Reply, Request};
+use lookaside_knowledge::FeedStatus;
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 
@@ -108,6 +109,7 @@ pub(super) fn status(shared: &Shared) -> String {
                 "health": health,
                 "connections": pool.connection_count,
                 "last_error": last_error.and_then(|error| shown(error.to_string())),
+                "feed": provider.feed.map(|status| feed(status, &shown)),
             })
         })
         .collect();
@@ -141,6 +143,26 @@ pub(super) fn status(shared: &Shared) -> String {
         "waiting": waiting,
     });
     format!("{status}\n")
+}
+
+/// The state of the change feed of a provider. `shown` hides texts with host names.
+fn feed(status: FeedStatus, shown: &impl Fn(String) -> Option<String>) -> Json {
+    let resets: serde_json::Map<String, Json> = status
+        .resets()
+        .map(|(reason, count)| (reason.name().to_owned(), count.into()))
+        .collect();
+    json!({
+        "state": status.state.name(),
+        "reason": status.reason.and_then(shown),
+        "lag_s": status.lag.map(|lag| lag.as_secs_f64()),
+        "statements": status.statement_count,
+        "queue": status.queue_len,
+        "transactions": status.transaction_count,
+        "rows": status.row_count,
+        "refused_fills": status.refused_fill_count,
+        "slot_wal_bytes": status.slot_wal_size,
+        "resets": resets,
+    })
 }
 
 /// The resident size of this process in bytes; `None` if the system does not report it.

@@ -159,7 +159,9 @@ impl Thread {
 /// The metrics for Prometheus.
 pub(super) fn metrics(shared: &Shared) -> String {
     MetricsTelemetry::publish(&shared.knowledge.snapshot());
-    MetricsTelemetry::publish_pools(&shared.knowledge.providers());
+    let providers = shared.knowledge.providers();
+    MetricsTelemetry::publish_pools(&providers);
+    MetricsTelemetry::publish_feeds(&providers);
     let mut text = shared.prometheus.render();
     let catalog = shared.catalog.load();
     let waiting = shared.waiting.load(Ordering::Relaxed);

@@ -160,7 +160,7 @@ fn a_broken_document_is_refused() {
 
 /// Asserts that the body of an answer matches the document.
 #[track_caller]
-fn assert_described(document: &Json, path: &str, method: &str, answer: &Answer) {
+pub(super) fn assert_described(document: &Json, path: &str, method: &str, answer: &Answer) {
     let responses = &document["paths"][path][method]["responses"];
     let mut response = &responses[answer.status.to_string()];
     if response.is_null() {
