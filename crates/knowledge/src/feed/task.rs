@@ -82,8 +82,8 @@ pub(super) async fn run(
     let mut last_failure = None;
     loop {
         shared.set_state(&source, FeedState::Starting, last_failure.take());
-        let started = Instant::now();
         let followed = follow(&source, &shared, &mut registered, &mut statements).await;
+        let was_live = shared.horizon.position().is_some();
         shared.reset(&statements);
         shared.end_stream();
         let Err(failure) = followed else {
@@ -92,7 +92,8 @@ pub(super) async fn run(
         shared.figures.count_reset(failure.reason);
         shared.set_state(&source, FeedState::Down, Some(failure.text.clone()));
         last_failure = Some(failure.text);
-        if started.elapsed() > RETRY_PAUSE_MAX {
+        // What worked once is tried again soon.
+        if was_live {
             failure_count = 0;
         }
         let pause = RETRY_PAUSE_MIN.saturating_mul(1 << failure_count.min(10));

@@ -82,7 +82,7 @@ impl Builder {
             end: Time::from_nanos(end),
             contract: self.contracts.id(contract).unwrap(),
             token: None,
-            layer: Layer::L1,
+            layer: Layer::Batch,
             // Each read has its own session, but for those of the rule of sessions.
             session: SessionId(begin as u16),
             fresh_as_of: None,
@@ -351,7 +351,7 @@ fn staleness_is_the_time_since_the_first_write_that_is_missing() {
         |builder: Builder, version| builder.read(Contract::Any, 5 * SECOND, 6 * SECOND, version);
     let report = read(read(read(written, 1), 2), 3).report();
     let (cell, figures) = report.cells.first_key_value().unwrap();
-    assert_eq!(cell.layer, Layer::L1);
+    assert_eq!(cell.layer, Layer::Batch);
     let staleness = &figures.staleness;
     assert_eq!(staleness.stale_count(), 2);
     assert_eq!(staleness.quantile(0.0), Duration::ZERO);

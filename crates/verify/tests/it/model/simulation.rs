@@ -29,7 +29,7 @@ const PROBE_INTERVAL: u64 = 10 * MILLI;
 
 pub(crate) const WITHIN: Contract = Contract::Within(Duration::from_millis(50));
 const CONTRACTS: [Contract; 4] = [Contract::Any, WITHIN, Contract::After, Contract::Now];
-const LAYERS: [Layer; 2] = [Layer::L1, Layer::L0];
+const LAYERS: [Layer; 2] = [Layer::Batch, Layer::L0];
 
 enum Event {
     Write(usize, Operation, u64),
