@@ -77,6 +77,7 @@ mod idle;
 mod index;
 mod knowledge;
 mod load;
+mod mutant;
 mod plan;
 mod policy;
 mod postgres_mirror;
@@ -121,6 +122,8 @@ pub use load::{
     LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport, TableSql, table_sql,
     try_load,
 };
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
 pub use plan::{
     ColumnInfo, Explanation, PlanKind, ProviderPlan, ReadKind, StatementWarning, TableInfo,
     TableRead, WarningKind,

@@ -13,6 +13,7 @@ use super::position::Position;
 use super::tracked::{Change, TrackedStatement};
 use super::versions::TouchedSlots;
 use crate::depends::{Field, KeyColumn};
+use crate::mutant::Mutant;
 
 /// The statements by the tables that they depend on, and the transaction that is being received.
 #[derive(Debug, Default)]
@@ -23,6 +24,8 @@ pub(super) struct Changes {
     current: Option<Transaction>,
     /// Rows that touched a statement, for the metrics.
     pub(super) row_count: u64,
+    /// All such rows of the stream.
+    total_count: u64,
 }
 
 /// A table as the stream describes it.
@@ -113,6 +116,11 @@ impl Changes {
         };
         let table = self.tables.get(&relation).ok_or(UNDESCRIBED)?;
         self.row_count += 1;
+        self.total_count += 1;
+        if Mutant::DropRows.is_active() && self.total_count.is_multiple_of(100) {
+            return Ok(());
+        }
+        let old = old.filter(|_| new.is_none() || !Mutant::IgnoreOldKey.is_active());
         let old = old.map(|old| table.fields(old)).transpose()?;
         let mut new = new.map(|new| table.fields(new)).transpose()?;
         if let (Some(new), Some(old)) = (&mut new, &old) {
@@ -133,6 +141,9 @@ impl Changes {
 
     fn truncate(&mut self, relation: u32) -> Result<(), Unexpected> {
         let current = self.current.as_mut().ok_or(OUTSIDE)?;
+        if Mutant::NoTruncate.is_active() {
+            return Ok(());
+        }
         for statement in self.statements.get(&relation).into_iter().flatten() {
             statement.touch(Change::All, &mut current.touched);
         }

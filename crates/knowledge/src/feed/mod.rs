@@ -45,6 +45,7 @@ pub use self::versions::DataVersion;
 pub(crate) use self::versions::Version;
 use self::versions::Versions;
 use crate::config::FeedConfig;
+use crate::mutant::Mutant;
 use crate::runtime::Runtime;
 use crate::telemetry::Telemetry;
 
@@ -163,6 +164,9 @@ impl Shared {
 
     /// Invalidates everything: changes may have been missed.
     fn reset(&self, statements: &[Arc<TrackedStatement>]) {
+        if Mutant::KeepOverReconnect.is_active() {
+            return;
+        }
         self.horizon.withdraw();
         for statement in statements {
             statement.set_live(false);

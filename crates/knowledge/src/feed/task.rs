@@ -22,6 +22,7 @@ use super::status::FeedState;
 use super::tracked::TrackedStatement;
 use super::visibility::Snapshot;
 use crate::depends::{Dependency, Names};
+use crate::mutant::Mutant;
 
 /// How often the horizon moves if no caller needs it sooner: four statements a second.
 const PROBE_INTERVAL: Duration = Duration::from_millis(250);
@@ -377,7 +378,7 @@ impl<'a> Follower<'a> {
         }
         let versions = &self.shared.versions;
         match (&shown.fingerprint, &self.names) {
-            (Some(new), Some((_, known))) if new != known => {
+            (Some(new), Some((_, known))) if new != known && !Mutant::NoFingerprint.is_active() => {
                 self.gate.apply(shown.probe.snapshot, now, versions);
                 self.classify_again();
             }

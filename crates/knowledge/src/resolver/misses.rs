@@ -15,6 +15,7 @@ use crate::cache::{CacheEntry, Extent, Flight, KeyRef, Leader, SharedCache};
 use crate::clock::Ticks;
 use crate::error::Error;
 use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
+use crate::mutant::Mutant;
 use crate::remote::{Pooled, STALE_LIFETIME, Stale, Transport};
 
 impl StatementContext<'_> {
@@ -217,7 +218,11 @@ impl<T: Transport> MissBatch<'_, T> {
                     if let Some(tracked) = self.context.tracked() {
                         tracked.count_fill(keys[*index].version);
                     }
-                    Ok(CacheEntry::new(&keys[*index], rows, expires, lifetime))
+                    let key = match Mutant::NoLease.is_active() {
+                        true => self.context.key(keys[*index].params, self.extent),
+                        false => keys[*index],
+                    };
+                    Ok(CacheEntry::new(&key, rows, expires, lifetime))
                 }
                 Err(error) => self.stale_or(&keys[*index], error),
             })

@@ -395,7 +395,7 @@ fn a_violation_is_a_paragraph() {
         .report();
     assert_eq!(
         report.violations[0].to_string(),
-        "now: session 26816 read version 1 of key 1 through l1 under now, from memory, from \
+        "now: session 26816 read version 1 of key 1 through batch under now, from memory, from \
          0.075000 s to 0.076000 s, before any fault. It does not show the write of version 2 by \
          writer 0, begun at 0.009000 s and acknowledged at 0.010000 s, 65.0ms before the read \
          began. Expected: version 2 or newer."

@@ -151,6 +151,11 @@ pub(super) struct FreshnessArguments {
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = ["on", "off"])]
     feed: String,
 
+    /// A mistake to build into the product, which has to be found
+    #[cfg(feature = "mutants")]
+    #[arg(long, value_name = "NAME", value_parser = names::mutant)]
+    mutant: Option<lookaside_knowledge::Mutant>,
+
     /// The reads that each combination of contract, layer and fault must have
     #[arg(long, value_name = "N", default_value_t = 1)]
     reads_min: u64,
@@ -174,6 +179,10 @@ pub(super) struct FreshnessArguments {
 
 pub(super) fn run(arguments: &FreshnessArguments) -> CommandResult {
     let choice = Choice::of(arguments)?;
+    #[cfg(feature = "mutants")]
+    if let Some(mutant) = arguments.mutant {
+        mutant.activate();
+    }
     let environment = |failure: Failure| failure.with_exit(EXIT_ENVIRONMENT);
     let prometheus = metrics::recorder().map_err(environment)?;
     let stop = StopFlag::new();

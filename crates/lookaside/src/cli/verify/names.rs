@@ -30,6 +30,14 @@ pub(super) enum FaultChoice {
     Named(Vec<FaultKind>),
 }
 
+/// Reads the name of a mistake.
+#[cfg(feature = "mutants")]
+pub(super) fn mutant(name: &str) -> Result<lookaside_knowledge::Mutant, String> {
+    use lookaside_knowledge::Mutant;
+    let found = Mutant::ALL.into_iter().find(|it| it.name() == name);
+    found.ok_or_else(|| format!("the names are {}", Mutant::ALL.map(Mutant::name).join(", ")))
+}
+
 /// `any`, `now`, `after`, `within` or a duration.
 pub(super) fn contract(text: &str) -> Result<Contract, String> {
     match text {
