@@ -37,10 +37,10 @@ pub use lookaside_value as value;
 
 // Tables, their queries, answers and errors.
 pub use lookaside_knowledge::{
-    AnsweredBy, Builder, CacheOutcome, CallCache, CancelHandle, Counts, Error, ErrorKind,
-    Explanation, Extent, Knowledge, Layer, LoadReport, MetricsTelemetry, Outcome, Params, PlanKind,
-    Policy, Provenance, Query, QueryKind, Result, Rows, Served, Session, Snapshot, Statement,
-    Telemetry, params,
+    AnsweredBy, Builder, CacheOutcome, CallCache, CancelHandle, Contract, Counts, Coverage, Error,
+    ErrorKind, Explanation, Extent, FeedStatus, Freshness, Knowledge, Layer, LoadReport,
+    LogPosition, MetricsTelemetry, Outcome, Params, PlanKind, Policy, Position, Provenance, Query,
+    QueryKind, Result, Rows, Served, Session, Snapshot, Statement, Telemetry, params,
 };
 
 // Parameters, rows and batches.

@@ -64,6 +64,7 @@ pub(crate) struct Gate {
     /// Probes whose `end` was not received yet, in the order in which they were sent.
     probes: VecDeque<(Instant, Position)>,
     fresh_as_of: Option<Instant>,
+    catalog: CatalogPosition,
     /// How long the transactions waited that were applied since this was taken.
     waits: Vec<Duration>,
 }
@@ -74,6 +75,35 @@ struct Queued {
     number: u64,
     received: Instant,
     transaction: Transaction,
+}
+
+/// Up to which position no commit has changed the catalog.
+///
+/// The stream does not tell that, and a probe only tells what the server shows: a transaction whose
+/// commit is in the log already may be shown later.
+#[derive(Debug, Default)]
+struct CatalogPosition {
+    unchanged: Position,
+    /// The end of the log at the last probe.
+    end: Option<Position>,
+    /// A position, and a snapshot that was taken after the log had reached it: transactions that
+    /// committed before are shown when those that are in progress in this snapshot have ended.
+    waiting: Option<(Position, Snapshot)>,
+}
+
+impl CatalogPosition {
+    /// A probe found the catalog unchanged in a snapshot, and after that the log ended at `end`.
+    fn unchanged(&mut self, end: Position, snapshot: &Snapshot) {
+        if self.waiting.is_none() {
+            self.waiting = self.end.map(|end| (end, snapshot.clone()));
+        }
+        if let Some((position, _)) =
+            (self.waiting).take_if(|(_, earlier)| snapshot.is_after_all_of(earlier))
+        {
+            self.unchanged = self.unchanged.max(position);
+        }
+        self.end = Some(end);
+    }
 }
 
 /// More changes wait than the queue may hold.
@@ -91,6 +121,7 @@ impl Gate {
             received: start,
             probes: VecDeque::new(),
             fresh_as_of: None,
+            catalog: CatalogPosition::default(),
             waits: Vec::new(),
         }
     }
@@ -137,8 +168,9 @@ impl Gate {
         }
     }
 
-    /// Applies what the server shows now.
+    /// Applies what the server shows now. The probe has found the catalog unchanged.
     pub(crate) fn probed(&mut self, probe: Probe, now: Instant, versions: &Versions) {
+        self.catalog.unchanged(probe.end, &probe.snapshot);
         self.apply(probe.snapshot, now, versions);
         if self.probes.len() == PROBE_COUNT_MAX {
             self.probes.pop_back();
@@ -168,6 +200,12 @@ impl Gate {
     pub(crate) fn forget_horizon(&mut self) {
         self.probes.clear();
         self.fresh_as_of = None;
+        self.catalog = CatalogPosition::default();
+    }
+
+    /// Everything that committed before this was received.
+    pub(crate) fn received(&self) -> Position {
+        self.received
     }
 
     /// Whether changes wait until the server shows them.
@@ -207,7 +245,8 @@ impl Gate {
                 // Just before the first commit that waits.
                 Some(first) => self.received.min(first.transaction.commit.before()),
                 None => self.received,
-            },
+            }
+            .min(self.catalog.unchanged),
         }
     }
 }
@@ -341,6 +380,18 @@ mod tests {
     #[test]
     fn the_position_is_before_the_first_change_that_waits() {
         let Watched { versions, mut gate } = Watched::new();
+        assert_eq!(
+            gate.progress().position,
+            Position(0),
+            "the catalog may change"
+        );
+        for end in [1000, 1001] {
+            gate.probed(
+                probe(Instant::now(), end, "7:7:"),
+                Instant::now(),
+                &versions,
+            );
+        }
         assert_eq!(gate.progress().position, Position(100));
         gate.receive(transaction(7, 110), Instant::now(), &versions)
             .unwrap();
@@ -352,6 +403,25 @@ mod tests {
         assert_eq!(gate.progress().position, Position(119));
         gate.apply("9:9:".parse().unwrap(), Instant::now(), &versions);
         assert_eq!(gate.progress().position, Position(140));
+    }
+
+    #[test]
+    fn the_position_waits_for_transactions_that_may_change_the_catalog() {
+        let Watched { versions, mut gate } = Watched::new();
+        gate.reach(Position(1000));
+        let mut probed = |end, snapshot: &str| {
+            let now = Instant::now();
+            gate.probed(probe(now, end, snapshot), now, &versions);
+            gate.progress().position
+        };
+        assert_eq!(probed(200, "7:8:7"), Position(0));
+        // 8 may have committed before 200, and is not shown yet.
+        assert_eq!(probed(300, "8:9:8"), Position(0));
+        assert_eq!(probed(400, "8:10:8"), Position(0));
+        assert_eq!(probed(500, "9:10:9"), Position(200));
+        assert_eq!(probed(600, "10:10:"), Position(500));
+        gate.forget_horizon();
+        assert_eq!(gate.progress().position, Position(0));
     }
 
     #[test]

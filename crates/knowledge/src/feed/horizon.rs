@@ -88,11 +88,15 @@ impl Horizon {
         age <= age_max
     }
 
-    /// Whether all commits up to a position were applied. To be called before the version of a key is
+    /// Whether all commits up to a position were applied; if not, asks for a newer horizon. To be called before the version of a key is
     /// read.
     pub(crate) fn has_reached(&self, position: Position) -> bool {
         let reached = self.position.load(Ordering::Acquire);
-        reached != 0 && position.0 <= reached
+        let has_reached = reached != 0 && position.0 <= reached;
+        if !has_reached {
+            self.want();
+        }
+        has_reached
     }
 
     pub(crate) fn position(&self) -> Option<Position> {
@@ -145,6 +149,7 @@ mod tests {
         let horizon = Horizon::new(start);
         assert!(!horizon.is_within(Duration::MAX, later(0)));
         assert!(!horizon.has_reached(Position(0)), "nothing is known");
+        horizon.take_wanted();
         assert_eq!(horizon.age(later(7)), Duration::from_millis(7));
         horizon.publish(Progress {
             fresh_as_of: Some(later(10)),

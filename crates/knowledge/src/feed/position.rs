@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A position in PostgreSQL's log of changes (an LSN).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
 impl Position {

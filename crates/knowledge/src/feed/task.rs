@@ -165,7 +165,7 @@ async fn follow(
             () = shared.horizon.wanted() => follower.is_wanted = true,
             () = sleep_until(next_work.into()) => {}
         }
-        feed.confirm(Lsn(follower.gate.progress().position.0));
+        feed.confirm(Lsn(follower.gate.received().0));
     }
 }
 

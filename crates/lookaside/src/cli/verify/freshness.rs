@@ -71,9 +71,9 @@ In addition, no session reads an older version after a newer one, and no answer 
 that it claims.
 
 The command starts a server of its own for each version in --pg and removes it at the end, or uses the
-server at --url, in which it creates a schema lookaside_verify and drops it at the end. A contract that
-the product cannot promise yet is asked for as `any`, and the report shows how old the answers
-are.";
+server at --url, in which it creates a schema and a publication lookaside_verify and drops them at the
+end. With --feed off, the product does not follow the changes: contracts are then kept by the age of
+answers.";
 
 const AFTER_LONG_HELP: &str = "\
 Examples:

@@ -94,7 +94,8 @@ impl Thread {
         let is_sized = request.content_length().is_some();
         let coding = context.coding;
         let (reader, deferred) = reply.receive_remote();
-        let session = responder.shared.knowledge.session();
+        let mut session = responder.shared.knowledge.session();
+        session.set_freshness(responder.catalog.enrich.contract.into());
         let cancel = Cancel::Session(session.cancel_handle());
         self.waiters.add(deferred.ticket().into(), cancel);
         let responder = &self.responder;

@@ -336,7 +336,16 @@ impl Responder {
                     .then(|| self.tables_tag(lookup_request.generation, format)),
                 None,
             ),
-            Some(expiry) => (expiry.tag, Some(expiry.freshness(lookup_request.now))),
+            Some(expiry) => {
+                let (age, rest) = expiry.freshness(lookup_request.now);
+                // While the feed is down, a client must not keep what a change may end soon.
+                let rest = if coverage.is_followed {
+                    Duration::ZERO
+                } else {
+                    rest
+                };
+                (expiry.tag, Some((age, rest)))
+            }
         };
         if let (Some(tag), Some(known)) = (&tag, lookup_request.if_none_match)
             && let Some(strength) = match is_any(known) {

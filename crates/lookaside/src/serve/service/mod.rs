@@ -333,7 +333,8 @@ impl Responder {
                 .header("Access-Control-Allow-Methods", &allow)
                 .header(
                     "Access-Control-Allow-Headers",
-                    "Authorization, X-API-Key, Content-Encoding, Content-Type, If-None-Match",
+                    "Authorization, X-API-Key, Cache-Control, Content-Encoding, Content-Type, \
+                     If-None-Match, Lookaside-Max-Staleness, Lookaside-Min-Position",
                 )
                 .header("Access-Control-Max-Age", "600");
         }
