@@ -159,7 +159,7 @@ fn setup_makes_the_feed_live_and_drop_undoes_it() {
         let after = catalog(&postgres);
         assert_ne!(after, before);
         project.run(&["check", "."]).ended(0).out_has(&[
-            "lookup customer(id int): provider shop\n  freshness: key of public.customers (id)\n",
+            "lookup customer(id any): provider shop\n  freshness: key of public.customers (id)\n",
             "freshness: table public.customers, because it has email in its key, but the replica \
              identity has not\n    help: `alter table public.customers replica identity full`",
             "freshness: table public.orders, because it combines rows\n",

@@ -34,7 +34,7 @@ pub(super) struct DropArguments {
 
 /// What is to be undone.
 #[derive(Default)]
-struct Plan {
+struct DropPlan {
     script: Script,
     /// What is left as it is, with the reason.
     left: Vec<Requirement>,
@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &DropArguments) -> CommandResult {
             "it was created by someone else; nothing was changed. `drop publication {name}` drops it"
         )));
     };
-    let plan = Plan::new(&provider, &facts, &publication, &record, &mut server)?;
+    let plan = DropPlan::new(&provider, &facts, &publication, &record, &mut server)?;
     if arguments.print {
         write_stdout(|out| plan.write_sql(&provider, &facts, out))?;
         return Ok(Exit::Done);
@@ -83,7 +83,7 @@ pub(super) fn run(arguments: &DropArguments) -> CommandResult {
     Ok(Exit::Done)
 }
 
-impl Plan {
+impl DropPlan {
     fn new(
         provider: &FeedProvider<'_>,
         facts: &ServerFacts,

@@ -54,7 +54,7 @@ pub(super) struct SetupArguments {
 }
 
 /// What is to be done.
-struct Plan {
+struct SetupPlan {
     script: Script,
     /// Tables that must not be published, with the reason.
     left_out: Vec<Requirement>,
@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &SetupArguments) -> CommandResult {
     let name = provider.publication();
     let publication = server.publication(name)?;
     let read = server.tables(tables(&lookups), name)?;
-    let plan = Plan::new(
+    let plan = SetupPlan::new(
         &provider,
         &facts,
         publication.as_ref(),
@@ -147,7 +147,7 @@ fn write_next(
     )
 }
 
-impl Plan {
+impl SetupPlan {
     fn new(
         provider: &FeedProvider<'_>,
         facts: &ServerFacts,
