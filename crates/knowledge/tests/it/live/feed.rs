@@ -70,6 +70,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < DEADLINE, "{what}");
+        // sleep: the interval between two polls
         thread::sleep(Duration::from_millis(2));
     }
 }
@@ -224,6 +225,7 @@ fn a_contract_is_kept_from_the_commit_on() {
             answer(&knowledge, &statement, Contract::After(position)).0,
             expected
         );
+        // sleep: until the answer is older than the age that the contract allows
         thread::sleep(Duration::from_millis(110));
         assert!(committed.elapsed() > Duration::from_millis(100));
         for _ in 0..3 {
