@@ -199,8 +199,23 @@ fn a_printed_script_does_what_setup_does() {
     let Some(postgres) = server("18", "logical") else {
         return;
     };
-    let project = project(&postgres, "", LOOKUPS);
+    // A name with a line break must not end a comment.
+    let log = "a\ncreate table broken ()";
+    postgres
+        .execute(&format!(
+            "create table \"{log}\" (host text); alter table \"{log}\" owner to owner; grant select on \"{log}\" to app"
+        ))
+        .unwrap();
+    let lookup = format!("[lookups.x]\nsql = '''select host from \"{log}\" where host = :host'''");
+    let project = project(&postgres, "", &format!("{LOOKUPS}{lookup}\n"));
     let before = catalog(&postgres);
+    let script = project.run(&["feed", "setup", "--print"]).ended(0);
+    let script =
+        script.out_has(&["-- not in this script: public.\"a\\ncreate table broken ()\" is"]);
+    postgres
+        .execute(&script.out.replace("commit;", "rollback;"))
+        .unwrap();
+    assert_eq!(catalog(&postgres), before);
     // The provider's own user may read what is needed.
     let arguments = ["feed", "setup", "--print", "--identity-full"];
     let script = project.run(&arguments).ended(0).out_has(&[

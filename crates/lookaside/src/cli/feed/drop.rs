@@ -8,9 +8,9 @@ use super::ServerArguments;
 use super::provider::FeedProvider;
 use super::record::Record;
 use super::requirements::Requirement;
-use super::script::Script;
+use super::script::{Script, write_comment};
 use super::server::{FeedServer, Identity, PublicationFacts, ServerFacts, literal};
-use crate::cli::output::write_stdout;
+use crate::cli::output::{printable, write_stdout};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::project::Project;
 
@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &DropArguments) -> CommandResult {
             provider.name()
         )?;
         for step in &plan.script.steps {
-            writeln!(out, "  done: {}", step.sql)?;
+            writeln!(out, "  done: {}", printable(&step.sql))?;
         }
         plan.left.iter().try_for_each(|it| it.write(out))
     })?;
@@ -207,16 +207,15 @@ impl DropPlan {
         facts: &ServerFacts,
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
-        writeln!(
-            out,
-            "-- Undoes `lookaside feed setup` for the provider {}: run this in the database {}.",
-            provider.name(),
-            facts.database
-        )?;
+        let (name, database) = (provider.name(), &facts.database);
+        let title = format!(
+            "Undoes `lookaside feed setup` for the provider {name}: run this in the database {database}."
+        );
+        write_comment(out, &title)?;
         for Requirement { text, help, .. } in &self.left {
-            writeln!(out, "-- left as it is: {text}")?;
+            write_comment(out, &format!("left as it is: {text}"))?;
             if let Some(help) = help {
-                writeln!(out, "--   {help}")?;
+                write_comment(out, &format!("  {help}"))?;
             }
         }
         writeln!(out)?;

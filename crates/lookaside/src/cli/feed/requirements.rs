@@ -4,6 +4,7 @@ use std::io;
 
 use super::provider::FeedProvider;
 use super::server::{PublicationFacts, ServerFacts, SlotFacts, TableFacts};
+use crate::cli::output::printable;
 
 /// The first version whose slots and functions the feed uses.
 const VERSION_MIN: i64 = 14_00_00;
@@ -64,9 +65,9 @@ impl Requirement {
             RequirementState::Missing => "missing",
             RequirementState::Note => "note",
         };
-        writeln!(out, "  {sign}: {}", self.text)?;
+        writeln!(out, "  {sign}: {}", printable(&self.text))?;
         match &self.help {
-            Some(help) => writeln!(out, "    help: {help}"),
+            Some(help) => writeln!(out, "    help: {}", printable(help)),
             None => Ok(()),
         }
     }

@@ -6,6 +6,7 @@ use std::io;
 use lookaside_client::Error;
 
 use super::server::FeedServer;
+use crate::cli::output::printable;
 use crate::failure::Failure;
 
 /// How long a statement waits for a lock. Others that use the table wait behind it meanwhile.
@@ -19,6 +20,11 @@ pub(super) struct Step {
     pub(super) needs: String,
     /// What it costs.
     pub(super) cost: Option<&'static str>,
+}
+
+/// Writes a comment of SQL, which names with line breaks do not end.
+pub(super) fn write_comment(out: &mut dyn io::Write, text: &str) -> io::Result<()> {
+    writeln!(out, "-- {}", printable(text))
 }
 
 /// Statements that are run together or not at all.
@@ -47,9 +53,10 @@ impl Script {
         }
         writeln!(out, "begin;\n{LOCK_TIMEOUT_SQL};")?;
         for Step { sql, needs, cost } in &self.steps {
-            writeln!(out, "\n-- needs: {needs}")?;
+            writeln!(out)?;
+            write_comment(out, &format!("needs: {needs}"))?;
             if let Some(cost) = cost {
-                writeln!(out, "-- cost: {cost}")?;
+                write_comment(out, &format!("cost: {cost}"))?;
             }
             writeln!(out, "{sql};")?;
         }

@@ -10,9 +10,9 @@ use super::lookups::{FeedLookup, feed_lookups, tables, tables_with_other_keys};
 use super::provider::FeedProvider;
 use super::record::Record;
 use super::requirements::{Observed, Requirement, requirements, server_requirements};
-use super::script::{Script, Step};
+use super::script::{Script, Step, write_comment};
 use super::server::{FeedServer, Identity, PublicationFacts, ServerFacts, TableFacts, literal};
-use crate::cli::output::write_stdout;
+use crate::cli::output::{printable, write_stdout};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::project::Project;
 
@@ -243,7 +243,7 @@ impl SetupPlan {
             writeln!(out, "  nothing to change")?;
         }
         for Step { sql, cost, .. } in &self.script.steps {
-            writeln!(out, "  done: {sql}")?;
+            writeln!(out, "  done: {}", printable(sql))?;
             if let Some(cost) = cost {
                 writeln!(out, "    cost: {cost}")?;
             }
@@ -259,17 +259,15 @@ impl SetupPlan {
         others: &[Requirement],
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
-        writeln!(
-            out,
-            "-- The change feed of the provider {}: run this in the database {}.",
-            provider.name(),
-            facts.database
-        )?;
+        let (name, database) = (provider.name(), &facts.database);
+        let title =
+            format!("The change feed of the provider {name}: run this in the database {database}.");
+        write_comment(out, &title)?;
         writeln!(out, "-- `lookaside feed drop` undoes it.")?;
         for Requirement { text, help, .. } in others.iter().chain(&self.left_out) {
-            writeln!(out, "-- not in this script: {text}")?;
+            write_comment(out, &format!("not in this script: {text}"))?;
             if let Some(help) = help {
-                writeln!(out, "--   {help}")?;
+                write_comment(out, &format!("  {help}"))?;
             }
         }
         writeln!(out)?;
