@@ -98,6 +98,7 @@ mod statement;
 mod statement_errors;
 mod store;
 mod telemetry;
+mod versions;
 mod wait;
 
 pub use builder::Builder;
@@ -113,7 +114,7 @@ pub use depends::{DependencyClass, StatementDependency};
 pub use error::{Error, ErrorKind};
 pub use event::{CacheOutcome, Layer, Outcome, QueryKind};
 pub use event_loop::{EventLoop, QueryResult};
-pub use feed::{DataVersion, FeedResetReason, FeedState, FeedStatus, LogPosition, Position};
+pub use feed::{FeedResetReason, FeedState, FeedStatus, LogPosition, Position};
 pub use freshness::{Contract, Freshness, ParseContractError};
 pub use knowledge::Knowledge;
 #[doc(hidden)]
@@ -136,6 +137,7 @@ pub use session::{Coverage, Served, Session};
 pub use snapshot::Snapshot;
 pub use statement::{Params, Query, Statement};
 pub use telemetry::{MetricsTelemetry, Telemetry};
+pub use versions::DataVersion;
 
 /// The types of parameters and answers, re-exported so that a program needs no second dependency.
 pub use lookaside_value::{

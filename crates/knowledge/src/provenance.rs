@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::cache::CacheEntry;
 use crate::clock::{CLOCK_TICK, Ticks};
-use crate::feed::DataVersion;
-use crate::resolver::Tracking;
+use crate::versions::DataVersion;
 
 /// What answered a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +66,26 @@ pub struct Provenance {
     /// The time for which `age` and `fresh_for` are computed, or one shortly before; `None` for a
     /// native plan.
     pub at: Option<Instant>,
+}
+
+/// What the change feed of its provider tells of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tracking {
+    /// The moment that it is fresh as of.
+    pub(crate) horizon: Option<Instant>,
+    /// The version of its key when it was looked up.
+    pub(crate) version: DataVersion,
+    /// A reading of the exact clock that is not later than the time for which its age is computed.
+    pub(crate) at: Option<Instant>,
+}
+
+impl Tracking {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self {
+        horizon: None,
+        version: DataVersion::UNTRACKED,
+        at: None,
+    };
 }
 
 impl Provenance {

@@ -22,7 +22,7 @@ use quick_cache::Equivalent;
 
 use self::expiry::ExpiryAndSize;
 use crate::clock::Ticks;
-use crate::feed::{DataVersion, Version};
+use crate::versions::{DataVersion, Version};
 
 pub(crate) use bounded::{BoundedCache, HeapSize, allocated, rows_size, value_size};
 pub(crate) use budget::{CacheBytes, LocalBudget};

@@ -4,7 +4,6 @@ use std::fmt;
 
 use lookaside_client::{Config as Connection, Environment, PostgresConfig};
 
-use super::provider::ProviderKind;
 use super::reader::Section;
 use crate::Result;
 
@@ -50,12 +49,12 @@ impl fmt::Debug for FeedConfig {
 }
 
 /// Reads the keys; `None` without a feed.
-pub(super) fn read_feed(section: &Section<'_>, kind: ProviderKind) -> Result<Option<FeedConfig>> {
+pub(super) fn read_feed(section: &Section<'_>, is_postgres: bool) -> Result<Option<FeedConfig>> {
     let found = FEED_KEYS.into_iter().find(|key| section.has(key));
     let Some(key) = found else {
         return Ok(None);
     };
-    if kind != ProviderKind::Postgres {
+    if !is_postgres {
         return Err(section.bad(key, "is for kind = \"postgres\"; remove it"));
     }
     let is_on = section.word("feed", &[("auto", true), ("off", false)])?;

@@ -265,7 +265,7 @@ fn read_provider(section: &Section<'_>) -> Result<ProviderConfig> {
         query_timeout: millis("query_timeout_ms")?
             .or_else(|| unset("query_timeout_ms", QUERY_TIMEOUT)),
         stale_if_error: millis("stale_if_error_ms")?,
-        feed: read_feed(section, kind)?,
+        feed: read_feed(section, kind == ProviderKind::Postgres)?,
         pipeline_depth: read_pipeline_depth(section)?,
         stall: section
             .u64("stall_ms")?

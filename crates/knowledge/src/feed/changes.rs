@@ -11,9 +11,9 @@ use lookaside_client::postgres::feed::{
 use super::gate::Transaction;
 use super::position::Position;
 use super::tracked::{Change, TrackedStatement};
-use super::versions::TouchedSlots;
 use crate::depends::{Field, KeyColumn};
 use crate::mutant::Mutant;
+use crate::versions::TouchedSlots;
 
 /// The statements by the tables that they depend on, and the transaction that is being received.
 #[derive(Debug, Default)]

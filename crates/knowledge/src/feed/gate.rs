@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::position::Position;
-use super::versions::{TouchedSlots, Versions};
 use super::visibility::Snapshot;
 use crate::mutant::Mutant;
+use crate::versions::{TouchedSlots, Versions};
 
 /// More bytes of changes than this wait only if a server does not show them for a long time; then all
 /// entries are invalidated instead.
@@ -260,8 +260,8 @@ fn size_of_queued(transaction: &Transaction) -> usize {
 mod tests {
     use std::time::Duration;
 
-    use super::super::versions::VersionSlot;
     use super::*;
+    use crate::versions::VersionSlot;
 
     fn slot(number: u64) -> VersionSlot {
         VersionSlot::of(number << 24)

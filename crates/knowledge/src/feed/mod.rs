@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A change is applied when the server that answers queries shows it ([`gate`]), and each entry of a
-//! cache keeps the version that was read before its query was sent ([`versions`]). A caller that
+//! cache keeps the version that was read before its query was sent ([`Versions`]). A caller that
 //! requires fresh answers compares the [`horizon`].
 
 mod changes;
@@ -20,7 +20,6 @@ mod server;
 mod status;
 mod task;
 mod tracked;
-mod versions;
 mod visibility;
 
 use std::collections::HashMap;
@@ -41,13 +40,11 @@ use self::status::Figures;
 pub use self::status::{FeedState, FeedStatus};
 use self::task::Source;
 pub(crate) use self::tracked::TrackedStatement;
-pub use self::versions::DataVersion;
-pub(crate) use self::versions::Version;
-use self::versions::Versions;
 use crate::config::FeedConfig;
 use crate::mutant::Mutant;
 use crate::runtime::Runtime;
 use crate::telemetry::Telemetry;
+use crate::versions::Versions;
 
 /// The change feed of a provider. Its task ends when it is dropped.
 pub(crate) struct Feed {

@@ -7,9 +7,9 @@ use foldhash::quality::RandomState;
 use lookaside_value::{StatementId, Value};
 
 use super::horizon::Horizon;
-use super::versions::{DataVersion, TouchedSlots, VersionSlot, Versions};
 use crate::cache::{Extent, KeyRef};
 use crate::depends::{Dependency, Family, Field, KeyColumn, KeyDependency, RowKey};
+use crate::versions::{DataVersion, TouchedSlots, VersionSlot, Versions};
 
 /// A statement of a provider with a change feed.
 ///

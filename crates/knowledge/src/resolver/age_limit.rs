@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use super::StatementContext;
 use crate::cache::KeyRef;
 use crate::clock::{CLOCK_TICK, Ticks};
-use crate::feed::DataVersion;
 use crate::freshness::{Contract, Freshness};
 use crate::mutant::Mutant;
+use crate::provenance::Tracking;
 
 /// When a query is made, and how old its answer may be.
 #[derive(Clone, Copy, Debug)]
@@ -29,26 +29,6 @@ pub(crate) struct AgeLimit {
     /// A reading of the exact clock that is not later than `now`; `None` if nobody asks where the
     /// answer comes from.
     at: Option<Instant>,
-}
-
-/// What the change feed of its provider tells of an answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tracking {
-    /// The moment that it is fresh as of.
-    pub(crate) horizon: Option<Instant>,
-    /// The version of its key when it was looked up.
-    pub(crate) version: DataVersion,
-    /// A reading of the exact clock that is not later than the time for which its age is computed.
-    pub(crate) at: Option<Instant>,
-}
-
-impl Tracking {
-    /// Nothing.
-    pub(crate) const NONE: Self = Self {
-        horizon: None,
-        version: DataVersion::UNTRACKED,
-        at: None,
-    };
 }
 
 impl AgeLimit {

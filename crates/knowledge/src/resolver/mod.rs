@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use lookaside_value::{RowSet, Value};
 
-pub(crate) use self::age_limit::{AgeLimit, Tracking};
+pub(crate) use self::age_limit::AgeLimit;
 pub(crate) use self::batch::StaleCount;
 pub(crate) use self::context::StatementContext;
 use crate::Result;
@@ -28,7 +28,7 @@ use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
 use crate::freshness::Freshness;
 use crate::generation::{Generation, Prepared, StoreReader};
 use crate::policy::Policy;
-use crate::provenance::{AnsweredBy, Provenance};
+use crate::provenance::{AnsweredBy, Provenance, Tracking};
 use crate::provider::Reader;
 use crate::remote::{Blocking, Remote, RemoteStatement};
 use crate::statement::StatementInfo;

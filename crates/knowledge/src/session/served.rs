@@ -12,13 +12,14 @@ use super::{Session, Value};
 use crate::Result;
 use crate::cache::Extent;
 use crate::error::ErrorKind;
-use crate::feed::{DataVersion, LogPosition, TrackedStatement};
+use crate::feed::{LogPosition, TrackedStatement};
 use crate::freshness::{Contract, Freshness};
 use crate::policy::Policy;
 use crate::provenance::{Provenance, StaleAnswers};
 use crate::resolver::{AgeLimit, StaleCount};
 use crate::rows::Rows;
 use crate::statement::Statement;
+use crate::versions::DataVersion;
 
 /// Rows with their origin.
 #[derive(Clone, Copy, Debug)]

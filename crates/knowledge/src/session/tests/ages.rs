@@ -14,7 +14,7 @@ use lookaside_embedded::{Binaries, Postgres};
 
 use super::*;
 use crate::Freshness;
-use crate::feed::DataVersion;
+use crate::versions::DataVersion;
 use crate::wait::block_on;
 use crate::{AnsweredBy, Extent, Provenance, Statement};
 
