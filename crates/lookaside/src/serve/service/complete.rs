@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Io, Ticket};
+use lookaside_knowledge::Freshness;
 
 use super::super::answers::Key;
 use super::super::counters::Layer;
@@ -80,6 +81,16 @@ impl Thread {
                 Err(problem) => responder.refuse(context, None, reply, &problem),
             };
         }
+        let mut coverage = question.coverage;
+        let is_current = lookup.prepared.as_ref().is_some_and(|prepared| {
+            let (version, age) = (provenance.version, provenance.age);
+            (self.session).may_reuse(&prepared.statement, version, age, Freshness::default())
+        });
+        if !is_current {
+            // Its query may have been sent for an earlier request, and a change between the two
+            // requests be missing in it: then only its age says what it includes.
+            (coverage.horizon, coverage.position) = (None, None);
+        }
         let paper = (&mut self.encoders[question.index], &mut self.body);
         let encoded = encode(lookup, question.format, rows.columns(), rows.iter(), paper);
         let lookup_request = LookupRequest {
@@ -94,7 +105,7 @@ impl Thread {
             if_none_match: question.if_none_match.as_deref(),
             // The batch of events may have begun before the rows arrived.
             now: now.max(at),
-            coverage: question.coverage,
+            coverage,
         };
         let result = LookupResult {
             provenance,

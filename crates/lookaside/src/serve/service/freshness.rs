@@ -25,28 +25,30 @@ const POSITION: &str = "Lookaside-Position";
 /// What an answer of a provider with a change feed includes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
-    /// All changes that were visible in the database so long ago.
-    pub(super) age: Duration,
+    /// All changes that were visible in the database then. A moment, not an age: the answer may be
+    /// written later than it was found.
+    pub(super) fresh_as_of: Instant,
     pub(super) position: Option<LogPosition>,
     /// Whether the change feed tells it.
     is_live: bool,
 }
 
 impl Claim {
-    /// What an answer includes that is sent at `now`; `None` if its provider has no change feed.
-    pub(super) fn of(coverage: &Coverage, expiry: &Expiry, now: Instant) -> Option<Self> {
+    /// What an answer includes; `None` if its provider has no change feed. `coverage` is that of
+    /// before the answer was found to be valid.
+    pub(super) fn of(coverage: &Coverage, expiry: &Expiry) -> Option<Self> {
         // A stale answer has no validator and includes nothing for certain.
         if !coverage.is_followed || expiry.is_stale {
             return None;
         }
-        let is_live = expiry.version.is_tracked() && coverage.horizon.is_some();
         // Ages are in whole milliseconds, by a clock that may be behind.
-        let age = expiry.age(now) + CLOCK_TICK + Duration::from_millis(1);
-        let horizon = coverage.horizon.filter(|_| is_live);
+        let age = expiry.age + CLOCK_TICK + Duration::from_millis(1);
+        let asked = expiry.at.checked_sub(age)?;
+        let horizon = coverage.horizon.filter(|_| expiry.version.is_tracked());
         Some(Self {
-            age: horizon.map_or(age, |at| age.min(now.saturating_duration_since(at))),
-            position: coverage.position.filter(|_| is_live),
-            is_live,
+            fresh_as_of: horizon.map_or(asked, |at| at.max(asked)),
+            position: coverage.position.filter(|_| horizon.is_some()),
+            is_live: horizon.is_some(),
         })
     }
 
@@ -57,13 +59,16 @@ impl Claim {
 
     /// Writes the headers.
     pub(super) fn write<'a>(&self, reply: Reply<'a>, text: &mut String) -> Reply<'a> {
-        let at = SystemTime::now().checked_sub(self.age);
+        // In this order, so that a pause between the two makes the answer older.
+        let now = SystemTime::now();
+        let age = self.fresh_as_of.elapsed();
+        let at = now.checked_sub(age);
         let at = at.and_then(|at| jiff::Timestamp::try_from(at).ok());
         text.clear();
         if let Some(at) = at {
             write!(text, "{at:.3}; ").expect("a string takes any text");
         }
-        let millis = self.age.as_nanos().div_ceil(1_000_000);
+        let millis = age.as_nanos().div_ceil(1_000_000);
         write!(text, "within={millis}").expect("a string takes any text");
         let reply = reply.header(FRESH_AS_OF, text.as_str());
         let Some(position) = self.position else {

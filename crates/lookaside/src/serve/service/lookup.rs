@@ -228,7 +228,8 @@ pub(super) struct LookupRequest<'a> {
     pub(super) generation: u64,
     pub(super) if_none_match: Option<&'a [u8]>,
     pub(super) now: Instant,
-    /// How far the change feed had brought the caches before they were searched.
+    /// How far the change feed had brought the caches before they were searched, for an answer that
+    /// is still valid.
     pub(super) coverage: Coverage,
 }
 
@@ -279,10 +280,12 @@ impl Responder {
                 false => ttl.saturating_sub(provenance.age),
             };
             let tag = || Tag::of_body(result.body, lookup_request.key.format);
+            // The age may have been computed a while before the rows arrived here.
+            let at = provenance.at.map_or(result.at, |at| at.min(result.at));
             Expiry {
                 age: provenance.age,
-                at: result.at,
-                expires: result.at + lifetime,
+                at,
+                expires: at + lifetime,
                 tag: (!provenance.is_stale && is_found).then(tag),
                 version: provenance.version,
                 is_stale: provenance.is_stale,
@@ -325,9 +328,8 @@ impl Responder {
             _ => layer,
         };
         self.counters().layer(layer, 1);
-        let (coverage, now) = (&lookup_request.coverage, lookup_request.now);
         let claim = answer.expiry.as_ref();
-        let claim = claim.and_then(|expiry| Claim::of(coverage, expiry, now));
+        let claim = claim.and_then(|expiry| Claim::of(&lookup_request.coverage, expiry));
         let format = lookup_request.key.format;
         let (tag, freshness) = match &answer.expiry {
             None => (
