@@ -390,18 +390,20 @@ fn read_place(
 }
 
 fn read_client_freshness(section: &Section<'_>) -> Result<ClientFreshness, Failure> {
-    if section.string("client_freshness").ok().flatten() == Some("off") {
-        return Ok(ClientFreshness::Off);
-    }
-    Ok(match section.contract("client_freshness")? {
-        None => ClientFreshness::default(),
-        Some(Contract::Within(least)) => ClientFreshness::AtLeast(least),
-        Some(Contract::Now) => ClientFreshness::AtLeast(Duration::ZERO),
-        Some(_) => {
-            let problem = "must be \"off\", \"now\", or a time such as \"50ms\"";
-            return Err(section.bad("client_freshness", problem));
+    let key = "client_freshness";
+    let Some(text) = section.string(key)? else {
+        return Ok(ClientFreshness::default());
+    };
+    match text.parse::<Contract>() {
+        _ if text == "off" => Ok(ClientFreshness::Off),
+        Ok(Contract::Within(least)) => Ok(ClientFreshness::AtLeast(least)),
+        Ok(Contract::Now) => Ok(ClientFreshness::AtLeast(Duration::ZERO)),
+        // Not "any", although that is a contract: it would not say whether clients may demand one.
+        _ => {
+            let wanted = "must be \"off\", \"now\", or a time such as \"50ms\" or \"2s\"";
+            Err(section.bad(key, &format!("is {text:?}, but {wanted}")))
         }
-    })
+    }
 }
 
 fn read_keys(section: &Section<'_>) -> Result<Vec<KeyConfig>, Failure> {

@@ -2,7 +2,7 @@ use std::fs;
 use std::time::Duration;
 
 use lookaside_http::Options;
-use lookaside_knowledge::Config;
+use lookaside_knowledge::{Config, Contract};
 
 use super::param_type::ParamType;
 use super::*;
@@ -123,6 +123,26 @@ fn what_is_wrong_is_named_with_its_line() {
             "FILE:4: lookups.a.ttl_ms is 40000 ms, but no",
         ),
         (
+            "[lookups.a]\nsql = ''\nfresh = 'soon'",
+            "FILE:4: lookups.a.fresh is \"soon\", but must be \"any\", \"now\", or a time such as \"50ms\"",
+        ),
+        (
+            "[lookups.a]\nsql = ''\nfresh = 50",
+            "FILE:4: lookups.a.fresh must be",
+        ),
+        (
+            "[server]\nclient_freshness = 'soon'",
+            "FILE:3: server.client_freshness is \"soon\", but must be \"off\", \"now\", or a time such as \"50ms\"",
+        ),
+        (
+            "[server]\nclient_freshness = 'any'",
+            "FILE:3: server.client_freshness is \"any\", but must be \"off\", \"now\", or a time such as",
+        ),
+        (
+            "[server]\nclient_freshness = 50",
+            "FILE:3: server.client_freshness must be",
+        ),
+        (
             "[server]\nlistens = ''",
             "FILE:3: unknown key server.listens; did you mean \"listen\"?",
         ),
@@ -177,6 +197,30 @@ fn what_is_wrong_is_named_with_its_line() {
             message.starts_with(&format!("error: {expected}")),
             "{message}"
         );
+    }
+}
+
+#[test]
+fn freshness_is_a_word_or_a_time() {
+    let least = |ms| ClientFreshness::AtLeast(Duration::from_millis(ms));
+    for (text, expected) in [
+        ("", least(50)),
+        ("client_freshness = 'off'", ClientFreshness::Off),
+        ("client_freshness = 'now'", least(0)),
+        ("client_freshness = '0ms'", least(0)),
+        ("client_freshness = '2s'", least(2000)),
+    ] {
+        let (_, server) = read(&format!("[server]\n{text}")).unwrap();
+        assert_eq!(server.client_freshness, expected, "{text}");
+    }
+    for (text, expected) in [
+        ("", Contract::Any),
+        ("fresh = 'any'", Contract::Any),
+        ("fresh = 'now'", Contract::Now),
+        ("fresh = '2s'", Contract::Within(Duration::from_secs(2))),
+    ] {
+        let (lookups, _) = read(&format!("[lookups.a]\nsql = ''\n{text}")).unwrap();
+        assert_eq!(lookups[0].contract, expected, "{text}");
     }
 }
 
