@@ -7,6 +7,7 @@ mod console;
 mod ending;
 mod error_detail;
 mod feed;
+mod freshness;
 mod holding;
 mod lookups;
 mod models;

@@ -21,7 +21,7 @@ fn start(postgres: &Postgres) -> Running {
     Running::of(command)
 }
 
-fn feed(client: &mut Client) -> Json {
+pub(super) fn feed(client: &mut Client) -> Json {
     let status = client.get("/v1/status").is(200).json();
     status["providers"][0]["feed"].clone()
 }
@@ -35,7 +35,7 @@ fn wait_until_live(client: &mut Client) {
 }
 
 /// The number of a metric with its labels.
-fn number(metrics: &str, name: &str) -> f64 {
+pub(super) fn number(metrics: &str, name: &str) -> f64 {
     let mut lines = metrics.lines().filter_map(|line| line.rsplit_once(' '));
     let found = lines.find(|(found, _)| *found == name);
     let number = found.unwrap_or_else(|| panic!("no {name} in\n{metrics}")).1;
