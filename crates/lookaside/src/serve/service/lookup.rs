@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{Coverage, Extent, Freshness, Provenance, Text, Value};
+use lookaside_knowledge::{Contract, Coverage, Extent, Freshness, Provenance, Text, Value};
 
 use super::super::answers::{Answer, AnswerCache, Expiry, Key};
 use super::super::catalog::Catalog;
@@ -340,11 +340,16 @@ impl Responder {
             ),
             Some(expiry) => {
                 let (age, rest) = expiry.freshness(lookup_request.now);
-                // While the feed is down, a client must not keep what a change may end soon.
-                let rest = if coverage.is_followed {
-                    Duration::ZERO
-                } else {
-                    rest
+                // A client must not keep an answer for longer than it would be given out here, nor
+                // one that a change may end soon, if the feed is down now.
+                let contract = self.catalog.lookups[lookup_request.key.lookup as usize]
+                    .config
+                    .contract;
+                let rest = match contract {
+                    _ if coverage.is_followed => Duration::ZERO,
+                    Contract::Any => rest,
+                    Contract::Within(age_max) => rest.min(age_max.saturating_sub(age)),
+                    _ => Duration::ZERO,
                 };
                 (expiry.tag, Some((age, rest)))
             }
