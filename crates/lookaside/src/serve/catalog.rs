@@ -103,7 +103,12 @@ impl Catalog {
             cache_ttl: parts.cache_ttl,
             enrich: parts.enrich,
             overview: overview(&lookups, &models),
-            openapi: openapi(&lookups, &models, &access, has_queries),
+            openapi: openapi(
+                (&lookups, server.client_freshness),
+                &models,
+                &access,
+                has_queries,
+            ),
             lookups,
             models,
             access,

@@ -2,6 +2,7 @@
 
 mod columns;
 mod fixed;
+mod freshness;
 mod lookup;
 
 use lookaside_stream::{InputFormat, OutputFormat};
@@ -14,10 +15,12 @@ use super::endpoint::{Endpoint, FIXED};
 use super::lookup::Lookup;
 use super::models::Models;
 use super::problem::PROBLEM_TYPE;
+use crate::config::ClientFreshness;
 
-/// The body of `GET /openapi.json`; `has_queries` is whether ad-hoc queries are allowed.
+/// The body of `GET /openapi.json`; `has_queries` is whether ad-hoc queries are allowed, and `limit`
+/// how fresh an answer a client may demand.
 pub(super) fn openapi(
-    lookups: &[Lookup],
+    (lookups, limit): (&[Lookup], ClientFreshness),
     models: &Models,
     access: &Access,
     has_queries: bool,
@@ -28,7 +31,7 @@ pub(super) fn openapi(
             let path = format!("/v1/lookup/{}", lookup.name());
             paths.insert(
                 path,
-                json!({"get": one(lookup, prepared), "post": batch(lookup, prepared)}),
+                json!({"get": one(lookup, prepared, limit), "post": batch(lookup, prepared, limit)}),
             );
         }
     }

@@ -6,13 +6,15 @@ use super::super::encode::{BodyFormat, ERROR_MEMBER};
 use super::super::lookup::{Lookup, Prepared};
 use super::super::overview::columns;
 use super::super::params::Param;
+use super::super::problem::PROBLEM_TYPE;
 use super::columns::{own_column, provider_column};
+use super::freshness::{request_headers, response_headers};
 use super::{answer, content_encoding, count_header};
-use crate::config::ParamType;
+use crate::config::{ClientFreshness, ParamType};
 
 /// The operation of a single lookup.
-pub(super) fn one(lookup: &Lookup, prepared: &Prepared) -> Json {
-    let params: Vec<Json> = prepared
+pub(super) fn one(lookup: &Lookup, prepared: &Prepared, limit: ClientFreshness) -> Json {
+    let mut params: Vec<Json> = prepared
         .params
         .iter()
         .map(|param| {
@@ -20,6 +22,7 @@ pub(super) fn one(lookup: &Lookup, prepared: &Prepared) -> Json {
                    "schema": text_schema(param.kind)})
         })
         .collect();
+    params.extend(request_headers(lookup, limit));
     let row = row_schema(prepared);
     let schema = match lookup.config.many {
         true => json!({"type": "array", "items": row}),
@@ -35,23 +38,22 @@ pub(super) fn one(lookup: &Lookup, prepared: &Prepared) -> Json {
         &types,
         &schema,
     );
-    found["headers"] = json!({
-        "ETag": {"schema": {"type": "string"}},
-        "X-Cache": {
-            "description": "The layer that answered, and for a provider the age of the answer in seconds",
-            "schema": {"type": "string"},
-        },
-        "Server-Timing": {"schema": {"type": "string"}},
-    });
+    let headers = response_headers(lookup);
+    let mut validated = headers.clone();
+    validated["ETag"] = json!({"schema": {"type": "string"}});
+    found["headers"] = validated.clone();
     let mut responses = json!({
         "200": found,
-        "304": {"description": "The client's answer is still valid"},
+        "304": {"description": "The client's answer is still valid", "headers": validated},
         "400": {"$ref": "#/components/responses/Problem"},
         "default": {"$ref": "#/components/responses/Problem"},
     });
     if !lookup.config.many {
-        responses["404"] = json!({"$ref": "#/components/responses/Problem"});
+        let problem = json!({"$ref": "#/components/schemas/Problem"});
+        responses["404"] = answer("There is no row", &[PROBLEM_TYPE], &problem);
+        responses["404"]["headers"] = headers;
     }
+    add_position_refused(lookup, limit, &mut responses);
     operation(
         lookup,
         "lookup",
@@ -60,7 +62,7 @@ pub(super) fn one(lookup: &Lookup, prepared: &Prepared) -> Json {
 }
 
 /// The operation of a batch.
-pub(super) fn batch(lookup: &Lookup, prepared: &Prepared) -> Json {
+pub(super) fn batch(lookup: &Lookup, prepared: &Prepared, limit: ClientFreshness) -> Json {
     let mut properties = Map::new();
     for param in &prepared.params {
         properties.insert(param.name.to_string(), value_schema(param));
@@ -90,23 +92,36 @@ pub(super) fn batch(lookup: &Lookup, prepared: &Prepared) -> Json {
     answered["headers"] = json!({
         "X-Failed": count_header("Sets whose answer is an error; absent if none"),
     });
+    let mut params = vec![content_encoding()];
+    params.extend(request_headers(lookup, limit));
+    let mut responses = json!({
+        "200": answered,
+        "400": {"$ref": "#/components/responses/Problem"},
+        "415": {"$ref": "#/components/responses/Problem"},
+        "default": {"$ref": "#/components/responses/Problem"},
+    });
+    add_position_refused(lookup, limit, &mut responses);
     operation(
         lookup,
         "batch",
         json!({
-            "parameters": [content_encoding()],
+            "parameters": params,
             "requestBody": {"required": true, "content": {
                 "application/json": {"schema": {"type": "array", "items": set}},
                 "application/x-ndjson": {"schema": {}},
             }},
-            "responses": {
-                "200": answered,
-                "400": {"$ref": "#/components/responses/Problem"},
-                "415": {"$ref": "#/components/responses/Problem"},
-                "default": {"$ref": "#/components/responses/Problem"},
-            },
+            "responses": responses,
         }),
     )
+}
+
+/// Adds the response to a position of another server.
+fn add_position_refused(lookup: &Lookup, limit: ClientFreshness, responses: &mut Json) {
+    if !request_headers(lookup, limit).is_empty() {
+        let problem = json!({"$ref": "#/components/schemas/Problem"});
+        let why = "Lookaside-Min-Position is of another server";
+        responses["412"] = answer(why, &[PROBLEM_TYPE], &problem);
+    }
 }
 
 fn operation(lookup: &Lookup, kind: &str, mut operation: Json) -> Json {

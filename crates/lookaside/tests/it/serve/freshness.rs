@@ -13,10 +13,12 @@ use lookaside_client::{Config, Environment};
 use lookaside_embedded::Postgres;
 use lookaside_knowledge::LogPosition;
 use lookaside_testing::wait_until;
+use serde_json::Value as Json;
 
 use super::feed::{feed, number};
+use super::openapi::{assert_described, faults};
 use super::providers::until;
-use super::{Answer, Client, Running};
+use super::{Answer, Client, Running, project, serve};
 use crate::program::{Project, run};
 use crate::providers::{FEED_CONFIG, feed_database};
 
@@ -359,11 +361,124 @@ fn a_lookup_may_always_be_fresh() {
             writer.set(round);
             let answer = client.get(TARGET).is(200);
             assert_eq!(answer.text(), body(round));
+            // Nor may a cache of the client's keep it.
+            assert_eq!(answer.header("Cache-Control"), Some("private, no-cache"));
             writer.set(1000 + round);
             let answer = client.post("/v1/lookup/host", r#"["a"]"#).is(200);
             assert_eq!(answer.text(), format!("[{}]", body(1000 + round)));
         }
     }
+}
+
+/// Asserts that the document describes the headers of an answer.
+#[track_caller]
+fn assert_headers_described(document: &Json, answer: &Answer, expected: &[&str]) {
+    let status = answer.status.to_string();
+    let headers = &document["paths"]["/v1/lookup/host"]["get"]["responses"][&status]["headers"];
+    for name in [
+        "Age",
+        "Cache-Control",
+        "ETag",
+        "Lookaside-Fresh-As-Of",
+        "Lookaside-Position",
+        "Server-Timing",
+        "X-Cache",
+    ] {
+        let value = answer.header(name);
+        assert_eq!(
+            value.is_some(),
+            expected.contains(&name),
+            "{name}: {answer:?}"
+        );
+        if let Some(value) = value {
+            let schema = &headers[name]["schema"];
+            assert!(schema.is_object(), "{status} has no {name}");
+            let value = match schema["type"] == "integer" {
+                true => value.parse::<u64>().unwrap().into(),
+                false => Json::from(value),
+            };
+            let validator = jsonschema::draft202012::new(schema).unwrap();
+            assert!(validator.is_valid(&value), "{name}: {value} by {schema}");
+        }
+    }
+}
+
+#[test]
+fn the_document_describes_what_freshness_is_demanded_and_told() {
+    let Some(postgres) = feed_database() else {
+        return;
+    };
+    let running = start(&postgres, &format!("{FEED_CONFIG}{LOOKUP}"));
+    let mut client = running.client();
+    wait_until_live(&mut client);
+    let document = client.get("/openapi.json").is(200).json();
+    assert_eq!(faults(&document), [""; 0]);
+    let answer = kept(&mut client, TARGET);
+    let mut told = vec![
+        "Age",
+        "Cache-Control",
+        "Lookaside-Fresh-As-Of",
+        "Lookaside-Position",
+        "Server-Timing",
+        "X-Cache",
+    ];
+    let absent = until(&mut client, "/v1/lookup/host?name=x", None, |answer| {
+        answer.header("Lookaside-Position").is_some()
+    });
+    assert_headers_described(&document, &absent.is(404), &told);
+    told.push("ETag");
+    assert_headers_described(&document, &answer, &told);
+    let tag = answer.header("ETag").unwrap();
+    let same = client.get_with(TARGET, &[("If-None-Match", tag)]).is(304);
+    assert_headers_described(&document, &same, &told);
+
+    let position = answer.header("Lookaside-Position").unwrap();
+    let valid = [
+        ("Cache-Control", "no-cache"),
+        ("Lookaside-Max-Staleness", "2s"),
+        ("Lookaside-Min-Position", position),
+    ];
+    let names = |operation: &Json| -> Vec<String> {
+        let headers = operation["parameters"].as_array().unwrap().iter();
+        let headers = headers.filter(|it| it["in"] == "header");
+        let names = headers.map(|it| it["name"].as_str().unwrap().to_owned());
+        names.filter(|name| name != "Content-Encoding").collect()
+    };
+    let path = "/v1/lookup/host";
+    let other = ("Lookaside-Min-Position", "pg:1:1:0/0");
+    for method in ["get", "post"] {
+        let operation = &document["paths"][path][method];
+        assert_eq!(names(operation), valid.map(|(name, _)| name));
+        for header in valid.into_iter().chain([other]) {
+            let params = operation["parameters"].as_array().unwrap();
+            let param = params.iter().find(|it| it["name"] == header.0).unwrap();
+            let validator = jsonschema::draft202012::new(&param["schema"]).unwrap();
+            assert!(validator.is_valid(&header.1.into()), "{header:?}");
+            let answer = match method {
+                "get" => client.get_with(TARGET, &[header]),
+                _ => client.ask("POST", path, &[header], b"[\"a\"]"),
+            };
+            let status = if header == other { 412 } else { 200 };
+            let answer = answer.is(status);
+            let told = &operation["responses"][status.to_string()];
+            assert!(told.is_object(), "{method} does not tell {status}");
+            assert_described(&document, path, method, &answer);
+        }
+    }
+    // Headers without effect are not described: those of tables, and those that are turned off.
+    let running = serve(&project(""), &[]);
+    let document = running.client().get("/openapi.json").is(200).json();
+    for method in ["get", "post"] {
+        let operation = &document["paths"]["/v1/lookup/net"][method];
+        assert!(names(operation).is_empty());
+        assert_eq!(operation["responses"]["412"], Json::Null);
+    }
+    let config = format!("{FEED_CONFIG}[server]\nclient_freshness = 'off'\n{LOOKUP}");
+    let running = start(&postgres, &config);
+    let document = running.client().get("/openapi.json").is(200).json();
+    let get = &document["paths"][path]["get"];
+    assert_eq!(get["parameters"].as_array().unwrap().len(), 1);
+    assert_eq!(get["responses"]["412"], Json::Null);
 }
 
 #[test]

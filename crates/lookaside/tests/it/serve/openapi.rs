@@ -36,7 +36,7 @@ static DOCUMENT: LazyLock<Validator> = LazyLock::new(|| {
 });
 
 /// The errors of a document, each with its place.
-fn faults(document: &Json) -> Vec<String> {
+pub(super) fn faults(document: &Json) -> Vec<String> {
     let errors = DOCUMENT.iter_errors(document);
     errors
         .map(|error| format!("{}: {error}", error.instance_path()))
