@@ -346,7 +346,7 @@ impl Responder {
                     .config
                     .contract;
                 let rest = match contract {
-                    _ if coverage.is_followed => Duration::ZERO,
+                    _ if lookup_request.coverage.is_followed => Duration::ZERO,
                     Contract::Any => rest,
                     Contract::Within(age_max) => rest.min(age_max.saturating_sub(age)),
                     _ => Duration::ZERO,
