@@ -215,7 +215,6 @@ mod tests {
     #[test]
     fn few_and_many_touched_slots_are_applied() {
         let seed = fastrand::u64(..);
-        println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
         for count in [0, 1, 10, LIST_LEN_MAX, LIST_LEN_MAX + 1, 30_000] {
             let versions = Versions::new();
@@ -229,7 +228,8 @@ mod tests {
             let expected: std::collections::HashSet<VersionSlot> = slots.into_iter().collect();
             for index in 0..=u16::MAX {
                 let is_touched = versions.get(VersionSlot(index)).version != start;
-                assert_eq!(is_touched, expected.contains(&VersionSlot(index)));
+                let is_expected = expected.contains(&VersionSlot(index));
+                assert_eq!(is_touched, is_expected, "{index}, seed {seed}");
             }
         }
     }
