@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lookaside_client::mysql::{Options, blocking::Connection};
@@ -97,6 +97,31 @@ fn the_postgres_example_runs() {
             "for the first row: select name from customers where id = $1 limit 1",
             "parameters: id int4",
         ]);
+}
+
+#[test]
+fn the_fresh_example_runs() {
+    if !has_postgres() {
+        return;
+    }
+    let output = Command::new(example("fresh").join("run"))
+        .arg("5")
+        .env("LOOKASIDE", env!("CARGO_BIN_EXE_lookaside"))
+        .env_remove("FRESH_DATABASE")
+        .stdin(Stdio::null())
+        .output();
+    let said = Said::from(output.expect("the example starts")).ended(0);
+    let lines: Vec<&str> = said.out.lines().collect();
+    let [first, changes @ .., last] = &lines[..] else {
+        panic!("{}", said.out);
+    };
+    assert!(first.starts_with("body; ") && first.ends_with("feed=live: {\"count\":0}"));
+    assert_eq!(changes.len(), 5, "{}", said.out);
+    for (index, line) in changes.iter().enumerate() {
+        let expected = format!("change {}: shown after ", index + 1);
+        assert!(line.starts_with(&expected), "{}", said.out);
+    }
+    assert!(last.starts_with("median of 5 changes: "), "{}", said.out);
 }
 
 #[test]
