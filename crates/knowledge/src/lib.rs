@@ -77,6 +77,7 @@ mod idle;
 mod index;
 mod knowledge;
 mod load;
+mod metrics_telemetry;
 mod mutant;
 mod plan;
 mod policy;
@@ -123,6 +124,7 @@ pub use load::{
     LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport, TableSql, table_sql,
     try_load,
 };
+pub use metrics_telemetry::MetricsTelemetry;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use plan::{
@@ -136,7 +138,7 @@ pub use rows::Rows;
 pub use session::{Coverage, Served, Session};
 pub use snapshot::Snapshot;
 pub use statement::{Params, Query, Statement};
-pub use telemetry::{MetricsTelemetry, Telemetry};
+pub use telemetry::Telemetry;
 pub use versions::DataVersion;
 
 /// The types of parameters and answers, re-exported so that a program needs no second dependency.

@@ -84,7 +84,7 @@ pub(super) async fn run(
     loop {
         shared.set_state(&source, FeedState::Starting, last_failure.take());
         let followed = follow(&source, &shared, &mut registered, &mut statements).await;
-        let was_live = shared.horizon.position().is_some();
+        let was_live = shared.horizon.fresh_as_of().is_some();
         shared.reset(&statements);
         shared.end_stream();
         let Err(failure) = followed else {

@@ -344,7 +344,8 @@ fn check_tables(
         is_served: [Layer::Body, Layer::Http]
             .iter()
             .any(|layer| choice.layers.contains(layer)),
-        is_fed: arguments.feed == "on",
+        // Without caches, there is nothing to invalidate.
+        is_fed: arguments.feed == "on" && arguments.ttl_ms > 0,
     };
     if options.is_fed {
         server.publish_tables()?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lookaside_knowledge::{FeedStatus, Knowledge};
+use lookaside_knowledge::{FeedState, FeedStatus, Knowledge};
 use lookaside_stream::StopFlag;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tempfile::TempDir;
@@ -27,6 +27,9 @@ const QUERY_TIMEOUT_MS: i64 = 3_000;
 
 /// How often to look whether the change feed is live.
 const FEED_POLL: Duration = Duration::from_millis(5);
+
+/// How long a change feed that is down may try again.
+const FEED_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The threads of the HTTP service.
 const HTTP_THREAD_COUNT: usize = 2;
@@ -92,7 +95,9 @@ impl Product {
         loop {
             let status = self.knowledge.providers().into_iter().next()?.feed?;
             let is_live = status.statement_count > 0 && status.lag.is_some();
-            if is_live || begin.elapsed() > limit {
+            // What the server lacks does not come by itself.
+            let is_refused = status.state == FeedState::Down && begin.elapsed() > FEED_PATIENCE;
+            if is_live || is_refused || begin.elapsed() > limit {
                 return Some(status);
             }
             thread::sleep(FEED_POLL);

@@ -44,7 +44,9 @@ impl Claim {
         // Ages are in whole milliseconds, by a clock that may be behind.
         let age = expiry.age + CLOCK_TICK + Duration::from_millis(1);
         let asked = expiry.at.checked_sub(age)?;
-        let horizon = coverage.horizon.filter(|_| expiry.version.is_tracked());
+        // A feed that has just begun has no position yet.
+        let is_live = expiry.version.is_tracked() && coverage.position.is_some();
+        let horizon = coverage.horizon.filter(|_| is_live);
         Some(Self {
             fresh_as_of: horizon.map_or(asked, |at| at.max(asked)),
             position: coverage.position.filter(|_| horizon.is_some()),

@@ -233,6 +233,14 @@ pub(super) struct LookupRequest<'a> {
     pub(super) coverage: Coverage,
 }
 
+/// What answered, and how fresh the answer is; see [`Head`].
+#[derive(Clone, Copy)]
+struct Origin {
+    layer: Layer,
+    freshness: Option<(Duration, Duration)>,
+    claim: Option<Claim>,
+}
+
 /// The rows of a lookup, encoded.
 pub(super) struct LookupResult<'b> {
     pub(super) provenance: Provenance,
@@ -340,12 +348,10 @@ impl Responder {
             ),
             Some(expiry) => {
                 let (age, rest) = expiry.freshness(lookup_request.now);
+                let lookup = &self.catalog.lookups[lookup_request.key.lookup as usize];
                 // A client must not keep an answer for longer than it would be given out here, nor
                 // one that a change may end soon, if the feed is down now.
-                let contract = self.catalog.lookups[lookup_request.key.lookup as usize]
-                    .config
-                    .contract;
-                let rest = match contract {
+                let rest = match lookup.config.contract {
                     _ if lookup_request.coverage.is_followed => Duration::ZERO,
                     Contract::Any => rest,
                     Contract::Within(age_max) => rest.min(age_max.saturating_sub(age)),
@@ -360,8 +366,12 @@ impl Responder {
                 false => matching_validator(known, tag.as_str()),
             }
         {
-            let from = Some((layer, freshness, claim));
-            return self.not_modified(context, (tag, strength), from, request, reply);
+            let origin = Some(Origin {
+                layer,
+                freshness,
+                claim,
+            });
+            return self.not_modified(context, (tag, strength), origin, request, reply);
         }
         let head = match answer.is_found {
             true => Head::new(200, format.content_type()),
@@ -411,15 +421,15 @@ impl Responder {
         &self,
         context: RequestContext,
         (tag, strength): (&Tag, ValidatorStrength),
-        from: Option<(Layer, Option<(Duration, Duration)>, Option<Claim>)>,
+        origin: Option<Origin>,
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
     ) {
         let head = Head {
             tag: Some(tag.as_str()),
-            layer: from.map(|(layer, ..)| layer),
-            freshness: from.and_then(|(_, freshness, _)| freshness),
-            claim: from.and_then(|(.., claim)| claim),
+            layer: origin.map(|origin| origin.layer),
+            freshness: origin.and_then(|origin| origin.freshness),
+            claim: origin.and_then(|origin| origin.claim),
             is_negotiated: true,
             // A client with a compressed answer gets the validator of that one.
             coding: Some(match strength {

@@ -206,7 +206,7 @@ fn a_client_may_demand_what_is_committed_now() {
             let header = NOW[round % NOW.len()];
             let sets = r#"["a", "b", "a"]"#;
             // With each header the batch is the first request in one half of the rounds.
-            if round / NOW.len() % 2 == 0 {
+            if (round / NOW.len()).is_multiple_of(2) {
                 let answer = client.get_with(TARGET, &[header]).is(200);
                 assert_eq!(answer.text(), body(round), "{header:?}");
             }
