@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::Result;
 use crate::clock::Clock;
 use crate::config::{CacheConfig, Config, LocalConfig, PRODUCT_SECTIONS, ProviderConfig};
+use crate::feed::OnChange;
 use crate::knowledge::Knowledge;
 use crate::load::{NoProgress, Progress};
 use crate::remote::{Providers, ResolveError, Resolver};
@@ -221,14 +222,17 @@ impl Builder {
             Some(config) => source.load_config(config, &*self.progress)?,
             None => source.load(&*self.progress)?,
         };
+        let on_change = self.telemetry.clone().map(|telemetry| -> OnChange {
+            Arc::new(move |provider, wait| telemetry.on_change(provider, wait))
+        });
         Knowledge::new(
             source,
             loaded,
             self.progress,
             self.watch,
-            self.telemetry.clone(),
+            self.telemetry,
             self.clock,
-            Providers::new(self.resolver, self.telemetry),
+            Providers::new(self.resolver, on_change),
         )
     }
 }

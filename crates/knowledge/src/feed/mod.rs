@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
 use lookaside_client::PostgresConfig;
@@ -43,8 +43,10 @@ pub(crate) use self::tracked::TrackedStatement;
 use crate::config::FeedConfig;
 use crate::mutant::Mutant;
 use crate::runtime::Runtime;
-use crate::telemetry::Telemetry;
 use crate::versions::Versions;
+
+/// Is called with the provider and the wait for the gate when a transaction was applied.
+pub(crate) type OnChange = Arc<dyn Fn(&str, Duration) + Send + Sync>;
 
 /// The change feed of a provider. Its task ends when it is dropped.
 pub(crate) struct Feed {
@@ -59,7 +61,7 @@ struct Shared {
     versions: Arc<Versions>,
     horizon: Arc<Horizon>,
     figures: Figures,
-    telemetry: Option<Arc<dyn Telemetry>>,
+    on_change: Option<OnChange>,
 }
 
 impl Feed {
@@ -68,10 +70,10 @@ impl Feed {
         provider: &str,
         server: PostgresConfig,
         config: &FeedConfig,
-        telemetry: Option<Arc<dyn Telemetry>>,
+        on_change: Option<OnChange>,
         runtime: &Runtime,
     ) -> Self {
-        let shared = Shared::new(telemetry);
+        let shared = Shared::new(on_change);
         let (registered, to_register) = unbounded_channel();
         let source = Source {
             provider: provider.to_owned(),
@@ -150,12 +152,12 @@ impl Feed {
 }
 
 impl Shared {
-    fn new(telemetry: Option<Arc<dyn Telemetry>>) -> Arc<Self> {
+    fn new(on_change: Option<OnChange>) -> Arc<Self> {
         Arc::new(Self {
             versions: Arc::new(Versions::new()),
             horizon: Arc::new(Horizon::new(Instant::now())),
             figures: Figures::default(),
-            telemetry,
+            on_change,
         })
     }
 

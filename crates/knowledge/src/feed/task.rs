@@ -453,8 +453,8 @@ impl<'a> Follower<'a> {
         }
         for wait in self.gate.take_waits() {
             figures.count_gate_wait(wait);
-            if let Some(telemetry) = &self.shared.telemetry {
-                telemetry.on_change(&self.source.provider, wait);
+            if let Some(on_change) = &self.shared.on_change {
+                on_change(&self.source.provider, wait);
             }
         }
         let relaxed = Ordering::Relaxed;

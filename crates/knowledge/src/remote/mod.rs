@@ -45,13 +45,12 @@ use crate::Result;
 use crate::cache::{CacheBytes, Extent, KeyRef};
 use crate::config::ProviderConfig;
 use crate::error::Error;
-use crate::feed::{Feed, FeedStatus, TrackedStatement};
+use crate::feed::{Feed, FeedStatus, OnChange, TrackedStatement};
 use crate::postgres_mirror;
 use crate::provider::{LocalTables, Names};
 use crate::runtime::Runtime;
 use crate::scan::Dialect;
 use crate::statement::StatementInfo;
-use crate::telemetry::Telemetry;
 
 /// The most statement descriptions that are kept; as many as the statements of an engine.
 const STATEMENT_COUNT_MAX: usize = 65_536;
@@ -104,7 +103,7 @@ impl Remote {
         embedded: Option<Embedded>,
         runtime: Arc<Runtime>,
         bytes: CacheBytes,
-        telemetry: Option<Arc<dyn Telemetry>>,
+        on_change: Option<OnChange>,
     ) -> Self {
         let dialect = match connection {
             Connection::Mysql(_) => Dialect::Mysql,
@@ -157,7 +156,7 @@ impl Remote {
                 lifetime_max: config.max_lifetime,
             }),
             feed: (config.feed.as_ref())
-                .map(|feed| open::feed(&config, feed, &connection, telemetry, &runtime)),
+                .map(|feed| open::feed(&config, feed, &connection, on_change, &runtime)),
             pool: Pool::new(connection, options),
             runtime,
             statements: Mutex::default(),

@@ -9,12 +9,11 @@ use super::{Remote, lock};
 use crate::Result;
 use crate::config::{Config, FeedConfig, ProviderConfig, ProviderKind, ProviderServer};
 use crate::error::Error;
-use crate::feed::{Feed, FeedStatus};
+use crate::feed::{Feed, FeedStatus, OnChange};
 use crate::postgres_mirror;
 use crate::runtime::Runtime;
 use crate::source::Loaded;
 use crate::store::Store;
-use crate::telemetry::Telemetry;
 
 /// Why there is no embedded database.
 pub type ResolveError = Box<dyn StdError + Send + Sync>;
@@ -26,7 +25,7 @@ pub(crate) type Resolver =
 /// Opens providers; the thread of their connections is started with the first of them.
 pub(crate) struct Providers {
     resolver: Option<Resolver>,
-    telemetry: Option<Arc<dyn Telemetry>>,
+    on_change: Option<OnChange>,
     runtime: Mutex<Option<Arc<Runtime>>>,
 }
 
@@ -47,11 +46,10 @@ pub struct ProviderStatus {
 }
 
 impl Providers {
-    /// `telemetry` is told of the events of change feeds.
-    pub(crate) fn new(resolver: Option<Resolver>, telemetry: Option<Arc<dyn Telemetry>>) -> Self {
+    pub(crate) fn new(resolver: Option<Resolver>, on_change: Option<OnChange>) -> Self {
         Self {
             resolver,
-            telemetry,
+            on_change,
             runtime: Mutex::default(),
         }
     }
@@ -70,7 +68,7 @@ impl Providers {
                     return Ok(Arc::clone(same));
                 }
                 let runtime = self.runtime()?;
-                let telemetry = self.telemetry.clone();
+                let on_change = self.on_change.clone();
                 let remote = match &provider.server {
                     ProviderServer::Remote(connection) => {
                         let connection = (**connection).clone();
@@ -80,7 +78,7 @@ impl Providers {
                             None,
                             runtime,
                             bytes,
-                            telemetry,
+                            on_change,
                         )
                     }
                     ProviderServer::Embedded { extensions, .. } => {
@@ -96,7 +94,7 @@ impl Providers {
                             Some(embedded),
                             runtime,
                             bytes,
-                            telemetry,
+                            on_change,
                         );
                         remote.fill(
                             extensions,
@@ -144,7 +142,7 @@ pub(super) fn feed(
     config: &ProviderConfig,
     feed: &FeedConfig,
     connection: &Connection,
-    telemetry: Option<Arc<dyn Telemetry>>,
+    on_change: Option<OnChange>,
     runtime: &Runtime,
 ) -> Feed {
     let Connection::Postgres(server) = connection else {
@@ -161,7 +159,7 @@ pub(super) fn feed(
             "connection_uri has several hosts, and the changes of one are followed; use one host",
         );
     }
-    Feed::start(&config.name, server.clone(), feed, telemetry, runtime)
+    Feed::start(&config.name, server.clone(), feed, on_change, runtime)
 }
 
 /// The additional state of an embedded provider.

@@ -11,6 +11,7 @@ use lookaside_knowledge::{
     AnsweredBy, Contract, Extent, FeedResetReason, FeedState, FeedStatus, Freshness, Knowledge,
     Provenance, Statement, Value, params,
 };
+use lookaside_testing::wait_until;
 
 use super::{open, project, skip};
 
@@ -63,16 +64,6 @@ fn status(knowledge: &Knowledge) -> FeedStatus {
 fn resets(knowledge: &Knowledge, reason: FeedResetReason) -> u64 {
     let found = status(knowledge).resets().find(|(it, _)| *it == reason);
     found.expect("each reason is counted").1
-}
-
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < DEADLINE, "{what}");
-        // sleep: the interval between two polls
-        thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// Waits until changes invalidate the answers of so many statements.
@@ -225,7 +216,7 @@ fn a_contract_is_kept_from_the_commit_on() {
             answer(&knowledge, &statement, Contract::After(position)).0,
             expected
         );
-        // sleep: until the answer is older than the age that the contract allows
+        // sleep: until the contract no longer permits the answer before
         thread::sleep(Duration::from_millis(110));
         assert!(committed.elapsed() > Duration::from_millis(100));
         for _ in 0..3 {
