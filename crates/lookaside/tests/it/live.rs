@@ -165,7 +165,7 @@ fn the_summary_tells_what_the_change_feed_did() {
         ),
     ]);
     let mut child = lookaside()
-        .args(["enrich", ".", "--metrics", "0"])
+        .args(["enrich", ".", "-", "--format", "json", "--metrics", "0"])
         .args(["--log", "json", "--log-level", "info"])
         .current_dir(project.path())
         .env("DATABASE_URL", postgres.url())
