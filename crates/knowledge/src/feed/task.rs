@@ -451,12 +451,6 @@ impl<'a> Follower<'a> {
                 !is_ready
             });
         }
-        for wait in self.gate.take_waits() {
-            figures.count_gate_wait(wait);
-            if let Some(on_change) = &self.shared.on_change {
-                on_change(&self.source.provider, wait);
-            }
-        }
         let relaxed = Ordering::Relaxed;
         figures
             .queue_len
@@ -465,6 +459,13 @@ impl<'a> Follower<'a> {
             .statement_count
             .store(self.tracked.len() as u64, relaxed);
         (figures.row_count).fetch_add(std::mem::take(&mut self.changes.row_count), relaxed);
+        // After the other figures of the same transactions.
+        for wait in self.gate.take_waits() {
+            figures.count_gate_wait(wait);
+            if let Some(on_change) = &self.shared.on_change {
+                on_change(&self.source.provider, wait);
+            }
+        }
         if self.has_begun {
             self.shared.horizon.publish(self.gate.progress());
             self.shared.set_state(self.source, FeedState::Live, None);

@@ -1,7 +1,7 @@
 //! The change feed of a provider in `/metrics`, `/v1/status` and the console.
 
 use lookaside_embedded::Postgres;
-use lookaside_testing::wait_until;
+use lookaside_testing::{wait_for, wait_until};
 use serde_json::{Value as Json, json};
 
 use super::openapi::assert_described;
@@ -58,11 +58,20 @@ fn a_feed_is_shown_by_the_server() {
     });
     wait_until("the slot", || feed(&mut client)["slot_wal_bytes"].is_u64());
 
-    let metrics = client.get("/metrics").is(200);
-    let metrics = metrics.text();
+    // The first answer with the new row may be that of the server itself.
+    let metrics = wait_for("the figures of the change", || {
+        let metrics = client.get("/metrics").is(200).text().to_owned();
+        let is_counted = [
+            "lookaside_feed_gate_wait_seconds_count{provider=\"pg\"} 1\n",
+            "lookaside_feed_rows_total{provider=\"pg\"} 2\n",
+            "lookaside_feed_queue_transactions{provider=\"pg\"} 0\n",
+        ];
+        let is_counted = is_counted.iter().all(|line| metrics.contains(line));
+        is_counted.then_some(metrics)
+    });
     let of = |name: &str, labels: &str| {
         let labels = format!("provider=\"pg\"{labels}");
-        number(metrics, &format!("lookaside_feed_{name}{{{labels}}}"))
+        number(&metrics, &format!("lookaside_feed_{name}{{{labels}}}"))
     };
     assert_eq!(of("state", ",state=\"live\""), 1.0);
     for state in ["idle", "starting", "down"] {
