@@ -93,6 +93,9 @@ pub(super) async fn run(
         shared.figures.count_reset(failure.reason);
         shared.set_state(&source, FeedState::Down, Some(failure.text.clone()));
         last_failure = Some(failure.text);
+        if registered.is_closed() {
+            return;
+        }
         // What worked once is tried again soon.
         if was_live {
             failure_count = 0;
@@ -110,7 +113,9 @@ async fn follow(
     registered: &mut UnboundedReceiver<Arc<TrackedStatement>>,
     statements: &mut Vec<Arc<TrackedStatement>>,
 ) -> Result<(), Failure> {
-    let server = Server::connect(&source.server, &source.publication).await?;
+    let connecting = Server::connect(&source.server, &source.publication);
+    let server = tokio::time::timeout(PROBE_TIMEOUT, connecting).await;
+    let server = server.map_err(|_| Failure::server("the server does not answer"))??;
     let mut feed = ChangeFeed::new(
         &source.sender,
         [source.publication.as_str()],

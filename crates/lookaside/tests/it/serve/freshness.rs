@@ -53,9 +53,11 @@ fn start(postgres: &Postgres, config: &str) -> Running {
 /// Waits until the feed keeps answers to the lookup valid.
 fn wait_until_live(client: &mut Client) {
     wait_until("the feed is live", || {
-        client.get(TARGET).is(200);
+        // It is live, and has a position.
+        let answer = client.get(TARGET).is(200);
+        let has_position = answer.header("Lookaside-Position").is_some();
         let feed = feed(client);
-        feed["state"] == "live" && feed["statements"] == 1 && feed["lag_s"].is_number()
+        feed["state"] == "live" && feed["statements"] == 1 && has_position
     });
 }
 
