@@ -9,7 +9,7 @@ use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
 ///
 /// The methods run on the threads that do lookups, between two lookups: they must be quick and must
 /// not call back into the engine. Lookups that a native plan answers are not reported individually;
-/// the [`Snapshot`] counts them. Without telemetry, an engine does not read the clock for it.
+/// the [`Snapshot`](crate::Snapshot) counts them. Without telemetry, an engine does not read the clock for it.
 pub trait Telemetry: Debug + Send + Sync {
     /// A cache layer was searched.
     fn on_cache(&self, layer: Layer, outcome: CacheOutcome) {
