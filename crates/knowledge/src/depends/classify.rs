@@ -143,7 +143,7 @@ impl<'a> Relations<'a> {
                 check_type(attribute, usage)?;
             } else if column.table.is_some() && !is_of_query {
                 // `t.f` is also a call of the function `f` with a row of `t`.
-                return Err(format!("uses {name}, which is no column of its table").into());
+                return Err(format!("uses {name}, which is not a column of its table").into());
             }
         }
         if is_found {
@@ -151,7 +151,7 @@ impl<'a> Relations<'a> {
         }
         let is_row = uses.sources.iter().any(|source| source.name == *name);
         if is_row || !uses.aliases.contains(name) {
-            return Err(format!("uses {name}, which is no column of its tables").into());
+            return Err(format!("uses {name}, which is not a column of its tables").into());
         }
         Ok(())
     }
@@ -266,7 +266,7 @@ impl Relation {
     }
 }
 
-/// Refuses `q.f` for a query `q` if there is a function `f`: what is no column is a call of it.
+/// Refuses `q.f` for a query `q` if there is a function `f`: a name that is not a column is a call of it.
 fn check_members(uses: &Uses, catalog: &Catalog) -> Result<(), Reason> {
     let members = uses.members();
     let function = catalog
@@ -393,7 +393,7 @@ fn key_of(
         let name = &term.column.column;
         let attribute = relation
             .attribute(name)
-            .ok_or_else(|| format!("uses {name}, which is no column of its table"))?;
+            .ok_or_else(|| format!("uses {name}, which is not a column of its table"))?;
         let family = family_of(attribute, catalog)?;
         if term.cast.is_some_and(|cast| cast != Cast::Key(family)) {
             return Err(format!("compares {name} with a parameter of another type").into());

@@ -170,11 +170,11 @@ fn statements_have_the_class_that_the_catalog_allows() {
             select name ^@ 'x' from t where id = $1  →  K id=1 unique
             select a from owning where a = $1 and it && it  →  N …
             select tags && tags from t where id = $1  →  K id=1 unique
-            select hidden from u where a = $1  →  N uses hidden, which is no column of its tables
-            select u.hidden from u where a = $1  →  N uses hidden, which is no column of its table
-            select u from u where a = $1  →  N uses u, which is no column of its tables
+            select hidden from u where a = $1  →  N uses hidden, which is not a column of its tables
+            select u.hidden from u where a = $1  →  N uses hidden, which is not a column of its table
+            select u from u where a = $1  →  N uses u, which is not a column of its tables
             select x.a from u where a = $1  →  N uses x, which is not among its tables
-            select nope from u where a = $1  →  N uses nope, which is no column of its tables
+            select nope from u where a = $1  →  N uses nope, which is not a column of its tables
             select b as c from u where a = $1 order by c  →  K a=1
             select a from u x(b, a) where a = $1  →  N gives other names to the columns of a table
             select s.hidden from (select a, 1 as hidden from u) s  →  N uses hidden, which may be a function…

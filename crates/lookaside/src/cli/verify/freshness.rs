@@ -345,9 +345,9 @@ fn check_tables(
             .iter()
             .any(|layer| choice.layers.contains(layer)),
         // Without caches, there is nothing to invalidate.
-        is_fed: arguments.feed == "on" && arguments.ttl_ms > 0,
+        has_feed: arguments.feed == "on" && arguments.ttl_ms > 0,
     };
-    if options.is_fed {
+    if options.has_feed {
         server.publish_tables()?;
     }
     let product = Product::start(&url, &options, prometheus)?;
@@ -355,7 +355,7 @@ fn check_tables(
     let patterns = Patterns::new(&signal, &choice.plan);
     let readers = readers(arguments, server, &product)
         .map_err(|cause| Failure::new("cannot prepare the lookups").because(cause.as_ref()))?;
-    if options.is_fed {
+    if options.has_feed {
         let status = product.wait_for_feed(FEED_TIMEOUT);
         if let Some(status) = status.filter(|status| status.lag.is_none()) {
             let reason = status.reason.unwrap_or_else(|| status.state.to_string());

@@ -29,7 +29,7 @@ const QUERY_TIMEOUT_MS: i64 = 3_000;
 const FEED_POLL: Duration = Duration::from_millis(5);
 
 /// How long a change feed that is down may try again.
-const FEED_PATIENCE: Duration = Duration::from_secs(5);
+const FEED_RETRY_TIME: Duration = Duration::from_secs(5);
 
 /// The threads of the HTTP service.
 const HTTP_THREAD_COUNT: usize = 2;
@@ -44,7 +44,7 @@ pub(super) struct ProductOptions {
     /// Whether requests over HTTP are made.
     pub(super) is_served: bool,
     /// Whether the provider has a change feed.
-    pub(super) is_fed: bool,
+    pub(super) has_feed: bool,
 }
 
 /// The product, until it is dropped.
@@ -96,7 +96,7 @@ impl Product {
             let status = self.knowledge.providers().into_iter().next()?.feed?;
             let is_live = status.statement_count > 0 && status.lag.is_some();
             // What the server lacks does not come by itself.
-            let is_refused = status.state == FeedState::Down && begin.elapsed() > FEED_PATIENCE;
+            let is_refused = status.state == FeedState::Down && begin.elapsed() > FEED_RETRY_TIME;
             if is_live || is_refused || begin.elapsed() > limit {
                 return Some(status);
             }
@@ -151,7 +151,7 @@ fn knowdb(url: &str, options: &ProductOptions) -> String {
             ("ttl_ms", int(options.ttl.as_millis() as u64)),
         ]),
     };
-    let feed = if options.is_fed { "auto" } else { "off" };
+    let feed = if options.has_feed { "auto" } else { "off" };
     let provider = table(vec![
         ("name", "verify".into()),
         ("feed", feed.into()),
