@@ -71,6 +71,9 @@ pub(crate) struct Expiry {
     pub(crate) version: DataVersion,
     /// Whether it replaces one that a failing server did not give.
     pub(crate) is_stale: bool,
+    /// The moment that it was fresh as of; `None` for a stale answer, which includes nothing for
+    /// certain.
+    pub(crate) fresh_as_of: Option<Instant>,
 }
 
 impl Expiry {
@@ -286,6 +289,7 @@ mod tests {
                 tag: None,
                 version: DataVersion::default(),
                 is_stale: false,
+                fresh_as_of: None,
             }),
         }
     }

@@ -37,13 +37,7 @@ impl Claim {
     /// What an answer includes; `None` if its provider has no change feed. `coverage` is that of
     /// before the answer was found to be valid.
     pub(super) fn of(coverage: &Coverage, expiry: &Expiry) -> Option<Self> {
-        // A stale answer has no validator and includes nothing for certain.
-        if !coverage.is_followed || expiry.is_stale {
-            return None;
-        }
-        // Ages are in whole milliseconds, by a clock that may be behind.
-        let age = expiry.age + CLOCK_TICK + Duration::from_millis(1);
-        let asked = expiry.at.checked_sub(age)?;
+        let asked = expiry.fresh_as_of.filter(|_| coverage.is_followed)?;
         // A feed that has just begun has no position yet.
         let is_live = expiry.version.is_tracked() && coverage.position.is_some();
         let horizon = coverage.horizon.filter(|_| is_live);
@@ -81,9 +75,6 @@ impl Claim {
         reply.header(POSITION, text.as_str())
     }
 }
-
-/// The clock of the engine's caches may be behind by this much.
-const CLOCK_TICK: Duration = Duration::from_millis(10);
 
 /// What the configuration and the client require of an answer.
 pub(super) fn required(

@@ -297,6 +297,7 @@ impl Responder {
                 tag: (!provenance.is_stale && is_found).then(tag),
                 version: provenance.version,
                 is_stale: provenance.is_stale,
+                fresh_as_of: provenance.fresh_as_of(),
             }
         });
         let answer = Answer {
