@@ -101,6 +101,12 @@ impl Contract {
 }
 
 impl Freshness {
+    /// Whether any answer that the caches keep is fresh enough.
+    #[inline]
+    pub(crate) fn is_default(&self) -> bool {
+        self.age_max.is_none() && matches!(self.contract, Contract::Any)
+    }
+
     /// What the caches keep, no older than `age_max`.
     pub fn aged(age_max: Option<Duration>) -> Self {
         Self {

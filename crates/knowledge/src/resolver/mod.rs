@@ -94,9 +94,8 @@ impl Resolver {
     }
 
     /// What a query accepts now that does not state it itself.
-    #[inline]
     pub(crate) fn limit(&self, context: &StatementContext<'_>) -> AgeLimit {
-        match self.freshness == Freshness::default() {
+        match self.freshness.is_default() {
             true => AgeLimit::cached(context.engine.clock.now()),
             false => AgeLimit::of(context, self.freshness),
         }
@@ -166,35 +165,64 @@ impl Resolver {
     }
 
     /// The answer, from the caches of the policy or the database.
-    // Inlined, its registers would be saved for each answer of a native plan.
     #[inline(never)]
     pub(crate) fn resolve(
         &mut self,
         context: &StatementContext<'_>,
         params: &[Value],
         extent: Extent,
-        mut policy: Policy<'_>,
+        policy: Policy<'_>,
         limit: &AgeLimit,
     ) -> Result<Resolved<'_>> {
-        let location = match (&policy, &context.generation.cache) {
+        let location = self.locate(context, params, extent, policy, limit)?;
+        Ok(self.at(location))
+    }
+
+    /// The rows of an answer, as fresh as the session requires, without where they come from: that
+    /// costs a hit of a cache some 40 instructions.
+    // Inlined, its registers would be saved for each answer of a native plan.
+    #[inline(never)]
+    pub(crate) fn rows(
+        &mut self,
+        context: &StatementContext<'_>,
+        params: &[Value],
+        extent: Extent,
+        policy: Policy<'_>,
+    ) -> Result<&RowSet> {
+        if !self.freshness.is_default() {
+            let limit = AgeLimit::of(context, self.freshness);
+            let resolved = self.resolve(context, params, extent, policy, &limit)?;
+            return Ok(resolved.rows());
+        }
+        let limit = AgeLimit::cached(context.engine.clock.now());
+        let location = self.locate(context, params, extent, policy, &limit)?;
+        Ok(self.at(location).rows())
+    }
+
+    /// Finds or fetches an answer.
+    #[inline(always)]
+    fn locate(
+        &mut self,
+        context: &StatementContext<'_>,
+        params: &[Value],
+        extent: Extent,
+        mut policy: Policy<'_>,
+        limit: &AgeLimit,
+    ) -> Result<Location> {
+        match (&policy, &context.generation.cache) {
             (Policy::Bypass, _) | (Policy::Global, None) => {
                 let entry = self.query(context, params, extent, limit.now)?;
-                self.hold(
-                    entry,
-                    context.database(),
-                    context.engine.clock.now(),
-                    Tracking::NONE,
-                )
+                let now = context.engine.clock.now();
+                Ok(self.hold(entry, context.database(), now, Tracking::NONE))
             }
             _ => {
                 let key = context.key(params, extent);
                 match self.find(context, &key, &mut policy, limit) {
-                    Some(location) => location,
-                    None => self.fetch(context, &key, policy, limit)?,
+                    Some(location) => Ok(location),
+                    None => self.fetch(context, &key, policy, *limit),
                 }
             }
-        };
-        Ok(self.at(location))
+        }
     }
 
     /// Searches the caches of the policy, and copies an entry of the shared cache into the first
@@ -246,14 +274,16 @@ impl Resolver {
     }
 
     /// The answer to a key that no cache of the policy has.
+    // By value, the limit of a hit stays in registers.
     #[inline(never)]
     fn fetch(
         &mut self,
         context: &StatementContext<'_>,
         key: &KeyRef<'_>,
         policy: Policy<'_>,
-        limit: &AgeLimit,
+        limit: AgeLimit,
     ) -> Result<Location> {
+        let limit = &limit;
         let shared = context.generation.cache.as_ref();
         let first_layer = match &policy {
             Policy::Bypass => None,

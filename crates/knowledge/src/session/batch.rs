@@ -79,10 +79,8 @@ impl Session {
                     absent_count += 1;
                 }
                 Probe::Fallback => {
-                    let limit = resolver.limit(context);
-                    let (first, global) = (Extent::First, Policy::Global);
-                    match resolver.resolve(context, set, first, global, &limit) {
-                        Ok(resolved) => answers.push_first(resolved.rows()),
+                    match resolver.rows(context, set, Extent::First, Policy::Global) {
+                        Ok(rows) => answers.push_first(rows),
                         Err(error) => answers.push_failed(error.into()),
                     }
                 }

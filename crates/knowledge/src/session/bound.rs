@@ -157,13 +157,22 @@ impl<'a: 's, 's> Bound<'a, 's> {
                 Ok(None)
             }
             Probe::Fallback => {
-                let limit = self.resolver.limit(&self.context);
                 let (context, first) = (&self.context, Extent::First);
-                let resolved = (self.resolver).resolve(context, params, first, policy, &limit)?;
-                let rows = resolved.rows();
+                let rows = self.resolver.rows(context, params, first, policy)?;
                 Ok((!rows.is_empty()).then_some((rows, 0)))
             }
         }
+    }
+
+    /// All rows.
+    pub(super) fn all(self, params: &[Value], policy: Policy<'_>) -> Result<Rows<'a>> {
+        let all = Extent::All;
+        let bound = match self.planned(params, all) {
+            Ok(answer) => return Ok(answer.rows()),
+            Err(bound) => bound,
+        };
+        let rows = (bound.resolver).rows(&bound.context, params, all, policy)?;
+        Ok(Rows::whole(rows))
     }
 
     /// The answer.

@@ -164,8 +164,7 @@ impl Session {
     ) -> Result<Rows<'_>> {
         let bound = self.bind(statement)?;
         statement.0.check_count(params.len())?;
-        let answer = bound.answer(params, Extent::All, policy, Freshness::default())?;
-        Ok(answer.rows())
+        bound.all(params, policy)
     }
 
     /// The first row of a statement or a SQL text, with parameters by name or by position.
@@ -276,7 +275,8 @@ impl Session {
             Ok(params) => params,
             Err(error) => return Some(Err(error)),
         };
-        let answer = bound.try_local(&params, extent, policy, Freshness::default())?;
+        let freshness = bound.resolver.freshness;
+        let answer = bound.try_local(&params, extent, policy, freshness)?;
         Some(Ok(answer.rows()))
     }
 

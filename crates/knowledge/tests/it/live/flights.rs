@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use lookaside_client::postgres::blocking::Connection;
-use lookaside_knowledge::{ErrorKind, Knowledge, Policy, Value, params};
+use lookaside_knowledge::{CallCache, Contract, ErrorKind, Knowledge, Policy, Value, params};
 use lookaside_testing::wait_until;
 use lookaside_value::{Answers, Lookup, ParamBatch, Text};
 
@@ -120,6 +120,70 @@ fn without_a_cache_a_batch_is_one_flight_each_time() {
             (counts.flights, counts.queries),
             (flight_count, flight_count * 499)
         );
+    }
+}
+
+/// [`Session::set_freshness`](lookaside_knowledge::Session::set_freshness) applies to each way to query.
+#[test]
+fn issue_15_all_queries_of_a_session_are_as_fresh_as_it_requires() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    (postgres
+        .execute("create table t(id int primary key, name text); insert into t values (1, '0')"))
+    .unwrap();
+    let folder = project(&postgres.url(), "", "");
+    let knowledge = open(&folder);
+    let mut session = knowledge.session();
+    let statement = session.prepare(BY_ID).unwrap();
+    let text = |row: &[Value]| row[0].to_string();
+    let id = [Value::Int(1)];
+    type Query<'a> = &'a dyn Fn(&mut lookaside_knowledge::Session) -> String;
+    let queries: [(&str, Query<'_>); 7] = [
+        ("first", &|it| {
+            text(it.first(&statement, &id).unwrap().unwrap())
+        }),
+        ("first_row", &|it| {
+            text(&it.first_row(&statement, &id).unwrap().unwrap())
+        }),
+        ("all", &|it| text(it.all(&statement, &id).unwrap().row(0))),
+        ("query_first", &|it| {
+            text(
+                &it.query_first(&statement, &params! {"id" => 1})
+                    .unwrap()
+                    .unwrap(),
+            )
+        }),
+        ("query_all", &|it| {
+            text(
+                it.query_all(&statement, &params! {"id" => 1})
+                    .unwrap()
+                    .row(0),
+            )
+        }),
+        ("call scope", &|it| {
+            let mut cache = CallCache::new();
+            let policy = Policy::CallScope(&mut cache);
+            text(it.all_with(&statement, &id, policy).unwrap().row(0))
+        }),
+        ("batch", &|it| {
+            let mut batch = ParamBatch::new(1);
+            batch.push(id.clone());
+            let mut answers = Answers::new();
+            it.answer(statement.id(), &batch, &mut answers);
+            text(answers.row(0).unwrap().unwrap())
+        }),
+    ];
+    for (index, (name, query)) in queries.into_iter().enumerate() {
+        let changed = format!("change {index}");
+        session.set_freshness(Contract::Any.into());
+        let cached = query(&mut session);
+        postgres
+            .execute(&format!("update t set name = '{changed}'"))
+            .unwrap();
+        assert_eq!(query(&mut session), cached, "{name}: any");
+        session.set_freshness(Contract::Now.into());
+        assert_eq!(query(&mut session), changed, "{name}: now");
     }
 }
 
