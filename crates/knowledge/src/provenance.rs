@@ -109,7 +109,10 @@ impl Provenance {
             fresh_for: entry.fresh_for(now),
             is_stale: entry.is_stale(),
             horizon: tracking.horizon,
-            version: tracking.version.with(entry.version()),
+            version: match entry.is_stale() {
+                true => DataVersion::UNTRACKED,
+                false => tracking.version.with(entry.version()),
+            },
             at: tracking.at,
         }
     }

@@ -76,10 +76,15 @@ impl SharedCache {
             .filter(|entry| entry.answers(key, now))
     }
 
-    /// Returns the answer, or the role of the caller in the flight of the key.
-    pub(crate) fn join(&self, key: &KeyRef<'_>, now: Ticks) -> Flight<'_> {
-        let version = key.version.version();
-        let accepts = move |entry: &CacheEntry| entry.version == version && entry.is_fresh(now);
+    /// Returns the answer if the caller `permits` it, or the role of the caller in the flight of the
+    /// key.
+    pub(crate) fn join(
+        &self,
+        key: &KeyRef<'_>,
+        now: Ticks,
+        permits: impl Fn(&CacheEntry) -> bool,
+    ) -> Flight<'_> {
+        let accepts = |entry: &CacheEntry| entry.answers(key, now) && permits(entry);
         self.join_within(&key.to_key(), accepts, Some(Duration::ZERO))
     }
 
@@ -196,7 +201,7 @@ mod tests {
     use crate::clock::Clock;
 
     fn flight<'c>(cache: &'c SharedCache, key: &KeyRef<'_>, now: Ticks) -> Flight<'c> {
-        match cache.join(key, now) {
+        match cache.join(key, now, |_| true) {
             Flight::Follow => cache.follow(&key.to_key(), None),
             flight => flight,
         }

@@ -76,7 +76,7 @@ impl Model {
         if self.locals[local].find(&key, now).is_some() {
             return;
         }
-        let entry = match self.shared.join(&key, now) {
+        let entry = match self.shared.join(&key, now, |_| true) {
             Flight::Answered(entry) => entry,
             Flight::Lead(leader) => {
                 let width = self.random.usize(1..=3);
@@ -188,7 +188,7 @@ fn issue_12_small_documents_stay_within_the_bound() {
             let statement = StatementId::from_index(0);
             let key = KeyRef::new(&hasher, statement, Extent::First, &params);
             let now = clock.now();
-            let Flight::Lead(leader) = filled.join(&key, now) else {
+            let Flight::Lead(leader) = filled.join(&key, now, |_| true) else {
                 panic!("{number} is there already");
             };
             let mut rows = RowSetBuilder::with_columns(columns.clone());

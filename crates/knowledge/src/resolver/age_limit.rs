@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::StatementContext;
-use crate::cache::KeyRef;
+use crate::cache::{CacheEntry, KeyRef};
 use crate::clock::{CLOCK_TICK, Ticks};
 use crate::freshness::{Contract, Freshness};
 use crate::mutant::Mutant;
@@ -116,6 +116,13 @@ impl AgeLimit {
             version: key.version,
             at: self.at.map(|_| Instant::now()),
         }
+    }
+
+    /// Whether the caller accepts an entry that is fresh enough: a stale answer, which is older than the
+    /// data whose version it has, does not satisfy a contract.
+    #[inline]
+    pub(crate) fn permits(&self, entry: &CacheEntry) -> bool {
+        self.is_lenient || !entry.is_stale()
     }
 
     /// An entry of this key that is fresh at the returned time is fresh enough.

@@ -86,7 +86,8 @@ impl Resolver {
             Some(shared) => {
                 let find = |index| {
                     let key = context.key(params.set(index), extent);
-                    self.local.peek(&key, limit.fresh_at(&key))
+                    let slot = self.local.peek(&key, limit.fresh_at(&key));
+                    slot.filter(|it| limit.permits(self.local.entry(*it)))
                 };
                 let slots: Vec<Option<SlotIndex>> = range.clone().map(find).collect();
                 for (index, slot) in range.clone().zip(&slots) {
@@ -104,7 +105,8 @@ impl Resolver {
                     }
                     self.count(context, Layer::L0, CacheOutcome::Miss);
                     let key = context.key(params.set(index), extent);
-                    let Some(entry) = shared.find(&key, limit.fresh_at(&key)) else {
+                    let entry = shared.find(&key, limit.fresh_at(&key));
+                    let Some(entry) = entry.filter(|it| limit.permits(it)) else {
                         missed.add(index, key);
                         continue;
                     };

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::event::{CacheOutcome, Layer};
 use crate::feed::TrackedStatement;
 use crate::generation::Generation;
+use crate::policy::Policy;
 use crate::provenance::AnsweredBy;
 use crate::statement::StatementInfo;
 
@@ -44,6 +45,16 @@ impl<'a> StatementContext<'a> {
         match &self.description.answerer {
             Answerer::Remote { remote, statement } => Some((remote, statement)),
             Answerer::Store(_) => None,
+        }
+    }
+
+    /// Whether the policy's answers come from a cache.
+    #[inline]
+    pub(super) fn is_cached(&self, policy: &Policy<'_>) -> bool {
+        match policy {
+            Policy::Bypass => false,
+            Policy::Global => self.generation.cache.is_some(),
+            Policy::CallScope(_) => true,
         }
     }
 

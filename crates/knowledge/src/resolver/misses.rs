@@ -89,7 +89,7 @@ impl<T: Transport> MissBatch<'_, T> {
                     true => Ticks::START,
                     false => self.limit.fresh_at(&keys[index]),
                 };
-                match cache.join(&keys[index], fresh_at) {
+                match cache.join(&keys[index], fresh_at, |entry| self.limit.permits(entry)) {
                     Flight::Answered(entry) => {
                         self.count(CacheOutcome::Hit);
                         found[index] = Some(Ok(entry));
@@ -162,7 +162,7 @@ impl<T: Transport> MissBatch<'_, T> {
 
     /// Whether the answer of a query that was under way when this call began satisfies the contract.
     fn accepts(&self, key: &KeyRef<'_>, entry: &CacheEntry) -> bool {
-        self.limit.is_lenient || entry.answers(key, self.limit.fresh_at(key))
+        self.limit.is_lenient || !entry.is_stale() && entry.answers(key, self.limit.fresh_at(key))
     }
 
     fn count(&self, outcome: CacheOutcome) {

@@ -174,12 +174,19 @@ impl Resolver {
         policy: Policy<'_>,
         limit: &AgeLimit,
     ) -> Result<Resolved<'_>> {
-        let location = self.locate(context, params, extent, policy, limit)?;
+        let location = match context.is_cached(&policy) {
+            true => self.locate(context, params, extent, policy, limit)?,
+            false => {
+                let entry = self.query(context, params, extent, limit.now)?;
+                let now = context.engine.clock.now();
+                self.hold(entry, context.database(), now, Tracking::NONE)
+            }
+        };
         Ok(self.at(location))
     }
 
-    /// The rows of an answer, as fresh as the session requires, without where they come from: that
-    /// costs a hit of a cache some 40 instructions.
+    /// The rows of an answer, as fresh as the session requires. For a hit of a cache, nothing is computed
+    /// that only the provenance would tell.
     // Inlined, its registers would be saved for each answer of a native plan.
     #[inline(never)]
     pub(crate) fn rows(
@@ -194,12 +201,17 @@ impl Resolver {
             let resolved = self.resolve(context, params, extent, policy, &limit)?;
             return Ok(resolved.rows());
         }
-        let limit = AgeLimit::cached(context.engine.clock.now());
+        let now = context.engine.clock.now();
+        if !context.is_cached(&policy) {
+            let entry = self.query(context, params, extent, now)?;
+            return Ok(&self.uncached.insert(entry).rows);
+        }
+        let limit = AgeLimit::cached(now);
         let location = self.locate(context, params, extent, policy, &limit)?;
         Ok(self.at(location).rows())
     }
 
-    /// Finds or fetches an answer.
+    /// Finds an answer in the caches of the policy, or fetches it.
     #[inline(always)]
     fn locate(
         &mut self,
@@ -209,19 +221,10 @@ impl Resolver {
         mut policy: Policy<'_>,
         limit: &AgeLimit,
     ) -> Result<Location> {
-        match (&policy, &context.generation.cache) {
-            (Policy::Bypass, _) | (Policy::Global, None) => {
-                let entry = self.query(context, params, extent, limit.now)?;
-                let now = context.engine.clock.now();
-                Ok(self.hold(entry, context.database(), now, Tracking::NONE))
-            }
-            _ => {
-                let key = context.key(params, extent);
-                match self.find(context, &key, &mut policy, limit) {
-                    Some(location) => Ok(location),
-                    None => self.fetch(context, &key, policy, *limit),
-                }
-            }
+        let key = context.key(params, extent);
+        match self.find(context, &key, &mut policy, limit) {
+            Some(location) => Ok(location),
+            None => self.fetch(context, &key, policy, *limit),
         }
     }
 
@@ -243,7 +246,8 @@ impl Resolver {
             Policy::Bypass => None,
             Policy::Global => {
                 let shared = shared?;
-                if let Some(slot) = self.local.find(key, fresh_at) {
+                let slot = self.local.find(key, fresh_at);
+                if let Some(slot) = slot.filter(|it| limit.permits(self.local.entry(*it))) {
                     self.count(context, Layer::L0, CacheOutcome::Hit);
                     return Some(Location {
                         slot: Some(slot),
@@ -252,19 +256,21 @@ impl Resolver {
                         tracking,
                     });
                 }
-                let entry = shared.find(key, fresh_at)?;
+                let entry = shared.find(key, fresh_at);
+                let entry = entry.filter(|it| limit.permits(it))?;
                 self.count(context, Layer::L0, CacheOutcome::Miss);
                 self.count(context, Layer::L1, CacheOutcome::Hit);
                 Some(self.keep(key, entry, (AnsweredBy::L1, now, tracking)))
             }
             Policy::CallScope(own) => {
                 own.enter(context.engine.number, context.generation.number);
-                if let Some(entry) = own.find(key, fresh_at) {
+                if let Some(entry) = own.find(key, fresh_at).filter(|it| limit.permits(it)) {
                     let entry = entry.clone();
                     self.count(context, Layer::Call, CacheOutcome::Hit);
                     return Some(self.hold(entry, AnsweredBy::L0, now, tracking));
                 }
-                let entry = shared?.find(key, fresh_at)?;
+                let entry = shared?.find(key, fresh_at);
+                let entry = entry.filter(|it| limit.permits(it))?;
                 self.count(context, Layer::Call, CacheOutcome::Miss);
                 self.count(context, Layer::L1, CacheOutcome::Hit);
                 own.insert(key.to_key(), entry.clone());
@@ -335,7 +341,7 @@ impl Resolver {
             shared.insert_newer(key, entry.clone(), context.engine.clock.now());
             return Ok((entry, AnsweredBy::Sqlite));
         }
-        match self.lead_or_follow(context, shared, key, limit.fresh_at(key))? {
+        match self.lead_or_follow(context, shared, key, limit)? {
             Ok(entry) => {
                 self.count(context, Layer::L1, CacheOutcome::Hit);
                 Ok((entry, AnsweredBy::L1))
@@ -356,10 +362,10 @@ impl Resolver {
         context: &StatementContext<'_>,
         shared: &'c SharedCache,
         key: &KeyRef<'_>,
-        fresh_at: Ticks,
+        limit: &AgeLimit,
     ) -> Result<std::result::Result<CacheEntry, Leader<'c>>> {
         // Nearly always, no other session is querying this key.
-        let mut flight = shared.join(key, fresh_at);
+        let mut flight = shared.join(key, limit.fresh_at(key), |entry| limit.permits(entry));
         let key = key.to_key();
         let mut began = None;
         loop {

@@ -237,6 +237,53 @@ fn a_contract_is_kept_from_the_commit_on() {
     assert!(cached_count > 0, "a live feed lets caches answer");
 }
 
+/// A stale answer has the version of its key, so that other callers without a contract find it.
+#[test]
+fn issue_15_a_stale_answer_that_is_cached_satisfies_no_contract() {
+    let Some(postgres) = server() else { return };
+    let more = "feed = 'auto'\nquery_timeout_ms = 500\nstale_if_error_ms = 3600000";
+    let folder = project(&postgres.url(), more, LONG);
+    let knowledge = open(&folder);
+    let statement = knowledge.prepare(BY_ID).unwrap();
+    answer(&knowledge, &statement, Contract::Any);
+    wait_until_live(&knowledge, 1);
+    answer(&knowledge, &statement, Contract::Any);
+    // The feed goes on while queries of the table wait.
+    let mut writer = connect(&postgres);
+    for sql in [
+        "update goods set name = 'new' where id = 1",
+        "begin",
+        "lock table goods",
+    ] {
+        writer.query(sql, &[]).unwrap();
+    }
+    wait_until("no stale answer is used", || {
+        answer(&knowledge, &statement, Contract::Any).1.is_stale
+    });
+    let id = [Value::Int(1)];
+    let mut session = knowledge.session();
+    for contract in [
+        Contract::Within(Duration::from_secs(3600)),
+        Contract::After("0/1".parse().unwrap()),
+    ] {
+        let (text, provenance) = answer(&knowledge, &statement, Contract::Any);
+        assert!(provenance.is_stale, "{text}: {provenance:?}");
+        assert!(!provenance.version.is_tracked(), "{provenance:?}");
+        wait_until_live(&knowledge, 1);
+        let local = session.try_local(&statement, &id, Extent::First, contract.into());
+        let local = local.unwrap().map(|it| it.provenance);
+        assert!(local.is_none(), "{contract:?}: {local:?}");
+        session.set_freshness(contract.into());
+        let error = session.first(&statement, &id).unwrap_err();
+        assert!(error.is_retryable(), "{contract:?}: {error}");
+    }
+    writer.query("rollback", &[]).unwrap();
+    assert_eq!(
+        session.first(&statement, &id).unwrap().unwrap()[0].to_text(),
+        "new"
+    );
+}
+
 #[test]
 fn a_lost_feed_is_replaced_and_misses_nothing() {
     let Some(postgres) = server() else { return };
