@@ -7,7 +7,7 @@ use foldhash::quality::RandomState;
 use lookaside_value::{StatementId, Text};
 
 use crate::Result;
-use crate::cache::{LocalBudget, SharedCache};
+use crate::cache::{LIFETIME_MAX, LocalBudget, SharedCache};
 use crate::cancel::CancelHandle;
 use crate::config::Config;
 use crate::description::{Answerer, Description};
@@ -107,7 +107,7 @@ impl Generation {
             prepared: Slots::new(),
             hasher,
             cache: (cache.enabled).then(|| SharedCache::new(cache.capacity, bytes.shared)),
-            ttl: cache.ttl,
+            ttl: cache.ttl.min(LIFETIME_MAX),
             tables,
             local_tables,
             names,

@@ -110,6 +110,19 @@ impl Versions {
             counter.fetch_add(2, Ordering::Release);
         }
     }
+
+    /// Invalidates all entries, also those of keys that have another counter from now on: all counters
+    /// get a value that is greater than all before. Only one thread at a time changes counters.
+    ///
+    /// Only if one counter has had 2^31 changes, the value begins anew, and may be that of an entry
+    /// which is as old.
+    pub(crate) fn renew(&self) {
+        let values = self.0.iter().map(|it| it.load(Ordering::Relaxed));
+        let next = values.max().unwrap_or_default().wrapping_add(2);
+        for counter in self.0.iter() {
+            counter.store(next, Ordering::Release);
+        }
+    }
 }
 
 /// The slots that one transaction touches, without repetition once there are many.
@@ -210,6 +223,26 @@ mod tests {
         assert!(versions.is_current(before));
         versions.touch_all();
         assert!(!versions.is_current(before));
+    }
+
+    #[test]
+    fn renewed_versions_are_none_that_any_counter_has_had() {
+        let versions = Versions::new();
+        let slots = [1, 2, 3].map(|number| VersionSlot::of(number << 24));
+        let mut had = vec![];
+        for (round, slot) in slots.into_iter().enumerate() {
+            for _ in 0..=round {
+                had.extend(slots.map(|slot| versions.get(slot).version));
+                versions.touch(slot);
+            }
+            had.extend(slots.map(|slot| versions.get(slot).version));
+            versions.renew();
+            for slot in slots {
+                let version = versions.get(slot);
+                assert!(version.is_tracked());
+                assert!(!had.contains(&version.version), "round {round}");
+            }
+        }
     }
 
     #[test]

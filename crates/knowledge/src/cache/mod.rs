@@ -181,13 +181,16 @@ pub(crate) struct CacheEntry {
     expiry: ExpiryAndSize,
     /// The version of the key before the database was queried.
     version: Version,
-    /// The age of the answer in milliseconds at the moment it expires, capped at 24 days. The
+    /// The age of the answer in milliseconds at the moment it expires, at most 24 days. The
     /// highest bit marks a stale answer, which replaces one that a failing server did not give.
     age_ms: u32,
 }
 
 /// The bit in [`CacheEntry::age_ms`] that marks a stale answer.
 const IS_STALE: u32 = 1 << 31;
+
+/// The longest lifetime of an answer, 24.8 days: the age of one that lived longer would be too small.
+pub(crate) const LIFETIME_MAX: Duration = Duration::from_millis((IS_STALE - 1) as u64);
 
 impl CacheEntry {
     /// An answer whose query was made `lifetime` before it expires.

@@ -173,7 +173,7 @@ impl Table {
         }
     }
 
-    /// The value of a column; null, which stands for any value, if the table does not have it.
+    /// The value of a column; if the table does not have it, its key is unknown.
     fn field<'a>(&self, fields: &[TupleField<'a>], column: &KeyColumn) -> Field<'a> {
         let is_it = |(name, type_oid): &(Box<str>, u32)| {
             **name == *column.name && *type_oid == column.type_oid
@@ -182,8 +182,8 @@ impl Table {
         match position.and_then(|position| fields.get(position)) {
             Some(TupleField::Binary(bytes)) => Field::Binary(bytes),
             Some(TupleField::Text(bytes)) => Field::Text(bytes),
-            Some(TupleField::UnchangedToast) => Field::Unchanged,
-            Some(TupleField::Null) | None => Field::Null,
+            Some(TupleField::Null) => Field::Null,
+            Some(TupleField::UnchangedToast) | None => Field::Unchanged,
         }
     }
 }

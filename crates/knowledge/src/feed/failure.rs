@@ -64,7 +64,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    pub(super) fn refused(text: &str) -> Self {
+    pub(super) fn refused(text: impl Into<String>) -> Self {
         Self::new(FeedResetReason::Refused, text)
     }
 

@@ -55,6 +55,10 @@ pub(crate) struct Progress {
 pub(crate) struct Gate {
     /// In the order of their commits.
     queue: VecDeque<Queued>,
+    /// The numbers and identifiers of transactions that touched nothing and were not shown yet: they may
+    /// have changed a table of a statement that is tracked from later on.
+    untouched: Vec<(u64, u32)>,
+    /// The bytes of both.
     queue_size: usize,
     /// The number of transactions that were received; the newest one has this number.
     received_count: u64,
@@ -115,6 +119,7 @@ impl Gate {
     pub(crate) fn new(start: Position) -> Self {
         Self {
             queue: VecDeque::new(),
+            untouched: Vec::new(),
             queue_size: 0,
             received_count: 0,
             snapshot: None,
@@ -135,21 +140,29 @@ impl Gate {
         versions: &Versions,
     ) -> Result<(), Overflow> {
         self.received_count += 1;
-        if transaction.touched.is_empty() {
-            return Ok(());
-        }
         let is_shown = (self.snapshot.as_ref()).is_some_and(|it| it.shows(transaction.xid));
-        if is_shown || Mutant::ApplyOnArrival.is_active() {
-            transaction.touched.apply(versions);
-            self.waits.push(Duration::ZERO);
-            return Ok(());
+        let is_shown = is_shown || Mutant::ApplyOnArrival.is_active();
+        let number = self.received_count;
+        match (is_shown, transaction.touched.is_empty()) {
+            (true, true) => return Ok(()),
+            (true, false) => {
+                transaction.touched.apply(versions);
+                self.waits.push(Duration::ZERO);
+                return Ok(());
+            }
+            (false, true) => {
+                self.queue_size += size_of::<(u64, u32)>();
+                self.untouched.push((number, transaction.xid));
+            }
+            (false, false) => {
+                self.queue_size += size_of_queued(&transaction);
+                self.queue.push_back(Queued {
+                    number,
+                    received: now,
+                    transaction,
+                });
+            }
         }
-        self.queue_size += size_of_queued(&transaction);
-        self.queue.push_back(Queued {
-            number: self.received_count,
-            received: now,
-            transaction,
-        });
         match self.queue_size > QUEUE_SIZE_MAX {
             true => Err(Overflow),
             false => Ok(()),
@@ -189,6 +202,13 @@ impl Gate {
                 transaction.touched.apply(versions);
                 waits.push(now.saturating_duration_since(queued.received));
                 *size -= size_of_queued(transaction);
+            }
+            !is_shown
+        });
+        self.untouched.retain(|(_, xid)| {
+            let is_shown = snapshot.shows(*xid);
+            if is_shown {
+                *size -= size_of::<(u64, u32)>();
             }
             !is_shown
         });
@@ -234,8 +254,10 @@ impl Gate {
 
     /// Whether the first `count` transactions were received and applied.
     pub(crate) fn has_applied(&self, count: u64) -> bool {
-        let is_behind = |queued: &Queued| queued.number > count;
-        self.received_count >= count && self.queue.front().is_none_or(is_behind)
+        let touched = self.queue.front().map(|queued| queued.number);
+        let untouched = self.untouched.first().map(|(number, _)| *number);
+        let first = [touched, untouched].into_iter().flatten().min();
+        self.received_count >= count && first.is_none_or(|first| first > count)
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -437,6 +459,50 @@ mod tests {
         gate.apply("8:9:8".parse().unwrap(), Instant::now(), &versions);
         assert!(gate.has_applied(1));
         assert!(!gate.has_applied(2));
+    }
+
+    /// It may have changed a table of a statement that is tracked only afterwards.
+    #[test]
+    fn issue_15_a_transaction_that_touches_nothing_is_applied_when_it_is_shown() {
+        let Watched { versions, mut gate } = Watched::new();
+        let untouched = |xid| Transaction {
+            touched: TouchedSlots::default(),
+            ..transaction(xid, 110)
+        };
+        let now = Instant::now();
+        for xid in [7, 8] {
+            gate.receive(untouched(xid), now, &versions).unwrap();
+        }
+        assert!(!gate.is_waiting(), "the server is not asked for it");
+        assert!(!gate.has_applied(1));
+        gate.apply("7:9:7".parse().unwrap(), now, &versions);
+        assert!(!gate.has_applied(1));
+        gate.receive(transaction(9, 130), now, &versions).unwrap();
+        gate.apply("9:9:".parse().unwrap(), now, &versions);
+        assert!(gate.has_applied(2));
+        assert!(!gate.has_applied(3));
+        gate.receive(untouched(5), now, &versions).unwrap();
+        gate.apply("10:10:".parse().unwrap(), now, &versions);
+        assert!(gate.has_applied(4), "the snapshot showed it already");
+        assert_eq!(gate.queue_size, 0);
+    }
+
+    #[test]
+    fn issue_15_the_position_waits_for_the_newest_transaction() {
+        let Watched { versions, mut gate } = Watched::new();
+        gate.reach(Position(1000));
+        let mut probed = |end, snapshot: &str, next| {
+            let now = Instant::now();
+            let probe = probe(now, end, snapshot);
+            let snapshot = probe.snapshot.clone().with_next(next);
+            gate.probed(Probe { snapshot, ..probe }, now, &versions);
+            gate.progress().position
+        };
+        assert_eq!(probed(200, "7:7:", 8), Position(0));
+        // 7 may have committed before 200, and is not shown yet.
+        assert_eq!(probed(200, "7:7:", 8), Position(0));
+        assert_eq!(probed(300, "7:7:", 8), Position(0));
+        assert_eq!(probed(300, "8:8:", 8), Position(200));
     }
 
     #[test]

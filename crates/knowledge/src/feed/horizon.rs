@@ -88,8 +88,8 @@ impl Horizon {
         age <= age_max
     }
 
-    /// Whether all commits up to a position were applied; if not, asks for a newer horizon. To be called before the version of a key is
-    /// read.
+    /// Whether all commits up to a position were applied; if not, asks for a newer horizon. To be called
+    /// before the version of a key is read.
     pub(crate) fn has_reached(&self, position: Position) -> bool {
         let reached = self.position.load(Ordering::Acquire);
         let has_reached = reached != 0 && position.0 <= reached;
@@ -106,18 +106,25 @@ impl Horizon {
 
     /// The position with its cluster. To be called before the version of a key is read.
     pub(crate) fn log_position(&self) -> Option<LogPosition> {
+        let (system_id, timeline) = self.cluster();
         let position = self.position()?;
-        Some(LogPosition {
-            system_id: self.system_id.load(Ordering::Relaxed),
-            timeline: self.timeline.load(Ordering::Relaxed),
+        // Not if the feed has begun to follow another cluster meanwhile.
+        (self.cluster() == (system_id, timeline)).then_some(LogPosition {
+            system_id,
+            timeline,
             position,
         })
     }
 
+    fn cluster(&self) -> (u64, u32) {
+        let acquire = Ordering::Acquire;
+        (self.system_id.load(acquire), self.timeline.load(acquire))
+    }
+
     /// Sets the cluster of the positions to come. There is no position yet.
     pub(super) fn set_cluster(&self, system_id: u64, timeline: u32) {
-        self.system_id.store(system_id, Ordering::Relaxed);
-        self.timeline.store(timeline, Ordering::Relaxed);
+        self.system_id.store(system_id, Ordering::Release);
+        self.timeline.store(timeline, Ordering::Release);
     }
 
     fn want(&self) {

@@ -170,7 +170,7 @@ impl Shared {
         for statement in statements {
             statement.set_live(false);
         }
-        self.versions.touch_all();
+        self.versions.renew();
     }
 
     /// Sets the state, and logs it if it is new.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lookaside_client::PostgresConfig;
-use lookaside_client::postgres::feed::SlotName;
+use lookaside_client::postgres::feed::{FeedStart, SlotName};
 use lookaside_client::postgres::{Client, Options};
 use lookaside_value::{RowSet, Value};
 
@@ -12,10 +12,20 @@ use super::failure::Failure;
 use super::gate::Probe;
 use super::position::Position;
 use super::tracked::TrackedStatement;
+use super::visibility::Snapshot;
 use crate::depends::{Catalog, Dependency, Names, Shape, classify};
 
 /// The first version whose slots and functions the feed uses.
 const VERSION_MIN: i64 = 14_00_00;
+
+/// How long a statement of the feed may wait for a lock. Reading which tables are published locks them.
+const LOCK_TIMEOUT_MS: u32 = 1000;
+
+/// `lock_not_available`: the limit has passed.
+const LOCK_NOT_AVAILABLE: &[u8] = b"55P03";
+
+/// The smallest identifier of an ordinary transaction (`FirstNormalTransactionId`).
+const XID_MIN: u32 = 3;
 
 /// A connection of the feed to the server. Queries on it see what the queries of callers see.
 #[derive(Clone)]
@@ -25,7 +35,9 @@ pub(super) struct Server {
     /// The size of a page of the log, in bytes.
     wal_block_size: u64,
     /// Identifies the cluster.
-    pub(super) system_id: u64,
+    system_id: u64,
+    timeline: u32,
+    database: Box<str>,
 }
 
 /// What the server shows.
@@ -37,6 +49,15 @@ pub(super) struct Shown {
     /// From where on the slot holds back the log. `None` if it was not asked for, or if the slot is on
     /// another server.
     pub(super) restart: Option<Position>,
+}
+
+/// The result of a classification.
+pub(super) enum Classification {
+    Done(Classified),
+    /// The catalog changed meanwhile.
+    Changed,
+    /// A lock on a published table delayed it: it waits for a change of the definition.
+    Locked(Vec<Arc<TrackedStatement>>),
 }
 
 /// What statements depend on.
@@ -55,21 +76,30 @@ impl Server {
         publication: &str,
     ) -> Result<Self, Failure> {
         let client = Client::connect_with(config, Options::default()).await?;
-        let sql = "select current_setting('server_version_num')::bigint, \
-                   pg_is_in_recovery(), \
-                   current_setting('wal_block_size')::bigint, \
-                   (select system_identifier from pg_control_system())";
-        let answer = client.query(sql, &[]).await?;
+        // The name of a file of the log begins with the timeline; a standby writes none.
+        let sql = format!(
+            "select current_setting('server_version_num')::bigint, \
+             pg_is_in_recovery(), \
+             current_setting('wal_block_size')::bigint, \
+             (select system_identifier from pg_control_system()), \
+             case when not pg_is_in_recovery() then \
+               pg_walfile_name(pg_current_wal_insert_lsn()) end, \
+             current_database()::text, \
+             set_config('lock_timeout', '{LOCK_TIMEOUT_MS}', false)"
+        );
+        let answer = client.query(&*sql, &[]).await?;
         let row = answer.rows.first();
-        let fields = row
-            .as_deref()
-            .map(|row| (&row[0], &row[1], &row[2], &row[3]));
-        let Some((
-            Value::Int(version),
-            Value::Bool(is_standby),
-            Value::Int(wal_block_size),
-            Value::Int(system_id),
-        )) = fields
+        let Some(
+            [
+                Value::Int(version),
+                Value::Bool(is_standby),
+                Value::Int(wal_block_size),
+                Value::Int(system_id),
+                wal_file,
+                Value::Text(database),
+                _,
+            ],
+        ) = row.as_deref()
         else {
             return Err(unexpected());
         };
@@ -84,9 +114,17 @@ impl Server {
                  use the URL of the primary",
             ));
         }
+        let timeline = match wal_file {
+            Value::Text(name) => name
+                .get(..8)
+                .and_then(|it| u32::from_str_radix(it, 16).ok()),
+            _ => None,
+        };
         Ok(Self {
             client,
             publication: publication.into(),
+            database: database.as_str().into(),
+            timeline: timeline.ok_or_else(unexpected)?,
             wal_block_size: wal_block_size.unsigned_abs(),
             system_id: system_id.cast_unsigned(),
         })
@@ -112,17 +150,20 @@ impl Server {
                 )
             },
         );
-        // The snapshot of a statement is taken before its functions are called.
+        // The snapshot of a statement is taken before its functions are called. `age` subtracts from the
+        // next identifier of a transaction.
         let sql = format!(
-            "select pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text, \
-             {fingerprint}, {restart}"
+            "select pg_current_snapshot()::text, pg_catalog.age('{XID_MIN}'::pg_catalog.xid)::text, \
+             pg_current_wal_insert_lsn()::text, {fingerprint}, {restart}"
         );
         let sent = Instant::now();
         let answer = self.client.query(&*sql, &[]).await?;
-        let [snapshot, end, fingerprint, restart] = texts(&answer.rows).ok_or_else(unexpected)?;
-        let snapshot = snapshot
-            .and_then(|it| it.parse().ok())
-            .ok_or_else(unexpected)?;
+        let [snapshot, age, end, fingerprint, restart] =
+            texts(&answer.rows).ok_or_else(unexpected)?;
+        let snapshot: Option<Snapshot> = snapshot.and_then(|it| it.parse().ok());
+        let age: Option<i32> = age.and_then(|it| it.parse().ok());
+        let (snapshot, age) = snapshot.zip(age).ok_or_else(unexpected)?;
+        let snapshot = snapshot.with_next(XID_MIN.wrapping_add(age.cast_unsigned()));
         let end: Position = end.and_then(|it| it.parse().ok()).ok_or_else(unexpected)?;
         Ok(Shown {
             probe: Probe {
@@ -145,13 +186,29 @@ impl Server {
         }
     }
 
+    /// Checks that the stream is that of the database which answers queries.
+    pub(super) fn check_source(&self, start: &FeedStart) -> Result<(), Failure> {
+        if start.system_id.0 != self.system_id || start.timeline.0 != self.timeline {
+            return Err(Failure::refused(
+                "the changes come from another server than the answers; correct feed_uri",
+            ));
+        }
+        match start.database == *self.database {
+            true => Ok(()),
+            false => Err(Failure::refused(format!(
+                "the changes come from the database {}, but the answers from {}; correct feed_uri",
+                start.database, self.database
+            ))),
+        }
+    }
+
     /// Finds out what statements depend on, beside those with the names before, whose fingerprint has
-    /// to be `fingerprint` still. `None` if the catalog changed meanwhile.
+    /// to be the same still.
     pub(super) async fn classify(
         self,
         statements: Vec<Arc<TrackedStatement>>,
         before: Option<(Arc<Names>, String)>,
-    ) -> Result<Option<Classified>, Failure> {
+    ) -> Result<Classification, Failure> {
         let shapes: Vec<Shape> = statements.iter().map(|it| Shape::of(&it.sql)).collect();
         let mut names = before
             .as_ref()
@@ -163,7 +220,12 @@ impl Server {
             .for_each(|shape| names.add(shape));
         let fingerprint = self.fingerprint(&names).await?;
         let params = names.catalog_params(&self.publication);
-        let catalog = self.client.query(Catalog::sql(), &params).await?;
+        let catalog = match self.client.query(Catalog::sql(), &params).await {
+            Err(error) if is_locked(&error) => {
+                return Ok(Classification::Locked(statements));
+            }
+            answer => answer?,
+        };
         let catalog = Catalog::from_rows(&catalog.rows)
             .map_err(|error| Failure::server(format!("its catalog cannot be read: {error}")))?
             .ok_or_else(unexpected)?;
@@ -173,10 +235,10 @@ impl Server {
             None => true,
         };
         if !is_same || !is_same_before {
-            return Ok(None);
+            return Ok(Classification::Changed);
         }
         let dependencies = shapes.iter().map(|shape| classify(shape, &catalog));
-        Ok(Some(Classified {
+        Ok(Classification::Done(Classified {
             statements: statements.iter().cloned().zip(dependencies).collect(),
             names,
             fingerprint,
@@ -189,6 +251,12 @@ impl Server {
         let [fingerprint] = texts(&answer.rows).ok_or_else(unexpected)?;
         fingerprint.ok_or_else(unexpected)
     }
+}
+
+/// Whether a lock delayed a statement for too long.
+fn is_locked(error: &lookaside_client::Error) -> bool {
+    let state = error.sqlstate();
+    state.is_some_and(|state| state.as_bytes() == LOCK_NOT_AVAILABLE)
 }
 
 /// The texts of the only row.

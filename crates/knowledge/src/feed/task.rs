@@ -1,11 +1,12 @@
 //! The task that follows the changes of a provider.
 
 use std::future::{Future, pending};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use lookaside_client::PostgresConfig;
 use lookaside_client::postgres::feed::{FeedStart, Lsn, SlotName};
 use lookaside_client::postgres::{ChangeFeed, FeedEvent, FeedOptions};
@@ -17,7 +18,7 @@ use super::changes::Changes;
 use super::failure::{Failure, FeedResetReason};
 use super::gate::Gate;
 use super::position::Position;
-use super::server::{Classified, Server, Shown};
+use super::server::{Classification, Classified, Server, Shown};
 use super::status::FeedState;
 use super::tracked::TrackedStatement;
 use super::visibility::Snapshot;
@@ -44,6 +45,9 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// have exceeded the limit.
 const SLOT_INTERVAL: Duration = Duration::from_secs(10);
 
+/// The pause after a classification that a lock on a table delayed.
+const LOCKED_PAUSE: Duration = Duration::from_secs(1);
+
 /// The most events of the stream that are taken before other work gets a turn.
 const EVENT_COUNT_MAX: usize = 1024;
 
@@ -65,7 +69,7 @@ type Work = Pin<Box<dyn Future<Output = Result<Done, Failure>> + Send>>;
 
 enum Done {
     Shown(Shown),
-    Classified(Option<Classified>),
+    Classified(Classification),
 }
 
 /// Follows the changes until the engine drops the feed.
@@ -78,14 +82,18 @@ pub(super) async fn run(
     let Some(first) = registered.recv().await else {
         return;
     };
-    let mut statements = vec![first];
+    let mut owner = Registered {
+        statements: vec![first],
+        shared: &shared,
+    };
+    let statements = &mut owner.statements;
     let mut failure_count = 0;
     let mut last_failure = None;
     loop {
         shared.set_state(&source, FeedState::Starting, last_failure.take());
-        let followed = follow(&source, &shared, &mut registered, &mut statements).await;
+        let followed = follow(&source, &shared, &mut registered, statements).await;
         let was_live = shared.horizon.fresh_as_of().is_some();
-        shared.reset(&statements);
+        shared.reset(statements);
         shared.end_stream();
         let Err(failure) = followed else {
             return;
@@ -93,17 +101,67 @@ pub(super) async fn run(
         shared.figures.count_reset(failure.reason);
         shared.set_state(&source, FeedState::Down, Some(failure.text.clone()));
         last_failure = Some(failure.text);
-        if registered.is_closed() {
-            return;
-        }
         // What worked once is tried again soon.
         if was_live {
             failure_count = 0;
         }
         let pause = RETRY_PAUSE_MIN.saturating_mul(1 << failure_count.min(10));
         failure_count += 1;
-        sleep(pause.min(RETRY_PAUSE_MAX)).await;
+        let pause = sleep(pause.min(RETRY_PAUSE_MAX));
+        let paused = meanwhile(pause, &mut registered, statements).await;
+        if paused.is_none() {
+            return;
+        }
     }
+}
+
+/// All statements of the provider. When the task ends, even by a panic, no answer is valid any more.
+struct Registered<'a> {
+    statements: Vec<Arc<TrackedStatement>>,
+    shared: &'a Shared,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.shared.reset(&self.statements);
+    }
+}
+
+/// Awaits something, and meanwhile takes the statements that are registered; `None` when the engine drops
+/// the feed.
+async fn meanwhile<T>(
+    awaited: impl Future<Output = T>,
+    registered: &mut UnboundedReceiver<Arc<TrackedStatement>>,
+    statements: &mut Vec<Arc<TrackedStatement>>,
+) -> Option<T> {
+    let mut awaited = pin!(awaited);
+    loop {
+        tokio::select! {
+            output = &mut awaited => return Some(output),
+            statement = registered.recv() => statements.push(statement?),
+        }
+    }
+}
+
+/// Connects to both ends, and begins a stream.
+async fn connect(source: &Source) -> Result<(Server, ChangeFeed, FeedStart), Failure> {
+    let connecting = Server::connect(&source.server, &source.publication);
+    let server = tokio::time::timeout(PROBE_TIMEOUT, connecting).await;
+    let server = server.map_err(|_| Failure::server("the server does not answer"))??;
+    let options = FeedOptions {
+        reply_timeout: PROBE_TIMEOUT,
+        ..FeedOptions::default()
+    };
+    let mut feed = ChangeFeed::new(&source.sender, [source.publication.as_str()], options)?;
+    let start = loop {
+        match feed.next().await {
+            FeedEvent::Streaming(start) => break start,
+            FeedEvent::Lost(error) => return Err(error.into()),
+            _ => {}
+        }
+    };
+    server.check_source(&start)?;
+    Ok((server, feed, start))
 }
 
 /// Follows one stream of changes. Returns `Ok` when the engine drops the feed.
@@ -113,42 +171,24 @@ async fn follow(
     registered: &mut UnboundedReceiver<Arc<TrackedStatement>>,
     statements: &mut Vec<Arc<TrackedStatement>>,
 ) -> Result<(), Failure> {
-    let connecting = Server::connect(&source.server, &source.publication);
-    let server = tokio::time::timeout(PROBE_TIMEOUT, connecting).await;
-    let server = server.map_err(|_| Failure::server("the server does not answer"))??;
-    let mut feed = ChangeFeed::new(
-        &source.sender,
-        [source.publication.as_str()],
-        FeedOptions::default(),
-    )?;
-    let start = loop {
-        match feed.next().await {
-            FeedEvent::Streaming(start) => break start,
-            FeedEvent::Lost(error) => return Err(error.into()),
-            _ => {}
-        }
+    let Some(connected) = meanwhile(connect(source), registered, statements).await else {
+        return Ok(());
     };
-    if start.system_id.0 != server.system_id {
-        return Err(Failure::refused(
-            "the changes come from another cluster than the answers; correct feed_uri",
-        ));
-    }
-    let mut follower = Follower::new(source, shared, server, &start);
-    follower.unclassified.clone_from(statements);
+    let (server, mut feed, start) = connected?;
+    let mut follower = Follower::new(source, shared, server, &start, statements);
     loop {
         follower.begin_work();
         let next_work = follower.next_work;
         tokio::select! {
             event = feed.next() => {
-                let mut event = event;
+                follower.take(event)?;
                 // Events that are there already are taken in one go, so that a snapshot is asked for
                 // once for all of them.
-                for _ in 0..EVENT_COUNT_MAX {
+                for _ in 1..EVENT_COUNT_MAX {
+                    let Some(event) = feed.next().now_or_never() else {
+                        break;
+                    };
                     follower.take(event)?;
-                    match futures_util::FutureExt::now_or_never(feed.next()) {
-                        Some(next) => event = next,
-                        None => break,
-                    }
                 }
                 follower.publish();
             }
@@ -165,7 +205,7 @@ async fn follow(
                     return Ok(());
                 };
                 follower.unclassified.push(Arc::clone(&statement));
-                statements.push(statement);
+                follower.statements.push(statement);
             }
             () = shared.horizon.wanted() => follower.is_wanted = true,
             () = sleep_until(next_work.into()) => {}
@@ -185,7 +225,12 @@ struct Follower<'a> {
     /// may have committed before the stream began and not be visible yet.
     first: Option<Snapshot>,
     has_begun: bool,
+    /// All of the provider.
+    statements: &'a mut Vec<Arc<TrackedStatement>>,
+    /// Those whose dependencies have to be found out.
     unclassified: Vec<Arc<TrackedStatement>>,
+    /// Not before this.
+    classify_at: Instant,
     /// Statements that will be tracked when so many transactions have been applied.
     waiting: Vec<(Arc<TrackedStatement>, u64)>,
     tracked: Vec<Arc<TrackedStatement>>,
@@ -208,7 +253,13 @@ struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    fn new(source: &'a Source, shared: &'a Shared, server: Server, start: &FeedStart) -> Self {
+    fn new(
+        source: &'a Source,
+        shared: &'a Shared,
+        server: Server,
+        start: &FeedStart,
+        statements: &'a mut Vec<Arc<TrackedStatement>>,
+    ) -> Self {
         let now = Instant::now();
         let horizon = &shared.horizon;
         horizon.set_cluster(start.system_id.0, start.timeline.0);
@@ -223,7 +274,9 @@ impl<'a> Follower<'a> {
             changes: Changes::default(),
             first: None,
             has_begun: false,
-            unclassified: Vec::new(),
+            unclassified: statements.clone(),
+            statements,
+            classify_at: now,
             waiting: Vec::new(),
             tracked: Vec::new(),
             names: None,
@@ -257,7 +310,8 @@ impl<'a> Follower<'a> {
         if self.work.is_some() {
             return;
         }
-        if !self.unclassified.is_empty() {
+        let is_overdue = self.probed + 2 * PROBE_INTERVAL <= now;
+        if !self.unclassified.is_empty() && self.classify_at <= now && !is_overdue {
             let statements = std::mem::take(&mut self.unclassified);
             let classifying = self.server.clone().classify(statements, self.names.clone());
             self.work = Some(timed(async { classifying.await.map(Done::Classified) }));
@@ -341,8 +395,12 @@ impl<'a> Follower<'a> {
                 self.apply(shown);
                 held?;
             }
-            Done::Classified(None) => self.classify_again(),
-            Done::Classified(Some(classified)) => self.track(classified),
+            Done::Classified(Classification::Done(classified)) => self.track(classified),
+            Done::Classified(Classification::Changed) => self.classify_again(),
+            Done::Classified(Classification::Locked(statements)) => {
+                self.unclassified.extend(statements);
+                self.classify_at = Instant::now() + LOCKED_PAUSE;
+            }
         }
         Ok(())
     }
@@ -399,10 +457,10 @@ impl<'a> Follower<'a> {
     /// The definition of something that statements depend on has changed, perhaps with values of rows
     /// that the stream does not tell.
     fn classify_again(&mut self) {
-        let doubtful = self.tracked.drain(..);
-        self.unclassified.extend(doubtful);
-        self.unclassified
-            .extend(self.waiting.drain(..).map(|(statement, _)| statement));
+        self.tracked.clear();
+        self.waiting.clear();
+        // Also those that no feed could follow before.
+        self.unclassified.clone_from(&*self.statements);
         self.names = None;
         self.changes.clear_statements();
         self.gate.forget_horizon();
@@ -429,7 +487,7 @@ impl<'a> Follower<'a> {
                 None => {
                     let reason = reason
                         .as_deref()
-                        .unwrap_or("depends on other tables than before");
+                        .unwrap_or("compares a parameter with columns of different types");
                     tracing::info!(
                         provider = self.source.provider,
                         sql = &*statement.sql,

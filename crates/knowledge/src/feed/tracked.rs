@@ -1,6 +1,6 @@
 //! A statement whose cached answers a change feed invalidates.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::quality::RandomState;
@@ -26,12 +26,47 @@ pub(crate) struct TrackedStatement {
     hasher: RandomState,
     versions: Arc<Versions>,
     pub(crate) horizon: Arc<Horizon>,
-    is_live: AtomicBool,
+    /// The number of the scope that callers use; [`NO_SCOPE`] while the statement is not tracked.
+    live: AtomicUsize,
+    /// The number of the scope that changes are compared with. Only the feed uses it.
+    selected: AtomicUsize,
+    scopes: Scopes,
     /// Of all statements of the provider.
     refused_fill_count: Arc<AtomicU64>,
-    /// Set before the statement is live for the first time, and never changed: callers use it
-    /// without a lock.
-    scope: OnceLock<Scope>,
+}
+
+const NO_SCOPE: usize = usize::MAX;
+
+/// The scopes that a statement has had. There is another one when the definition of a table has changed
+/// what the statement depends on. They are never removed, so callers read them without a lock.
+#[derive(Debug, Default)]
+struct Scopes(OnceLock<Box<(Scope, Scopes)>>);
+
+impl Scopes {
+    #[inline]
+    fn get(&self, number: usize) -> Option<&Scope> {
+        let mut scopes = self;
+        for _ in 0..number {
+            scopes = &scopes.0.get()?.1;
+        }
+        scopes.0.get().map(|link| &link.0)
+    }
+
+    /// The number of a scope, which is added if there is none like it.
+    fn number_of(&self, scope: Scope) -> usize {
+        let mut scopes = self;
+        let mut number = 0;
+        while let Some(link) = scopes.0.get() {
+            if link.0 == scope {
+                return number;
+            }
+            scopes = &link.1;
+            number += 1;
+        }
+        let added = scopes.0.set(Box::new((scope, Self::default())));
+        added.expect("only the feed adds scopes");
+        number
+    }
 }
 
 /// Which entries of the statement a change of a row invalidates.
@@ -70,18 +105,29 @@ impl TrackedStatement {
             hasher,
             versions: Arc::clone(versions),
             horizon: Arc::clone(horizon),
-            is_live: AtomicBool::new(false),
+            live: AtomicUsize::new(NO_SCOPE),
+            selected: AtomicUsize::new(NO_SCOPE),
+            scopes: Scopes::default(),
             refused_fill_count: Arc::clone(refused_fill_count),
-            scope: OnceLock::new(),
         }
     }
 
     /// The version of a key's data. `hash` is that of the key.
     #[inline]
     pub(crate) fn version(&self, hash: u64, params: &[Value]) -> DataVersion {
-        match self.slot(hash, params) {
-            Some(slot) => self.versions.get(slot),
-            None => DataVersion::UNTRACKED,
+        let number = self.live.load(Ordering::Acquire);
+        if number == NO_SCOPE {
+            return DataVersion::UNTRACKED;
+        }
+        let Some(slot) = self.slot(number, hash, params) else {
+            return DataVersion::UNTRACKED;
+        };
+        let version = self.versions.get(slot);
+        // If the feed was interrupted meanwhile, the version may be the one from which it goes on, and
+        // an answer with it would miss the changes in between.
+        match self.live.load(Ordering::Acquire) == number {
+            true => version,
+            false => DataVersion::UNTRACKED,
         }
     }
 
@@ -100,17 +146,14 @@ impl TrackedStatement {
 
     #[inline]
     pub(crate) fn is_live(&self) -> bool {
-        self.is_live.load(Ordering::Acquire)
+        self.live.load(Ordering::Acquire) != NO_SCOPE
     }
 
-    /// The counter for a key; `None` while the statement is not tracked, and for parameters that
-    /// cannot be compared with the key of a row.
+    /// The counter for a key in a scope; `None` for parameters that cannot be compared with the key of
+    /// a row.
     #[inline]
-    fn slot(&self, hash: u64, params: &[Value]) -> Option<VersionSlot> {
-        if !self.is_live() {
-            return None;
-        }
-        match self.scope.get()? {
+    fn slot(&self, number: usize, hash: u64, params: &[Value]) -> Option<VersionSlot> {
+        match self.scopes.get(number)? {
             Scope::Statement(_) => Some(self.slot_of_all()),
             Scope::Key { key, families } => {
                 let mut both = families.iter().zip(params);
@@ -156,7 +199,9 @@ impl TrackedStatement {
 
     /// Adds the slots of the keys that a change invalidates.
     pub(super) fn touch(&self, change: Change<'_, '_>, touched: &mut TouchedSlots) {
-        match (self.scope.get(), change) {
+        let number = self.selected.load(Ordering::Relaxed);
+        let scope = (number != NO_SCOPE).then(|| self.scopes.get(number));
+        match (scope.flatten(), change) {
             (Some(Scope::Statement(_)), _) => touched.add(self.slot_of_all()),
             (Some(Scope::Key { key, .. }), Change::Row(field)) => {
                 let params = match key.row_key(field) {
@@ -179,9 +224,11 @@ impl TrackedStatement {
         }
     }
 
-    /// Sets what the statement depends on, and returns the tables; `None` if a change of the tables'
-    /// definitions has changed that, or no feed can tell when an answer changes.
+    /// Sets what the statement depends on, and returns the tables; `None` if no feed can tell when an
+    /// answer changes. All versions have to have been [renewed](Versions::renew) since it was tracked
+    /// the last time, because its keys may have other counters now.
     pub(super) fn set_dependency(&self, dependency: Dependency) -> Option<Vec<u32>> {
+        self.selected.store(NO_SCOPE, Ordering::Relaxed);
         let (scope, relations) = match dependency {
             Dependency::None { .. } => return None,
             Dependency::Table { relations, .. } => (Scope::Statement(relations.clone()), relations),
@@ -200,12 +247,17 @@ impl TrackedStatement {
                 (scope, relations)
             }
         };
-        let known = self.scope.get_or_init(|| scope.clone());
-        (*known == scope).then_some(relations)
+        let number = self.scopes.number_of(scope);
+        self.selected.store(number, Ordering::Relaxed);
+        Some(relations)
     }
 
     /// Lets callers use the change feed, or not.
     pub(super) fn set_live(&self, is_live: bool) {
-        self.is_live.store(is_live, Ordering::Release);
+        let number = match is_live {
+            true => self.selected.load(Ordering::Relaxed),
+            false => NO_SCOPE,
+        };
+        self.live.store(number, Ordering::Release);
     }
 }

@@ -4,13 +4,18 @@ use std::str::FromStr;
 
 /// A snapshot: `xmin:xmax:xid,xid,…`.
 ///
+/// `xmax` follows the newest transaction that has ended. Newer ones may be in progress, and are not
+/// listed.
+///
 /// <https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SNAPSHOT>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     xmin: u64,
     xmax: u64,
-    /// The transactions in progress, in ascending order.
+    /// The transactions in progress below `xmax`, in ascending order.
     in_progress: Vec<u64>,
+    /// Transactions from here on had not begun when the snapshot was taken.
+    next: u64,
 }
 
 impl Snapshot {
@@ -26,13 +31,25 @@ impl Snapshot {
         self.in_progress.binary_search(&full).is_err()
     }
 
+    /// The same snapshot, with the lower 32 bits of the identifier that the server gave to no
+    /// transaction before the snapshot was taken.
+    pub(crate) fn with_next(self, xid: u32) -> Self {
+        let ahead = xid.wrapping_sub(self.xmax as u32);
+        let next = self.xmax.saturating_add(ahead.into());
+        Self { next, ..self }
+    }
+
     /// Whether all transactions that were in progress at `earlier` have ended.
     pub(crate) fn is_after_all_of(&self, earlier: &Self) -> bool {
-        self.xmin >= earlier.xmax
-            || earlier
-                .in_progress
-                .iter()
-                .all(|xid| *xid < self.xmin || self.in_progress.binary_search(xid).is_err())
+        if self.xmin >= earlier.next {
+            return true;
+        }
+        // Were it smaller, some of them could be in progress and not be listed.
+        self.xmax >= earlier.next
+            && !self.in_progress.iter().any(|xid| {
+                *xid < earlier.next
+                    && (*xid >= earlier.xmax || earlier.in_progress.binary_search(xid).is_ok())
+            })
     }
 }
 
@@ -51,10 +68,12 @@ impl FromStr for Snapshot {
             "" => Vec::new(),
             list => list.split(',').map(number).collect::<Result<_, ()>>()?,
         };
+        let xmax = number(xmax)?;
         let snapshot = Self {
             xmin: number(xmin)?,
-            xmax: number(xmax)?,
+            xmax,
             in_progress,
+            next: xmax,
         };
         let is_ordered = snapshot.xmin <= snapshot.xmax
             && snapshot.in_progress.is_sorted_by(|one, next| one < next)
@@ -114,6 +133,36 @@ mod tests {
         ] {
             assert_eq!(snapshot(text).is_after_all_of(&first), has_ended, "{text}");
         }
+    }
+
+    /// A server on which 727 alone is in progress gives `727:727:`.
+    #[test]
+    fn issue_15_the_newest_transactions_of_an_earlier_snapshot_are_not_listed() {
+        let first = snapshot("727:727:").with_next(728);
+        assert!(!first.is_after_all_of(&first), "727 is in progress");
+        for (text, has_ended) in [
+            ("727:727:", false),
+            ("727:729:727", false),
+            ("727:729:727,728", false),
+            ("728:729:728", true),
+            ("728:728:", true),
+        ] {
+            assert_eq!(snapshot(text).is_after_all_of(&first), has_ended, "{text}");
+        }
+        let first = snapshot("720:727:720").with_next(730);
+        for (text, has_ended) in [
+            ("728:731:728", false),
+            ("720:735:720", false),
+            ("730:731:730", true),
+            ("721:735:731", true),
+            ("721:729:", false),
+        ] {
+            assert_eq!(snapshot(text).is_after_all_of(&first), has_ended, "{text}");
+        }
+        let epoch = 7_u64 << 32;
+        let first = snapshot(&format!("{0}:{0}:", epoch - 2)).with_next(3);
+        assert_eq!(first.next, epoch + 3);
+        assert!(snapshot("9:9:").with_next(9).next == 9);
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) async fn start(source: Arc<Source>) -> Result<(FeedSession, FeedStart
         log_in(config, attempt, size_max)
     });
     let mut connection = connecting.await?;
-    let (system_id, timeline) = identify(&mut connection, options)
+    let identity = identify(&mut connection, options)
         .await
         .map_err(requirement::of_identification)?;
     let settings = settings(&mut connection, options).await?;
@@ -74,8 +74,9 @@ pub(super) async fn start(source: Arc<Source>) -> Result<(FeedSession, FeedStart
     }
 
     let start = FeedStart {
-        system_id,
-        timeline,
+        system_id: identity.system_id,
+        timeline: identity.timeline,
+        database: identity.database,
         slot,
         consistent_point,
         server_version: connection.protocol().server_version.clone(),
@@ -119,14 +120,22 @@ async fn log_in(
     }
 }
 
-async fn identify(
-    connection: &mut FeedConnection,
-    options: &FeedOptions,
-) -> Result<(SystemId, Timeline)> {
+/// What the server says of itself.
+struct Identity {
+    system_id: SystemId,
+    timeline: Timeline,
+    database: String,
+}
+
+async fn identify(connection: &mut FeedConnection, options: &FeedOptions) -> Result<Identity> {
     let mut identity = None;
     let identified = connection.command(IDENTIFY_SYSTEM, |row| {
         let system = SystemIdentity::decode(row).map_err(Error::protocol)?;
-        identity = Some((system.system_id, system.timeline));
+        identity = Some(Identity {
+            system_id: system.system_id,
+            timeline: system.timeline,
+            database: system.database.unwrap_or_default().to_owned(),
+        });
         Ok(())
     });
     answer(IDENTIFY_SYSTEM, options.command_timeout, identified).await?;

@@ -100,6 +100,25 @@ fn a_late_answer_of_sqlite_is_given_out_and_not_kept() {
 }
 
 #[test]
+fn issue_15_the_age_of_an_answer_with_a_long_lifetime_is_known() {
+    let days = |count: u32| 24 * 3600 * count * SECOND;
+    let folder = folder_with("ttl_ms = 2592000000");
+    let (knowledge, clock, queries) = slow(&folder);
+    *queries.duration.lock().unwrap() = Duration::ZERO;
+    let statement = knowledge.prepare(SQLITE).unwrap();
+    answer(&knowledge, &statement, None);
+    for day in 1..=24 {
+        clock.advance(days(1));
+        let Provenance { by, age, .. } = answer(&knowledge, &statement, None);
+        assert_ne!(by, AnsweredBy::Sqlite, "{day}");
+        assert_eq!(age, days(day));
+    }
+    clock.advance(days(1));
+    let provenance = answer(&knowledge, &statement, None);
+    assert_eq!(provenance.by, AnsweredBy::Sqlite, "it lives for 24.8 days");
+}
+
+#[test]
 fn an_answer_is_as_old_as_its_question() {
     let folder = folder_with("ttl_ms = 3000");
     let (knowledge, clock, queries) = slow(&folder);

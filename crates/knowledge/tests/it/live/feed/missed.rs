@@ -1,0 +1,227 @@
+//! Changes that a feed could miss: large transactions, commits that are not visible yet, definitions that
+//! change again and again, and changes of another database.
+
+use std::thread;
+
+use lookaside_client::postgres::blocking::Connection;
+use lookaside_embedded::Postgres;
+use lookaside_knowledge::{Contract, FeedState, Knowledge, Value};
+use lookaside_testing::wait_until;
+
+use super::{
+    BY_ID, LONG, connect, name, open, project, server, server_with, status, wait_until_live,
+};
+
+const OTHER: &str = "select name from pg.other where id = :id";
+
+fn text(connection: &mut Connection, sql: &str) -> String {
+    let answer = connection.query(sql, &[]).unwrap();
+    answer.rows.first().unwrap()[0].to_text().to_string()
+}
+
+#[test]
+fn issue_15_no_change_of_a_large_transaction_is_lost() {
+    const COUNT: i64 = 6000;
+    let Some(postgres) = server() else { return };
+    let insert =
+        format!("insert into goods select i, 'old', 1 from generate_series(101, {COUNT}) i");
+    postgres.execute(&insert).unwrap();
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    let statement = knowledge.prepare(BY_ID).unwrap();
+    let mut session = knowledge.session();
+    session.first(&statement, &[Value::Int(1)]).unwrap();
+    wait_until_live(&knowledge, 1);
+    let mut read_all = || -> Vec<String> {
+        let mut read = |id| {
+            let row = session.first(&statement, &[Value::Int(id)]).unwrap();
+            row.unwrap()[0].to_text().to_string()
+        };
+        (1..=COUNT).map(&mut read).collect()
+    };
+    for round in 0..3 {
+        read_all();
+        let mut writer = connect(&postgres);
+        let new = format!("v{round}");
+        let update = format!("update goods set name = '{new}'");
+        writer.query(&*update, &[]).unwrap();
+        wait_until("applied", || {
+            status(&knowledge).gate_wait_count == round + 1
+        });
+        let old = read_all().into_iter().filter(|name| *name != new).count();
+        assert_eq!(old, 0, "of {COUNT} rows in round {round}");
+    }
+}
+
+/// Ends the wait of a commit for the standby, also if a test fails.
+struct HiddenCommit(Connection);
+
+const WAITING: &str = "from pg_stat_activity where wait_event = 'SyncRep'";
+
+impl Drop for HiddenCommit {
+    fn drop(&mut self) {
+        let sql = format!("select count(pg_cancel_backend(pid)) {WAITING}");
+        text(&mut self.0, &sql);
+    }
+}
+
+/// Calls `while_hidden` after a transaction was sent to the feed and before it is visible.
+fn with_hidden_commit(postgres: &Postgres, sql: &'static str, while_hidden: impl FnOnce()) {
+    let (mut writer, mut observer) = (connect(postgres), connect(postgres));
+    let wait = "select set_config('synchronous_commit', 'on', false)";
+    writer.query(wait, &[]).unwrap();
+    thread::scope(|scope| {
+        let writing = scope.spawn(move || writer.query(sql, &[]).unwrap());
+        wait_until("the commit", || {
+            text(&mut observer, &format!("select count(*) {WAITING}")) == "1"
+        });
+        let mut hidden = HiddenCommit(observer);
+        let end = text(&mut hidden.0, "select pg_current_wal_flush_lsn()");
+        wait_until("the stream", || {
+            let sql = format!("select bool_and(flush_lsn >= '{end}') from pg_stat_replication");
+            text(&mut hidden.0, &sql) == "true"
+        });
+        while_hidden();
+        drop(hidden);
+        writing.join().unwrap();
+    });
+}
+
+#[test]
+fn issue_15_a_statement_is_not_tracked_before_an_earlier_commit_is_visible() {
+    // Only sessions that ask for it wait for the standby, which does not exist.
+    let settings = [
+        ("synchronous_standby_names", "nobody"),
+        ("synchronous_commit", "local"),
+    ];
+    let Some(postgres) = server_with(&settings) else {
+        return;
+    };
+    (postgres.execute(
+        "insert into other values (1, 'old'); alter publication lookaside add table other",
+    ))
+    .unwrap();
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    name(&knowledge, BY_ID, 1);
+    wait_until_live(&knowledge, 1);
+    let change = "update other set name = 'new' where id = 1";
+    with_hidden_commit(&postgres, change, || {
+        // The first use of this statement. Were it tracked now, the answer would be valid for ever.
+        let probes = status(&knowledge).probe_count;
+        wait_until("probes", || {
+            assert_eq!(name(&knowledge, OTHER, 1).as_deref(), Some("old"));
+            status(&knowledge).probe_count > probes + 5
+        });
+        assert_eq!(status(&knowledge).statement_count, 1);
+    });
+    wait_until_live(&knowledge, 2);
+    assert_eq!(name(&knowledge, OTHER, 1).as_deref(), Some("new"));
+}
+
+/// A migration consists of several commits, and each may fall into a classification.
+#[test]
+fn issue_15_a_migration_of_many_steps_loses_no_statement() {
+    let Some(postgres) = server() else { return };
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    name(&knowledge, BY_ID, 1);
+    wait_until_live(&knowledge, 1);
+    for round in 0..3 {
+        for step in 0..40 {
+            let sql = format!("alter table goods add column c{round}_{step} int");
+            postgres.execute(&sql).unwrap();
+            name(&knowledge, BY_ID, 1);
+        }
+        wait_until_live(&knowledge, 1);
+        follows(&postgres, &knowledge, BY_ID, &format!("new{round}"));
+    }
+}
+
+/// A change of row 1 is seen, which only the feed can tell.
+fn follows(postgres: &Postgres, knowledge: &Knowledge, sql: &str, new: &str) {
+    let change = match sql {
+        OTHER => "update other set name = $1 where id::text = '1'",
+        _ => "update goods set name = $1 where id = 1",
+    };
+    name(knowledge, sql, 1);
+    let mut writer = connect(postgres);
+    writer.query(change, &[Value::from(new)]).unwrap();
+    wait_until("the change", || {
+        name(knowledge, sql, 1).as_deref() == Some(new)
+    });
+}
+
+#[test]
+fn issue_15_a_definition_may_change_what_a_statement_depends_on() {
+    let Some(postgres) = server() else { return };
+    (postgres.execute("insert into other values (1, 'old')")).unwrap();
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    name(&knowledge, BY_ID, 1);
+    // Its table is not published.
+    name(&knowledge, OTHER, 1);
+    wait_until_live(&knowledge, 1);
+    (postgres.execute("alter publication lookaside add table other")).unwrap();
+    wait_until_live(&knowledge, 2);
+    follows(&postgres, &knowledge, OTHER, "published");
+    // It depends on all rows, then on the row with its key, then on a row with a key of another type.
+    let sql = "select price as name from pg.goods where name = :id";
+    name(&knowledge, sql, "n2");
+    wait_until_live(&knowledge, 3);
+    let changes = [
+        "alter table goods replica identity full",
+        "alter table goods alter column id type bigint",
+        "alter table goods replica identity default",
+        "drop table other; create table other (id text primary key, name text); \
+         insert into other values ('1', 'again'); \
+         alter publication lookaside add table other",
+    ];
+    for (round, change) in (7..).zip(changes) {
+        let probes = status(&knowledge).reset_count;
+        postgres.execute(change).unwrap();
+        wait_until(change, || status(&knowledge).reset_count > probes);
+        wait_until_live(&knowledge, 3);
+        follows(&postgres, &knowledge, BY_ID, &format!("{change}!"));
+        let before = name(&knowledge, sql, "n2");
+        let update = format!("update goods set price = {round} where id = 2");
+        postgres.execute(&update).unwrap();
+        wait_until(change, || name(&knowledge, sql, "n2") != before);
+    }
+    follows(&postgres, &knowledge, OTHER, "replaced");
+}
+
+#[test]
+fn issue_15_changes_of_another_database_are_refused() {
+    let Some(postgres) = server() else { return };
+    postgres.execute("create database elsewhere").unwrap();
+    let url = postgres.url();
+    let elsewhere = format!("{url}&dbname=elsewhere");
+    let config = super::Config::parse(&elsewhere, &super::Environment::empty()).unwrap();
+    let super::Config::Postgres(config) = config else {
+        panic!("{config} is not PostgreSQL");
+    };
+    let mut connection = Connection::connect_with(&config, super::Options::default()).unwrap();
+    connection
+        .query("create publication lookaside", &[])
+        .unwrap();
+    let more = format!("feed = 'auto'\nfeed_uri = '{elsewhere}'");
+    let folder = project(&url, &more, LONG);
+    let knowledge = open(&folder);
+    name(&knowledge, BY_ID, 1);
+    wait_until("it is refused", || {
+        let status = status(&knowledge);
+        assert_ne!(status.state, FeedState::Live);
+        let reason = status.reason.unwrap_or_default();
+        reason.contains("elsewhere") && reason.contains("feed_uri")
+    });
+    let statement = knowledge.prepare(BY_ID).unwrap();
+    let mut session = knowledge.session();
+    session.set_freshness(Contract::Now.into());
+    assert!(
+        session
+            .first(&statement, &[Value::Int(1)])
+            .unwrap()
+            .is_some()
+    );
+}
