@@ -11,11 +11,14 @@ const SLOT_COUNT: usize = 1 << 16;
 /// An entry of a cache keeps the version that was read before its query was sent. It is valid as
 /// long as the counter has not changed, so an answer that arrives after a change was applied is
 /// invalid from the beginning, and a change is applied without a search for entries.
+///
+/// Counters are odd. An even version is that of an answer which no change feed invalidates; if there is a
+/// feed, it tells how often the feed has been live before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version(u32);
 
 impl Version {
-    /// No change feed invalidates the answer. Counters never have this value.
+    /// There is no change feed, or it has never been live.
     pub(crate) const UNTRACKED: Self = Self(0);
 }
 
@@ -36,11 +39,16 @@ impl Default for DataVersion {
 }
 
 impl DataVersion {
-    /// No change feed invalidates the answer.
-    pub(crate) const UNTRACKED: Self = Self {
-        version: Version::UNTRACKED,
-        slot: VersionSlot(0),
-    };
+    /// There is no change feed, or it has never been live.
+    pub(crate) const UNTRACKED: Self = Self::untracked(0);
+
+    /// No change feed invalidates the answer, after it was live so many times.
+    pub(crate) const fn untracked(live_count: u32) -> Self {
+        Self {
+            version: Version(live_count.wrapping_mul(2)),
+            slot: VersionSlot(0),
+        }
+    }
 
     #[inline]
     pub(crate) fn version(self) -> Version {
@@ -50,15 +58,12 @@ impl DataVersion {
     /// Whether a change feed invalidates the answer.
     #[inline]
     pub fn is_tracked(self) -> bool {
-        self.version != Version::UNTRACKED
+        !self.version.0.is_multiple_of(2)
     }
 
-    /// The same counter, at another time. Without one, the version is of no meaning.
+    /// The same counter, at another time.
     pub(crate) fn with(self, version: Version) -> Self {
-        match self.is_tracked() {
-            true => Self { version, ..self },
-            false => Self::UNTRACKED,
-        }
+        Self { version, ..self }
     }
 }
 

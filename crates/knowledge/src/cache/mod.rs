@@ -64,7 +64,8 @@ impl PartialEq for KeyRef<'_> {
 impl Eq for KeyRef<'_> {}
 
 impl<'a> KeyRef<'a> {
-    #[inline]
+    // A call would copy the key twice, which is a tenth of a hit of the first cache.
+    #[inline(always)]
     pub(crate) fn new(
         hasher: &foldhash::quality::RandomState,
         statement: StatementId,

@@ -1,6 +1,6 @@
 //! A statement whose cached answers a change feed invalidates.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::quality::RandomState;
@@ -28,6 +28,8 @@ pub(crate) struct TrackedStatement {
     pub(crate) horizon: Arc<Horizon>,
     /// The number of the scope that callers use; [`NO_SCOPE`] while the statement is not tracked.
     live: AtomicUsize,
+    /// How often it has been live.
+    live_count: AtomicU32,
     /// The number of the scope that changes are compared with. Only the feed uses it.
     selected: AtomicUsize,
     scopes: Scopes,
@@ -106,6 +108,7 @@ impl TrackedStatement {
             versions: Arc::clone(versions),
             horizon: Arc::clone(horizon),
             live: AtomicUsize::new(NO_SCOPE),
+            live_count: AtomicU32::new(0),
             selected: AtomicUsize::new(NO_SCOPE),
             scopes: Scopes::default(),
             refused_fill_count: Arc::clone(refused_fill_count),
@@ -117,7 +120,7 @@ impl TrackedStatement {
     pub(crate) fn version(&self, hash: u64, params: &[Value]) -> DataVersion {
         let number = self.live.load(Ordering::Acquire);
         if number == NO_SCOPE {
-            return DataVersion::UNTRACKED;
+            return self.untracked();
         }
         let Some(slot) = self.slot(number, hash, params) else {
             return DataVersion::UNTRACKED;
@@ -131,10 +134,20 @@ impl TrackedStatement {
         }
     }
 
-    /// Whether an answer to the statement is valid still.
+    /// The version of all answers while the statement is not tracked. It is another one each time, so
+    /// that an answer from before is not used again, which callers may know to be outdated.
+    fn untracked(&self) -> DataVersion {
+        DataVersion::untracked(self.live_count.load(Ordering::Relaxed))
+    }
+
+    /// Whether an answer to the statement is valid still; one that is untracked, if its age permits.
     #[inline]
     pub(crate) fn is_current(&self, version: DataVersion) -> bool {
-        self.is_live() && self.versions.is_current(version)
+        match (self.is_live(), version.is_tracked()) {
+            (true, true) => self.versions.is_current(version),
+            (false, false) => self.untracked().version() == version.version(),
+            _ => false,
+        }
     }
 
     /// Counts an answer that has arrived from the server, if its rows were changed since this version.
@@ -255,7 +268,10 @@ impl TrackedStatement {
     /// Lets callers use the change feed, or not.
     pub(super) fn set_live(&self, is_live: bool) {
         let number = match is_live {
-            true => self.selected.load(Ordering::Relaxed),
+            true => {
+                self.live_count.fetch_add(1, Ordering::Relaxed);
+                self.selected.load(Ordering::Relaxed)
+            }
             false => NO_SCOPE,
         };
         self.live.store(number, Ordering::Release);

@@ -24,7 +24,7 @@ pub(crate) struct StatementContext<'a> {
 }
 
 impl<'a> StatementContext<'a> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key<'k>(&self, params: &'k [Value], extent: Extent) -> KeyRef<'k> {
         let key = KeyRef::new(&self.engine.hasher, self.info.id, extent, params);
         match self.tracked() {

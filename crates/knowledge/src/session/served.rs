@@ -12,7 +12,7 @@ use super::{Session, Value};
 use crate::Result;
 use crate::cache::Extent;
 use crate::error::ErrorKind;
-use crate::feed::{LogPosition, TrackedStatement};
+use crate::feed::LogPosition;
 use crate::freshness::{Contract, Freshness};
 use crate::policy::Policy;
 use crate::provenance::{Provenance, StaleAnswers};
@@ -97,13 +97,13 @@ impl Session {
         let prepared = self.generation.prepared(statement.id());
         let tracked = prepared.and_then(|prepared| prepared.description.tracked.as_deref());
         let contract = freshness.contract;
-        let Some(tracked) = tracked.filter(|_| version.is_tracked()) else {
-            // It is older than the feed if that is live now.
-            return contract.is_met_by_age(age) && !tracked.is_some_and(TrackedStatement::is_live);
+        let Some(tracked) = tracked else {
+            return contract.is_met_by_age(age);
         };
         // Before the version is compared, which is then at least as new as the horizon.
         let is_fresh = contract.is_met_by_age(age)
             || match contract {
+                _ if !version.is_tracked() => false,
                 Contract::Any | Contract::Now => false,
                 Contract::Within(age_max) => tracked.horizon.is_within(age_max, Instant::now()),
                 Contract::After(position) => tracked.horizon.has_reached(position),

@@ -225,3 +225,27 @@ fn issue_15_changes_of_another_database_are_refused() {
             .is_some()
     );
 }
+
+#[test]
+fn issue_15_an_answer_from_before_the_feed_is_not_used_after_it() {
+    let Some(postgres) = server() else { return };
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    let statement = knowledge.prepare(BY_ID).unwrap();
+    let mut session = knowledge.session();
+    let mut read = || {
+        let row = session.first(&statement, &[Value::Int(1)]).unwrap();
+        row.unwrap()[0].to_text().to_string()
+    };
+    // It is in the session's own cache before the feed is live.
+    assert_eq!(read(), "n1");
+    wait_until_live(&knowledge, 1);
+    follows(&postgres, &knowledge, BY_ID, "new");
+    postgres.execute("drop publication lookaside").unwrap();
+    wait_until("it is tracked", || status(&knowledge).statement_count == 0);
+    assert_eq!(read(), "new");
+    let queries = || knowledge.snapshot().counts.queries;
+    let before = queries();
+    read();
+    assert_eq!(queries(), before, "answers are cached again");
+}
