@@ -88,8 +88,7 @@ impl Error {
         let message = format!(
             "the slot was not created within {timeout:?}, because the server first waits for the \
              transactions that write, which `select pid, xact_start, query from pg_stat_activity \
-             where backend_xid is not null order by xact_start` lists; end them, or increase \
-             `FeedOptions::slot_timeout`"
+             where backend_xid is not null order by xact_start` lists; end them"
         );
         Self::missing(message, error)
     }

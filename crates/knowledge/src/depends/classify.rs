@@ -352,7 +352,10 @@ fn check_operators(
             .flat_map(|relation| &relation.attributes)
             .any(|attribute| takes(attribute.r#type) || attribute.base.is_none_or(takes));
         if operator.is_for_built_in || has_operand {
-            return Err(format!("uses the operator {name}, which is not immutable").into());
+            return Err(format!(
+                "uses the operator {name}, which is not built in or not immutable"
+            )
+            .into());
         }
     }
     // `textanycat` writes its operand by the settings of the session.

@@ -150,13 +150,17 @@ async fn settings(
     // 0 would mean no limit.
     let slot_timeout_ms = options.slot_timeout.as_millis();
     let slot_timeout_ms = slot_timeout_ms.clamp(1, i32::MAX.unsigned_abs().into());
-    // A warning is how PostgreSQL 18 reports a publication that was dropped.
+    // A warning is how PostgreSQL 18 reports a publication that was dropped. A server that waits for
+    // transactions before it creates a slot notices only by the last setting, which it refuses on some
+    // systems, that its client has ended; otherwise the slot and the session would remain.
     let sql = format!(
         "set lock_timeout = {slot_timeout_ms}; \
          set client_min_messages = warning; \
          select pg_catalog.current_setting('wal_level'), \
          (select setting from pg_catalog.pg_settings where name = 'wal_sender_timeout'), \
-         pg_catalog.pg_is_in_recovery()"
+         pg_catalog.pg_is_in_recovery(), \
+         case when pg_catalog.version() ~ 'linux' then \
+           pg_catalog.set_config('client_connection_check_interval', '1s', false) end"
     );
     let mut settings = ServerSettings::default();
     let asked = connection.command(&sql, |row| {

@@ -15,9 +15,8 @@ use super::server::FeedServer;
 use crate::cli::output::write_stdout;
 use crate::failure::Failure;
 
-/// How long a feed may take to start. It first waits for transactions that write, for which the feed
-/// itself has a limit of a minute.
-const START_TIMEOUT: Duration = Duration::from_secs(90);
+/// How long to wait for a feed. It starts in a second, unless it has to wait for transactions that write.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often its state is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -130,6 +129,9 @@ fn state_line(status: Option<&FeedStatus>, dependencies: &[&StatementDependency]
             format!("live, changes invalidate the answers of {followed} of {all} lookups")
         }
         (FeedState::Down, Some(reason)) => format!("down: {reason}"),
-        (state, _) => format!("{state}, it has not begun within {START_TIMEOUT:?}"),
+        (state, _) => format!(
+            "{state}, not live within {START_TIMEOUT:?}: it waits for transactions that write, which `select \
+             pid, xact_start, query from pg_stat_activity where backend_xid is not null` lists"
+        ),
     }
 }

@@ -179,7 +179,7 @@ fn writers_have_to_end() {
             writer
                 .query("insert into goods values (1, 'x')", &[])
                 .unwrap();
-            let expected = ["not created within 100ms", "backend_xid", "slot_timeout"];
+            let expected = ["not created within 100ms", "backend_xid", "end them"];
             check_of(&mut feed, &expected).await;
             writer.query("commit", &[]).unwrap();
             streaming(&mut feed).await;
@@ -188,6 +188,30 @@ fn writers_have_to_end() {
                 shown(&connect(&postgres).query(sql, &[])) == "1"
             });
         });
+    }
+}
+
+/// While a server waits for transactions before it creates a slot, it reads nothing from its client.
+#[test]
+fn issue_15_a_slot_that_is_being_created_ends_with_its_feed() {
+    for postgres in databases() {
+        let mut writer = connect(&postgres);
+        for sql in ["begin", "insert into goods values (1, 'x')"] {
+            writer.query(sql, &[]).unwrap();
+        }
+        let senders = |postgres: &Postgres| {
+            let sql =
+                "select count(*)::text from pg_stat_activity where backend_type = 'walsender'";
+            shown(&connect(postgres).query(sql, &[]))
+        };
+        block_on(async {
+            let mut feed = feed_of(&config(&postgres.url()), FeedOptions::default());
+            let waiting = tokio::time::timeout(Duration::from_secs(2), feed.next());
+            assert!(waiting.await.is_err());
+        });
+        wait_until("the session ends", || senders(&postgres) == "0");
+        assert_eq!(slots(&postgres), "");
+        writer.query("commit", &[]).unwrap();
     }
 }
 
