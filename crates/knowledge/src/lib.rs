@@ -115,8 +115,8 @@ pub use depends::{DependencyClass, StatementDependency};
 pub use error::{Error, ErrorKind};
 pub use event::{CacheOutcome, Layer, Outcome, QueryKind};
 pub use event_loop::{EventLoop, QueryResult};
-pub use feed::{FeedResetReason, FeedState, FeedStatus, LogPosition, Position};
-pub use freshness::{Contract, Freshness, ParseContractError};
+pub use feed::{FeedResetReason, FeedState, FeedStatus, LogPosition};
+pub use freshness::Freshness;
 pub use knowledge::Knowledge;
 #[doc(hidden)]
 pub use load::csv_mapping_fuzz;
@@ -143,8 +143,8 @@ pub use versions::DataVersion;
 
 /// The types of parameters and answers, re-exported so that a program needs no second dependency.
 pub use lookaside_value::{
-    Answers, Lookup, LookupError, LookupErrorKind, ParamBatch, Row, RowSet, StatementId, Text,
-    Type, Value,
+    Answers, Contract, Lookup, LookupError, LookupErrorKind, ParamBatch, ParseContractError,
+    Position, Row, RowSet, StatementId, Text, Type, Value,
 };
 
 /// A result of this crate.

@@ -1,5 +1,5 @@
 //! The data types of Lookaside: values, rows and records, and the trait [`Lookup`], through which a
-//! language queries rows.
+//! language queries rows that are as fresh as a [`Contract`] requires.
 //!
 //! Nothing in this crate reads a file, opens a socket, depends on a SQL dialect or blocks.
 //!
@@ -14,6 +14,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod contract;
 mod convert;
 mod de;
 mod decimal;
@@ -21,6 +22,7 @@ mod delimiter;
 mod from_value;
 mod json;
 mod lookup;
+mod position;
 mod record;
 mod row;
 mod row_error;
@@ -28,12 +30,14 @@ mod text;
 mod time;
 mod value;
 
+pub use contract::{Contract, ParseContractError};
 pub use convert::{ConvertError, parse_bool, parse_float, parse_int, parse_ipv4};
 pub use decimal::{Decimal, DecimalError};
 pub use delimiter::LikelyDelimiter;
 pub use from_value::FromValue;
 pub use json::write_json_text;
 pub use lookup::{Answers, Lookup, LookupError, LookupErrorKind, ParamBatch, StatementId};
+pub use position::Position;
 pub use record::{Batch, Field, Name, NameTable, Names, Record};
 pub use row::{Row, RowRef, RowSet, RowSetBuilder};
 pub use row_error::{ColumnIndex, RowError};

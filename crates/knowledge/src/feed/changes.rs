@@ -7,9 +7,9 @@ use std::sync::Arc;
 use lookaside_client::postgres::feed::{
     LogicalReplicationMessage as Message, Relation, Tuple, TupleField,
 };
+use lookaside_value::Position;
 
 use super::gate::Transaction;
-use super::position::Position;
 use super::tracked::{Change, TrackedStatement};
 use crate::depends::{Field, KeyColumn};
 use crate::mutant::Mutant;

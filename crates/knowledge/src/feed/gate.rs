@@ -8,7 +8,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::position::Position;
+use lookaside_value::Position;
+
 use super::visibility::Snapshot;
 use crate::mutant::Mutant;
 use crate::versions::{TouchedSlots, Versions};

@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use lookaside_value::Position;
 use tokio::sync::Notify;
 
 use super::gate::Progress;
-use super::position::{LogPosition, Position};
+use super::position::LogPosition;
 
 /// The horizon of a provider: valid entries are as fresh as a query that was sent at that moment.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl Horizon {
     }
 
     /// Publishes progress. Changes up to there must have been applied.
-    pub(super) fn publish(&self, progress: Progress) {
+    pub(crate) fn publish(&self, progress: Progress) {
         let fresh_as_of = progress.fresh_as_of.map_or(0, |at| {
             let nanos = at.saturating_duration_since(self.start).as_nanos();
             u64::try_from(nanos).unwrap_or(u64::MAX).max(1)

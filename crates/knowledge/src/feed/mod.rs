@@ -34,8 +34,10 @@ use lookaside_value::StatementId;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 pub use self::failure::FeedResetReason;
-use self::horizon::Horizon;
-pub use self::position::{LogPosition, Position};
+#[cfg(test)]
+pub(crate) use self::gate::Progress;
+pub(crate) use self::horizon::Horizon;
+pub use self::position::LogPosition;
 use self::status::Figures;
 pub use self::status::{FeedState, FeedStatus};
 use self::task::Source;

@@ -6,11 +6,10 @@ use std::time::Instant;
 use lookaside_client::PostgresConfig;
 use lookaside_client::postgres::feed::{FeedStart, SlotName};
 use lookaside_client::postgres::{Client, Options};
-use lookaside_value::{RowSet, Value};
+use lookaside_value::{Position, RowSet, Value};
 
 use super::failure::Failure;
 use super::gate::Probe;
-use super::position::Position;
 use super::tracked::TrackedStatement;
 use super::visibility::Snapshot;
 use crate::depends::{Catalog, Dependency, Names, Shape, classify};

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use lookaside_value::Position;
+
 use super::failure::FeedResetReason;
 use super::horizon::Horizon;
-use super::position::Position;
 
 /// What a change feed does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,6 +10,7 @@ use futures_util::FutureExt as _;
 use lookaside_client::PostgresConfig;
 use lookaside_client::postgres::feed::{FeedStart, Lsn, SlotName};
 use lookaside_client::postgres::{ChangeFeed, FeedEvent, FeedOptions};
+use lookaside_value::Position;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{sleep, sleep_until};
 
@@ -17,7 +18,6 @@ use super::Shared;
 use super::changes::Changes;
 use super::failure::{Failure, FeedResetReason};
 use super::gate::Gate;
-use super::position::Position;
 use super::server::{Classification, Classified, Server, Shown};
 use super::status::FeedState;
 use super::tracked::TrackedStatement;

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use lookaside_value::Contract;
+
 use super::StatementContext;
 use crate::cache::{CacheEntry, KeyRef};
 use crate::clock::{CLOCK_TICK, Ticks};
-use crate::freshness::{Contract, Freshness};
+use crate::freshness::{Freshness, age_max};
 use crate::mutant::Mutant;
 use crate::provenance::Tracking;
 
@@ -64,35 +66,25 @@ impl AgeLimit {
             horizon: context.tracked().and_then(|it| it.horizon.fresh_as_of()),
             at: Some(at),
         };
+        let contract = freshness.contract;
         let is_ignored = Mutant::NoContract.is_active()
-            || Mutant::AfterJoinsFlights.is_active()
-                && matches!(freshness.contract, Contract::After(_));
-        if freshness.contract == Contract::Any || context.provider().is_none() || is_ignored {
+            || Mutant::AfterJoinsFlights.is_active() && contract.after.is_some();
+        if contract == Contract::ANY || context.provider().is_none() || is_ignored {
             return lenient;
         }
-        let horizon = context.tracked().map(|tracked| &tracked.horizon);
-        // What the age of an answer must be, and whether the feed replaces that.
-        let (age_max, is_covered) = match freshness.contract {
-            Contract::Any => unreachable!("handled above"),
-            Contract::Within(age_max) => (
-                age_max.saturating_sub(CLOCK_TICK),
-                horizon.is_some_and(|it| it.is_within(age_max, at)),
-            ),
-            Contract::After(position) => (
-                Duration::ZERO,
-                horizon.is_some_and(|it| it.has_reached(position)),
-            ),
-            Contract::Now => (Duration::ZERO, false),
+        let bound = |horizon| {
+            let by_contract = age_max(contract, horizon, || at);
+            let by_contract = by_contract.map(|it| it.saturating_sub(CLOCK_TICK));
+            match (freshness.age_max, by_contract) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            }
         };
-        let age_max = freshness.age_max.map_or(age_max, |it| it.min(age_max));
-        let fresh_at = ahead(Some(age_max));
+        let tracked_age_max = bound(context.tracked().map(|tracked| &*tracked.horizon));
         Self {
-            fresh_at,
-            tracked_fresh_at: match is_covered {
-                true => lenient.tracked_fresh_at,
-                false => fresh_at,
-            },
-            joins_inflight: is_covered || !age_max.is_zero(),
+            fresh_at: ahead(bound(None)),
+            tracked_fresh_at: ahead(tracked_age_max),
+            joins_inflight: tracked_age_max != Some(Duration::ZERO),
             is_lenient: false,
             ..lenient
         }

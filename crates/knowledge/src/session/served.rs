@@ -13,7 +13,7 @@ use crate::Result;
 use crate::cache::Extent;
 use crate::error::ErrorKind;
 use crate::feed::LogPosition;
-use crate::freshness::{Contract, Freshness};
+use crate::freshness::{Freshness, age_max, is_age_within};
 use crate::policy::Policy;
 use crate::provenance::{Provenance, StaleAnswers};
 use crate::resolver::{AgeLimit, StaleCount};
@@ -98,16 +98,11 @@ impl Session {
         let tracked = prepared.and_then(|prepared| prepared.description.tracked.as_deref());
         let contract = freshness.contract;
         let Some(tracked) = tracked else {
-            return contract.is_met_by_age(age);
+            return is_age_within(age, age_max(contract, None, Instant::now));
         };
         // Before the version is compared, which is then at least as new as the horizon.
-        let is_fresh = contract.is_met_by_age(age)
-            || match contract {
-                _ if !version.is_tracked() => false,
-                Contract::Any | Contract::Now => false,
-                Contract::Within(age_max) => tracked.horizon.is_within(age_max, Instant::now()),
-                Contract::After(position) => tracked.horizon.has_reached(position),
-            };
+        let horizon = version.is_tracked().then_some(&*tracked.horizon);
+        let is_fresh = is_age_within(age, age_max(contract, horizon, Instant::now));
         is_fresh && tracked.is_current(version)
     }
 

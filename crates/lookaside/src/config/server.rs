@@ -111,12 +111,11 @@ impl ClientFreshness {
     /// The contract that counts if a client demands one.
     pub(crate) fn bounded(self, demanded: Contract) -> Contract {
         let Self::AtLeast(least) = self else {
-            return Contract::Any;
+            return Contract::ANY;
         };
-        match demanded {
-            Contract::Now if !least.is_zero() => Contract::Within(least),
-            Contract::Within(time) => Contract::Within(time.max(least)),
-            demanded => demanded,
+        Contract {
+            within: demanded.within.map(|time| time.max(least)),
+            ..demanded
         }
     }
 }
@@ -396,8 +395,10 @@ fn read_client_freshness(section: &Section<'_>) -> Result<ClientFreshness, Failu
     };
     match text.parse::<Contract>() {
         _ if text == "off" => Ok(ClientFreshness::Off),
-        Ok(Contract::Within(least)) => Ok(ClientFreshness::AtLeast(least)),
-        Ok(Contract::Now) => Ok(ClientFreshness::AtLeast(Duration::ZERO)),
+        Ok(Contract {
+            within: Some(least),
+            ..
+        }) => Ok(ClientFreshness::AtLeast(least)),
         // Not "any", although that is a contract: it would not say whether clients may demand one.
         _ => {
             let wanted = "must be \"off\", \"now\", or a time such as \"50ms\" or \"2s\"";

@@ -214,10 +214,10 @@ fn freshness_is_a_word_or_a_time() {
         assert_eq!(server.client_freshness, expected, "{text}");
     }
     for (text, expected) in [
-        ("", Contract::Any),
-        ("fresh = 'any'", Contract::Any),
-        ("fresh = 'now'", Contract::Now),
-        ("fresh = '2s'", Contract::Within(Duration::from_secs(2))),
+        ("", Contract::ANY),
+        ("fresh = 'any'", Contract::ANY),
+        ("fresh = 'now'", Contract::NOW),
+        ("fresh = '2s'", Contract::within(Duration::from_secs(2))),
     ] {
         let (lookups, _) = read(&format!("[lookups.a]\nsql = ''\n{text}")).unwrap();
         assert_eq!(lookups[0].contract, expected, "{text}");

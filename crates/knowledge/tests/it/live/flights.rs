@@ -176,13 +176,13 @@ fn issue_15_all_queries_of_a_session_are_as_fresh_as_it_requires() {
     ];
     for (index, (name, query)) in queries.into_iter().enumerate() {
         let changed = format!("change {index}");
-        session.set_freshness(Contract::Any.into());
+        session.set_freshness(Contract::ANY.into());
         let cached = query(&mut session);
         postgres
             .execute(&format!("update t set name = '{changed}'"))
             .unwrap();
         assert_eq!(query(&mut session), cached, "{name}: any");
-        session.set_freshness(Contract::Now.into());
+        session.set_freshness(Contract::NOW.into());
         assert_eq!(query(&mut session), changed, "{name}: now");
     }
 }

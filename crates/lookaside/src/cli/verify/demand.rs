@@ -1,6 +1,8 @@
 //! What of a contract the product is asked for. A new contract of the product is added here, and
 //! nowhere else.
 
+use std::time::Duration;
+
 use lookaside_knowledge::{Contract as ProductContract, Freshness, LogPosition, Position};
 use lookaside_verify::history::Contract;
 use lookaside_verify::run::Request;
@@ -16,29 +18,29 @@ pub(super) struct Cluster {
 /// key has passed one on.
 pub(super) fn demand(request: &Request) -> Freshness {
     let contract = match (request.contract, request.token) {
-        (Contract::Within(duration), _) => ProductContract::Within(duration),
-        (Contract::Now, _) => ProductContract::Now,
-        (Contract::After, Some(token)) => ProductContract::After(Position(token.0.get())),
-        _ => ProductContract::Any,
+        (Contract::Within(duration), _) => ProductContract::within(duration),
+        (Contract::Now, _) => ProductContract::NOW,
+        (Contract::After, Some(token)) => ProductContract::after(Position(token.0.get())),
+        _ => ProductContract::ANY,
     };
     contract.into()
 }
 
 /// The header that asks the product's HTTP service for the same, with its line end.
 pub(super) fn header(freshness: Freshness, cluster: Cluster) -> String {
-    match freshness.contract {
-        ProductContract::Within(duration) => {
-            format!("Lookaside-Max-Staleness: {}ms\r\n", duration.as_millis())
-        }
-        ProductContract::Now => "Cache-Control: no-cache\r\n".to_owned(),
-        ProductContract::After(position) => {
-            let position = LogPosition {
-                system_id: cluster.system_id,
-                timeline: cluster.timeline,
-                position,
-            };
-            format!("Lookaside-Min-Position: {position}\r\n")
-        }
-        _ => String::new(),
+    let ProductContract { within, after } = freshness.contract;
+    let mut lines = match within {
+        None => String::new(),
+        Some(Duration::ZERO) => "Cache-Control: no-cache\r\n".to_owned(),
+        Some(time) => format!("Lookaside-Max-Staleness: {}ms\r\n", time.as_millis()),
+    };
+    if let Some(position) = after {
+        let position = LogPosition {
+            system_id: cluster.system_id,
+            timeline: cluster.timeline,
+            position,
+        };
+        lines.push_str(&format!("Lookaside-Min-Position: {position}\r\n"));
     }
+    lines
 }

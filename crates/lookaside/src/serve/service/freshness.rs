@@ -87,7 +87,7 @@ pub(super) fn required(
     if !lookup.is_remote() || limit == ClientFreshness::Off {
         return Ok(freshness);
     }
-    let mut demanded = Contract::Any;
+    let mut demanded = Contract::ANY;
     for value in request.header_values("Cache-Control") {
         demanded = demanded.and(cache_control(value));
     }
@@ -100,7 +100,7 @@ pub(super) fn required(
     }
     demanded = limit.bounded(demanded);
     if let Some(value) = request.header(MIN_POSITION) {
-        demanded = demanded.and(Contract::After(min_position(value, coverage)?.position));
+        demanded = demanded.and(Contract::after(min_position(value, coverage)?.position));
     }
     freshness.contract = freshness.contract.and(demanded);
     Ok(freshness)
@@ -108,18 +108,18 @@ pub(super) fn required(
 
 /// The directives of RFC 9111 for requests; others do not concern this cache.
 fn cache_control(value: &[u8]) -> Contract {
-    let mut contract = Contract::Any;
+    let mut contract = Contract::ANY;
     for part in value.split(|byte| *byte == b',') {
         let part = part.trim_ascii().to_ascii_lowercase();
         let part = std::str::from_utf8(&part).unwrap_or_default();
         let directive = match part.split_once('=') {
-            None if part == "no-cache" => Contract::Now,
+            None if part == "no-cache" => Contract::NOW,
             Some(("max-age", seconds)) => match seconds.trim_matches('"').parse() {
-                Ok(0) => Contract::Now,
-                Ok(seconds) => Contract::Within(Duration::from_secs(seconds)),
-                Err(_) => Contract::Any,
+                Ok(0) => Contract::NOW,
+                Ok(seconds) => Contract::within(Duration::from_secs(seconds)),
+                Err(_) => Contract::ANY,
             },
-            _ => Contract::Any,
+            _ => Contract::ANY,
         };
         contract = contract.and(directive);
     }
@@ -152,21 +152,21 @@ mod tests {
 
     #[test]
     fn directives_of_requests_are_read() {
-        let within = |seconds| Contract::Within(Duration::from_secs(seconds));
+        let within = |seconds| Contract::within(Duration::from_secs(seconds));
         for (value, expected) in [
-            ("no-cache", Contract::Now),
-            ("No-Cache", Contract::Now),
-            ("max-age=0", Contract::Now),
+            ("no-cache", Contract::NOW),
+            ("No-Cache", Contract::NOW),
+            ("max-age=0", Contract::NOW),
             ("max-age=5", within(5)),
             ("max-age=\"5\"", within(5)),
             ("no-store, max-age=7", within(7)),
             ("max-age=7, max-age=3", within(3)),
-            ("max-age=x", Contract::Any),
-            ("max-age", Contract::Any),
-            ("no-cache=x", Contract::Any),
-            ("", Contract::Any),
-            (",,", Contract::Any),
-            ("only-if-cached", Contract::Any),
+            ("max-age=x", Contract::ANY),
+            ("max-age", Contract::ANY),
+            ("no-cache=x", Contract::ANY),
+            ("", Contract::ANY),
+            (",,", Contract::ANY),
+            ("only-if-cached", Contract::ANY),
         ] {
             assert_eq!(cache_control(value.as_bytes()), expected, "{value}");
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{Contract, Coverage, Extent, Freshness, Provenance, Text, Value};
+use lookaside_knowledge::{Coverage, Extent, Freshness, Provenance, Text, Value};
 
 use super::super::answers::{Answer, AnswerCache, Expiry, Key};
 use super::super::catalog::Catalog;
@@ -352,11 +352,10 @@ impl Responder {
                 let lookup = &self.catalog.lookups[lookup_request.key.lookup as usize];
                 // A client must not keep an answer for longer than it would be given out here, nor
                 // one that a change may end soon, if the feed is down now.
-                let rest = match lookup.config.contract {
+                let rest = match lookup.config.contract.within {
                     _ if lookup_request.coverage.is_followed => Duration::ZERO,
-                    Contract::Any => rest,
-                    Contract::Within(age_max) => rest.min(age_max.saturating_sub(age)),
-                    _ => Duration::ZERO,
+                    None => rest,
+                    Some(age_max) => rest.min(age_max.saturating_sub(age)),
                 };
                 (expiry.tag, Some((age, rest)))
             }

@@ -293,7 +293,9 @@ fn a_client_reads_what_it_has_written() {
                 let answer = client.ask("POST", "/v1/lookup/host", &header, br#"["a"]"#);
                 assert_eq!(answer.is(200).text(), format!("[{}]", body(round)));
             }
-            let answer = client.get_with(TARGET, &header).is(200);
+            let long = ("Cache-Control", "max-age=3600");
+            let both = [header[0], long];
+            let answer = client.get_with(TARGET, &both[..1 + round % 2]).is(200);
             assert_eq!(answer.text(), body(round));
         }
         for malformed in [
@@ -345,6 +347,11 @@ fn a_client_reads_what_it_has_written() {
         let position = answer.header("Lookaside-Position").unwrap();
         let header = [("Lookaside-Min-Position", position)];
         assert_eq!(layer(&client.get_with(TARGET, &header).is(200)), "body");
+        // It does not let a client demand more often than `client_freshness` permits.
+        let both = [header[0], ("Cache-Control", "no-cache")];
+        wait_until("a kept answer that is 50 ms old at most", || {
+            layer(&client.get_with(TARGET, &both).is(200)) == "body"
+        });
     }
 }
 

@@ -217,7 +217,7 @@ fn issue_15_changes_of_another_database_are_refused() {
     });
     let statement = knowledge.prepare(BY_ID).unwrap();
     let mut session = knowledge.session();
-    session.set_freshness(Contract::Now.into());
+    session.set_freshness(Contract::NOW.into());
     assert!(
         session
             .first(&statement, &[Value::Int(1)])

@@ -204,23 +204,23 @@ fn a_contract_is_kept_from_the_commit_on() {
     let folder = project(&postgres.url(), "feed = 'auto'", LONG);
     let knowledge = open(&folder);
     let statement = knowledge.prepare(BY_ID).unwrap();
-    answer(&knowledge, &statement, Contract::Any);
+    answer(&knowledge, &statement, Contract::ANY);
     wait_until_live(&knowledge, 1);
     let mut writer = connect(&postgres);
-    let within = Contract::Within(Duration::from_millis(100));
+    let within = Contract::within(Duration::from_millis(100));
     let mut cached_count = 0;
     for round in 0..50 {
         let sql = format!("update goods set name = 'v{round}' where id = 1");
         writer.query(&*sql, &[]).unwrap();
         let committed = Instant::now();
         let expected = format!("v{round}");
-        assert_eq!(answer(&knowledge, &statement, Contract::Now).0, expected);
+        assert_eq!(answer(&knowledge, &statement, Contract::NOW).0, expected);
         let position = writer
             .query("select pg_current_wal_insert_lsn()::text", &[])
             .unwrap();
         let position = position.rows.first().unwrap()[0].to_text().parse().unwrap();
         assert_eq!(
-            answer(&knowledge, &statement, Contract::After(position)).0,
+            answer(&knowledge, &statement, Contract::after(position)).0,
             expected
         );
         // sleep: until the contract no longer permits the answer before
@@ -247,9 +247,9 @@ fn issue_15_a_stale_answer_that_is_cached_satisfies_no_contract() {
     let folder = project(&postgres.url(), more, LONG);
     let knowledge = open(&folder);
     let statement = knowledge.prepare(BY_ID).unwrap();
-    answer(&knowledge, &statement, Contract::Any);
+    answer(&knowledge, &statement, Contract::ANY);
     wait_until_live(&knowledge, 1);
-    answer(&knowledge, &statement, Contract::Any);
+    answer(&knowledge, &statement, Contract::ANY);
     // The feed goes on while queries of the table wait.
     let mut writer = connect(&postgres);
     for sql in [
@@ -260,15 +260,15 @@ fn issue_15_a_stale_answer_that_is_cached_satisfies_no_contract() {
         writer.query(sql, &[]).unwrap();
     }
     wait_until("no stale answer is used", || {
-        answer(&knowledge, &statement, Contract::Any).1.is_stale
+        answer(&knowledge, &statement, Contract::ANY).1.is_stale
     });
     let id = [Value::Int(1)];
     let mut session = knowledge.session();
     for contract in [
-        Contract::Within(Duration::from_secs(3600)),
-        Contract::After("0/1".parse().unwrap()),
+        Contract::within(Duration::from_secs(3600)),
+        Contract::after("0/1".parse().unwrap()),
     ] {
-        let (text, provenance) = answer(&knowledge, &statement, Contract::Any);
+        let (text, provenance) = answer(&knowledge, &statement, Contract::ANY);
         assert!(provenance.is_stale, "{text}: {provenance:?}");
         assert!(!provenance.version.is_tracked(), "{provenance:?}");
         wait_until_live(&knowledge, 1);
@@ -352,7 +352,7 @@ fn a_changed_definition_is_noticed() {
         .unwrap();
     let statement = knowledge.prepare(sql).unwrap();
     let id = [Value::Int(7)];
-    let now = Freshness::from(Contract::Now);
+    let now = Freshness::from(Contract::NOW);
     let answered = knowledge.answer_async(&statement, &id, Extent::First, now);
     let (rows, _) = crate::non_blocking::block_on(answered).unwrap();
     assert_eq!(rows.first().unwrap()[0].to_text(), "1");
