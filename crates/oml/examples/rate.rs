@@ -20,8 +20,8 @@ use std::time::Instant;
 use foldhash::fast::{FixedState, RandomState};
 use lookaside_oml::{Evaluator, Model, Options, Program, RunReport};
 use lookaside_value::{
-    Answers, Batch, Lookup, LookupError, Name, NameTable, ParamBatch, RowSet, RowSetBuilder,
-    StatementId, Text, Value,
+    Answers, Batch, Contract, Lookup, LookupError, Name, NameTable, ParamBatch, RowSet,
+    RowSetBuilder, StatementId, Text, Value,
 };
 
 const CASES: [(&str, &str); 11] = [
@@ -190,7 +190,12 @@ fn probe(record_count: usize, batch_size: usize, key_count: usize) -> (f64, u64)
             params.push([Value::Int(number as i64)]);
         }
         let start = Instant::now();
-        table.answer(StatementId::from_index(0), &params, &mut answers);
+        table.answer(
+            StatementId::from_index(0),
+            Contract::ANY,
+            &params,
+            &mut answers,
+        );
         nanos = nanos.min(start.elapsed().as_nanos() as f64);
         found += answers.len() as u64;
     }
@@ -253,7 +258,7 @@ impl Lookup for Table {
         &self.columns
     }
 
-    fn answer(&mut self, _: StatementId, params: &ParamBatch, answers: &mut Answers) {
+    fn answer(&mut self, _: StatementId, _: Contract, params: &ParamBatch, answers: &mut Answers) {
         answers.clear();
         let rows = answers.add_rows(self.rows.clone());
         for set in params.iter() {

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use encoding_rs::Encoding;
-use lookaside_value::{Text, Value};
+use lookaside_value::{Contract, Text, Value};
 use regex::Regex;
 
 use crate::Wildcard;
@@ -47,6 +47,8 @@ pub struct Program {
     pub rules: Vec<Wildcard>,
     /// False for `enable : false`.
     pub enabled: bool,
+    /// What the answers of all lookups have to include, as in `fresh : 100ms`.
+    pub contract: Contract,
     /// The constants of all `static` blocks; a [`StaticId`] is a position here.
     pub statics: Vec<Static>,
     /// The statements in their order; at least one.
@@ -568,6 +570,8 @@ pub struct Sql {
     pub text: String,
     /// The parameters in their order; parameter *i* is written `:p<i>`, once.
     pub params: Vec<SqlParam>,
+    /// What the answers of this lookup have to include, as in `/* fresh: now */`.
+    pub contract: Contract,
     /// The span of the statement.
     pub span: Span,
 }

@@ -84,6 +84,11 @@ impl<'a> Cursor<'a> {
     /// Skips blanks and comments. An unterminated block comment is not skipped, so that the parser
     /// reports it.
     pub(crate) fn skip_blanks(&mut self) {
+        self.skip_blanks_with(|_, _| ());
+    }
+
+    /// [`Self::skip_blanks`] that passes `visit` the text of each block comment and its position.
+    pub(crate) fn skip_blanks_with(&mut self, mut visit: impl FnMut(&'a str, usize)) {
         loop {
             self.skip_whitespace();
             if self.rest().starts_with("//") {
@@ -92,6 +97,7 @@ impl<'a> Cursor<'a> {
                 let Some(length) = inner.find("*/") else {
                     return;
                 };
+                visit(&inner[..length], self.at + "/*".len());
                 self.at += "/*".len() + length + "*/".len();
             } else {
                 return;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use lookaside_value::Text;
+use lookaside_value::{Contract, Text};
 
 use crate::Wildcard;
 use crate::ast::Program;
-use crate::ast::Span;
+use crate::ast::{Span, Sql};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::parse::parse;
 
@@ -73,6 +73,11 @@ impl Model {
     /// False if its header has `enable : false`.
     pub fn enabled(&self) -> bool {
         self.program.enabled
+    }
+
+    /// What the answers of one of its lookups have to include.
+    pub fn contract_of(&self, sql: &Sql) -> Contract {
+        self.program.contract.and(sql.contract)
     }
 
     /// Its syntax tree.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{RowSet, Text, Value};
+use crate::{Contract, RowSet, Text, Value};
 
 /// A prepared statement; valid in every [`Lookup`] that was made from the same engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,10 +39,17 @@ pub trait Lookup {
     /// The names of the columns of the statement's rows.
     fn columns(&self, statement: StatementId) -> &[Text];
 
-    /// Answers each parameter set with its first row, in order, after clearing `answers`.
+    /// Answers each parameter set with its first row, in order, after clearing `answers`. The rows
+    /// include what the contract says, and what the engine ensures anyway.
     ///
     /// A set that fails gets its own error and does not affect the other sets.
-    fn answer(&mut self, statement: StatementId, params: &ParamBatch, answers: &mut Answers);
+    fn answer(
+        &mut self,
+        statement: StatementId,
+        contract: Contract,
+        params: &ParamBatch,
+        answers: &mut Answers,
+    );
 }
 
 /// Parameter sets of equal width, one after the other.

@@ -46,15 +46,15 @@ impl Resolver {
         context: &StatementContext<'_>,
         provider: Provider<'_>,
         params: &ParamBatch,
+        limit: &AgeLimit,
         answers: &mut Answers,
     ) {
-        let limit = self.limit(context);
         answers.fill_absent(params.len());
         self.resolve_range(
             context,
             provider,
             (params, 0..params.len(), Extent::First),
-            &limit,
+            limit,
             &mut StaleCount::default(),
             |index, rows| match rows {
                 Ok(rows) => answers.set_first(index, rows),

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lookaside_value::{RowSet, Value};
+use lookaside_value::{Contract, RowSet, Value};
 
 pub(crate) use self::age_limit::AgeLimit;
 pub(crate) use self::batch::StaleCount;
@@ -46,7 +46,7 @@ pub(crate) struct Resolver {
     /// The last answer that is not in `local`.
     uncached: Option<CacheEntry>,
     pub(crate) counters: Arc<Counters>,
-    /// What queries require that do not state it themselves.
+    /// What queries require that do not state it themselves; a batch may require more.
     pub(crate) freshness: Freshness,
 }
 
@@ -93,11 +93,15 @@ impl Resolver {
         }
     }
 
-    /// What a query accepts now that does not state it itself.
-    pub(crate) fn limit(&self, context: &StatementContext<'_>) -> AgeLimit {
-        match self.freshness.is_default() {
+    /// What a query accepts now that requires no more than a contract itself.
+    pub(crate) fn limit(&self, context: &StatementContext<'_>, contract: Contract) -> AgeLimit {
+        let freshness = Freshness {
+            contract: self.freshness.contract.and(contract),
+            ..self.freshness
+        };
+        match freshness.is_default() {
             true => AgeLimit::cached(context.engine.clock.now()),
-            false => AgeLimit::of(context, self.freshness),
+            false => AgeLimit::of(context, freshness),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The batch interface of a session, through which a language queries rows.
 
-use lookaside_value::{Answers, Lookup, LookupError, ParamBatch, StatementId, Text};
+use lookaside_value::{Answers, Contract, Lookup, LookupError, ParamBatch, StatementId, Text};
 
 use super::Session;
 use crate::Result;
@@ -32,10 +32,16 @@ impl Lookup for Session {
             .map_or(&[], Prepared::columns)
     }
 
-    fn answer(&mut self, statement: StatementId, params: &ParamBatch, answers: &mut Answers) {
+    fn answer(
+        &mut self,
+        statement: StatementId,
+        contract: Contract,
+        params: &ParamBatch,
+        answers: &mut Answers,
+    ) {
         answers.clear();
         self.renew();
-        if let Err(error) = self.answer_batch(statement, params, answers) {
+        if let Err(error) = self.answer_batch(statement, contract, params, answers) {
             // A failure of the whole batch, before any set was answered.
             let error = LookupError::from(error);
             for _ in answers.len()..params.len() {
@@ -49,6 +55,7 @@ impl Session {
     fn answer_batch(
         &mut self,
         id: StatementId,
+        contract: Contract,
         params: &ParamBatch,
         answers: &mut Answers,
     ) -> Result<()> {
@@ -58,7 +65,8 @@ impl Session {
         let bound = self.bind(&statement)?;
         let (context, plan, resolver) = (&bound.context, bound.plan, bound.resolver);
         if let Some(provider) = context.provider() {
-            resolver.resolve_batch(context, provider, params, answers);
+            let limit = resolver.limit(context, contract);
+            resolver.resolve_batch(context, provider, params, &limit, answers);
             return Ok(());
         }
         // All rows of the plan are kept alive by one entry, made for the first hit.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use lookaside_value::{Answers, Lookup, LookupErrorKind, ParamBatch, Text, Value};
+use lookaside_value::{Answers, Contract, Lookup, LookupErrorKind, ParamBatch, Text, Value};
 use tempfile::TempDir;
 
 mod ages;
@@ -423,7 +423,7 @@ fn batches_answer_each_set_and_share_the_rows() {
             batch.push([Value::Int(id)]);
         }
         let mut answers = Answers::new();
-        session.answer(statement, &batch, &mut answers);
+        session.answer(statement, Contract::ANY, &batch, &mut answers);
         let names: Vec<Option<&str>> = (0..answers.len())
             .map(|index| answers.row(index).unwrap().and_then(|row| row[0].as_str()))
             .collect();
@@ -443,14 +443,14 @@ fn failures_in_a_batch_stay_with_their_sets() {
     batch.push([Value::Int(1)]);
     batch.push([Value::from("0.0.0.2")]);
     let mut answers = Answers::new();
-    session.answer(statement, &batch, &mut answers);
+    session.answer(statement, Contract::ANY, &batch, &mut answers);
     assert_eq!(answers.row(0).unwrap(), Some(&[Value::Int(1)][..]));
     assert_eq!(answers.row(1).unwrap_err().kind(), LookupErrorKind::Refused);
     assert_eq!(answers.row(2).unwrap(), Some(&[Value::Int(2)][..]));
     // A batch that cannot be answered at all returns an error for each set.
     let mut wide = ParamBatch::new(2);
     wide.push([Value::Null, Value::Null]);
-    session.answer(statement, &wide, &mut answers);
+    session.answer(statement, Contract::ANY, &wide, &mut answers);
     assert!(
         answers
             .row(0)
@@ -459,7 +459,7 @@ fn failures_in_a_batch_stay_with_their_sets() {
             .contains("2 values for 1 parameters")
     );
     let unknown = lookaside_value::StatementId::from_index(7);
-    session.answer(unknown, &batch, &mut answers);
+    session.answer(unknown, Contract::ANY, &batch, &mut answers);
     assert_eq!(answers.len(), 3);
     assert!(answers.row(2).is_err());
     assert!(session.columns(unknown).is_empty());
@@ -476,7 +476,7 @@ fn a_language_names_the_order_of_parameters() {
         let mut batch = ParamBatch::new(2);
         batch.push([Value::from("1"), Value::from("2")]);
         let mut answers = Answers::new();
-        session.answer(statement, &batch, &mut answers);
+        session.answer(statement, Contract::ANY, &batch, &mut answers);
         assert_eq!(answers.row(0).unwrap(), Some(&[Value::from(expected)][..]));
     }
     for wrong in [&["a"][..], &["a", "b", "c"], &["a", "c"]] {

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use clap::Args;
 use lookaside_knowledge::{
-    Config, Error, Explanation, Knowledge, LoadReport, ProviderStatus, SqlText, TableReport,
-    table_sql,
+    Config, Contract, Error, Explanation, Knowledge, LoadReport, ProviderStatus, SqlText,
+    TableReport, table_sql,
 };
 use lookaside_oml::{Model, Options, Program};
 use lookaside_value::NameTable;
@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> CommandResult {
             let served = served.map(|prepared| &prepared.explanation);
             let of_models = reviews.iter().flat_map(|review| &review.lookups);
             let explanations: Vec<&Explanation> = of_models
-                .map(|(_, explanation)| explanation)
+                .map(|lookup| &lookup.explanation)
                 .chain(served)
                 .collect();
             for provider in &config.providers {
@@ -159,7 +159,8 @@ fn lookup_lines(lookup: &Lookup) -> String {
                 .collect();
             let how = answered(&prepared.explanation);
             let mut lines = format!("lookup {name}({}): {how}", params.join(", "));
-            lines.push_str(&freshness_lines(&prepared.explanation, "  "));
+            let contract = lookup.config.contract;
+            lines.push_str(&freshness_lines(&prepared.explanation, contract, "  "));
             for warning in &prepared.explanation.warnings {
                 let (message, help) = (&warning.message, &warning.help);
                 lines.push_str(&format!("\n  warning: {message}\n    help: {help}"));
@@ -170,14 +171,26 @@ fn lookup_lines(lookup: &Lookup) -> String {
     }
 }
 
-/// What the provider's change feed does for a lookup, if it has one: lines that begin with a line break.
-fn freshness_lines(explanation: &Explanation, indent: &str) -> String {
-    let Some(dependency) = &explanation.dependency else {
-        return String::new();
-    };
-    let mut lines = format!("\n{indent}freshness: {dependency}");
-    if let Some(help) = &dependency.help {
-        lines.push_str(&format!("\n{indent}  help: {help}"));
+/// What the provider's change feed does for a lookup, if it has one, and what its answers have to
+/// include, if that is set: lines that begin with a line break.
+fn freshness_lines(explanation: &Explanation, contract: Contract, indent: &str) -> String {
+    let mut lines = String::new();
+    if let Some(dependency) = &explanation.dependency {
+        lines.push_str(&format!("\n{indent}freshness: {dependency}"));
+        if let Some(help) = &dependency.help {
+            lines.push_str(&format!("\n{indent}  help: {help}"));
+        }
+    }
+    // The folder's own tables change by a reload only.
+    match contract.within {
+        Some(time) if explanation.provider.is_some() => {
+            let fresh = match time {
+                Duration::ZERO => "now".to_owned(),
+                time => format!("{time:?}"),
+            };
+            lines.push_str(&format!("\n{indent}fresh: {fresh}"));
+        }
+        _ => {}
     }
     lines
 }
@@ -286,9 +299,10 @@ fn write_model(model: &Model, review: &Review, out: &mut dyn io::Write) -> io::R
         rules.join(" "),
         model.file_name()
     )?;
-    for ((line, column), explanation) in &review.lookups {
-        let how = answered(explanation);
-        let freshness = freshness_lines(explanation, "    ");
+    for lookup in &review.lookups {
+        let (line, column) = lookup.position;
+        let how = answered(&lookup.explanation);
+        let freshness = freshness_lines(&lookup.explanation, lookup.contract, "    ");
         writeln!(out, "  lookup {line}:{column}: {how}{freshness}")?;
     }
     for warnings in [model.warnings(), &review.warnings] {

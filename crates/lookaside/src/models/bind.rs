@@ -8,7 +8,9 @@ use std::error::Error as _;
 
 use lookaside_knowledge::{Error, Knowledge, Session};
 use lookaside_oml::{Diagnostic, Diagnostics, Model, Options, Program};
-use lookaside_value::{Answers, Lookup, LookupError, NameTable, ParamBatch, StatementId, Text};
+use lookaside_value::{
+    Answers, Contract, Lookup, LookupError, NameTable, ParamBatch, StatementId, Text,
+};
 
 use super::lookups::model_lookups;
 use super::{draw, model_failure};
@@ -100,8 +102,14 @@ impl Lookup for Database<'_> {
         self.session.columns(statement)
     }
 
-    fn answer(&mut self, statement: StatementId, params: &ParamBatch, answers: &mut Answers) {
-        self.session.answer(statement, params, answers);
+    fn answer(
+        &mut self,
+        statement: StatementId,
+        contract: Contract,
+        params: &ParamBatch,
+        answers: &mut Answers,
+    ) {
+        self.session.answer(statement, contract, params, answers);
     }
 }
 

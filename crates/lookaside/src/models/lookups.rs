@@ -1,6 +1,6 @@
 //! The lookups of a model: how each is answered, and warnings about them.
 
-use lookaside_knowledge::{Explanation, Knowledge, WarningKind};
+use lookaside_knowledge::{Contract, Explanation, Knowledge, WarningKind};
 use lookaside_oml::ast::{Sql, StatementKind};
 use lookaside_oml::{Diagnostic, Diagnostics, Model, Severity};
 use tracing::warn;
@@ -12,11 +12,21 @@ const SCANNED_ROW_COUNT_MAX: usize = 10_000;
 
 /// The result of reviewing the lookups of a model.
 pub(crate) struct Review {
-    /// The lookups in the order of the text: line and column, and how they are answered.
-    pub(crate) lookups: Vec<((usize, usize), Explanation)>,
+    /// The lookups in the order of the text.
+    pub(crate) lookups: Vec<ReviewedLookup>,
     /// Warnings about probable mistakes.
     pub(crate) warnings: Diagnostics,
     file_name: String,
+}
+
+/// A lookup of a model.
+pub(crate) struct ReviewedLookup {
+    /// Its line and column.
+    pub(crate) position: (usize, usize),
+    /// What its answers have to include.
+    pub(crate) contract: Contract,
+    /// How it is answered.
+    pub(crate) explanation: Explanation,
 }
 
 /// A note that is logged once, at the start.
@@ -67,7 +77,11 @@ pub(crate) fn review(model: &Model, knowledge: &Knowledge) -> Review {
             warnings.push(no_parameter(sql));
         }
         if let Some(explanation) = explanation {
-            lookups.push((model.position(statement.span), explanation));
+            lookups.push(ReviewedLookup {
+                position: model.position(statement.span),
+                contract: model.contract_of(sql),
+                explanation,
+            });
         }
     }
     Review {
@@ -88,7 +102,7 @@ impl Review {
             row_count: None,
         });
         let scans = self.lookups.iter();
-        let scans = scans.filter_map(|(at, explanation)| scan_note(place(*at), explanation));
+        let scans = scans.filter_map(|it| scan_note(place(it.position), &it.explanation));
         warnings.chain(scans).collect()
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn openapi(
         }
     }
     for model in models.names() {
-        paths.insert(format!("/v1/enrich/{model}"), enrich(model));
+        paths.insert(format!("/v1/enrich/{model}"), enrich(model, limit));
     }
     for (path, endpoint) in FIXED {
         let is_query = matches!(endpoint, Endpoint::Query | Endpoint::Explain);
@@ -113,7 +113,7 @@ fn operation_id(kind: &str, name: &str) -> String {
     id
 }
 
-fn enrich(model: &str) -> Json {
+fn enrich(model: &str, limit: ClientFreshness) -> Json {
     let any = |types: &[&str]| -> Json {
         let types = types.iter();
         let content: Map<String, Json> = types
@@ -121,7 +121,7 @@ fn enrich(model: &str) -> Json {
             .collect();
         content.into()
     };
-    json!({"post": {
+    let mut operation = json!({"post": {
         "operationId": operation_id("enrich", model),
         "summary": format!("Stream events through the model {model}"),
         "parameters": [
@@ -181,7 +181,11 @@ fn enrich(model: &str) -> Json {
             "415": {"$ref": "#/components/responses/Problem"},
             "default": {"$ref": "#/components/responses/Problem"},
         },
-    }})
+    }});
+    let parameters = operation["post"]["parameters"].as_array_mut();
+    let parameters = parameters.expect("an operation has a list of parameters");
+    parameters.extend(freshness::model_headers(limit));
+    operation
 }
 
 fn answer(description: &str, types: &[&str], schema: &Json) -> Json {

@@ -10,6 +10,7 @@ mod feed;
 mod freshness;
 mod holding;
 mod lookups;
+mod model_freshness;
 mod models;
 mod openapi;
 mod providers;

@@ -60,7 +60,7 @@ pub(crate) fn bind(
             }
             StatementKind::Lookup { targets, sql } => {
                 let position = model.position(statement.span);
-                match binder.lookup(targets, sql, database, position, model.text()) {
+                match binder.lookup(targets, sql, database, position, model) {
                     Some(lookup) => Statement::Lookup(lookup),
                     None => continue,
                 }
@@ -181,7 +181,7 @@ impl Binder<'_> {
         sql: &ast::Sql,
         database: &mut dyn Database,
         position: (usize, usize),
-        text: &str,
+        model: &Model,
     ) -> Option<Lookup> {
         let params = sql
             .params
@@ -199,7 +199,7 @@ impl Binder<'_> {
                 };
                 let message = format!("{what}: {error}");
                 let mut fault = Diagnostic::error(sql.span, message).label("this statement");
-                let help = lost_semicolon(text, sql.span).filter(|_| is_refused);
+                let help = lost_semicolon(model.text(), sql.span).filter(|_| is_refused);
                 if let Some(help) = help {
                     fault = fault.help(help);
                 }
@@ -222,6 +222,7 @@ impl Binder<'_> {
             statement,
             targets: targets.collect(),
             params,
+            contract: model.contract_of(sql),
             position,
         })
     }

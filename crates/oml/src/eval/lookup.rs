@@ -40,7 +40,7 @@ impl Lookup {
             report.lookup_absent_count += sources.len() as u64;
             return;
         }
-        database.answer(self.statement, params, &mut scratch.answers);
+        database.answer(self.statement, self.contract, params, &mut scratch.answers);
         assert_eq!(
             scratch.answers.len(),
             params.len(),

@@ -1,7 +1,8 @@
-//! `name`, `rule` and `enable`, up to the `---`.
+//! `name`, `rule`, `enable` and `fresh`, up to the `---`.
 
-use lookaside_value::Text;
+use lookaside_value::{Contract, Text};
 
+use super::fresh::FRESH;
 use super::{Parsed, Parser};
 use crate::Wildcard;
 use crate::ast::{Span, Statement};
@@ -13,6 +14,7 @@ pub(super) struct Header {
     pub(super) name_span: Span,
     pub(super) rules: Vec<Wildcard>,
     pub(super) enabled: bool,
+    pub(super) contract: Contract,
 }
 
 impl Default for Header {
@@ -22,12 +24,13 @@ impl Default for Header {
             name_span: Span::default(),
             rules: Vec::new(),
             enabled: true,
+            contract: Contract::ANY,
         }
     }
 }
 
 /// All header words.
-const WORDS: [&str; 3] = ["name", "rule", "enable"];
+const WORDS: [&str; 4] = ["name", "rule", "enable", FRESH];
 
 /// The line that separates the header from the statements, and ends the model.
 pub(super) const LINE: &str = "---";
@@ -56,7 +59,7 @@ impl Parser<'_> {
         }
         let mut named = false;
         while !self.line() {
-            let (word, span) = self.word("`rule`, `enable` or `---`")?;
+            let (word, span) = self.word("`rule`, `enable`, `fresh` or `---`")?;
             self.expect(":", &format!("after `{word}`"))?;
             match word {
                 "name" if named => {
@@ -84,9 +87,10 @@ impl Parser<'_> {
                 }
                 "rule" => self.rules(&mut header.rules)?,
                 "enable" => header.enabled = self.enable()?,
+                FRESH => header.contract = header.contract.and(self.fresh()?),
                 _ => {
                     return Err(Diagnostic::error(span, format!("unknown header `{word}`"))
-                        .help("the header has `name`, `rule` and `enable`")
+                        .help("the header has `name`, `rule`, `enable` and `fresh`")
                         .nearest(word, WORDS));
                 }
             }

@@ -11,6 +11,7 @@ mod collection;
 mod dictionary;
 mod expression;
 mod fmt;
+mod fresh;
 mod header;
 mod literal;
 mod matching;
@@ -72,6 +73,7 @@ pub(crate) fn parse(text: &str) -> ParseOutput {
         name_span: header.name_span,
         rules: header.rules,
         enabled,
+        contract: header.contract,
         statics: parser.statics,
         statements,
     };

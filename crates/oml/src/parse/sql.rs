@@ -2,11 +2,12 @@
 //!
 //! The text is copied verbatim, so parentheses, precedence and all syntax of the provider are
 //! preserved, and each access gets a separate parameter. Strings and comments of SQL are not
-//! searched for accesses. Comments of OML are removed.
+//! searched for accesses. Comments of OML are removed; one of them may state how fresh the answer
+//! has to be.
 
 use std::fmt::Write as _;
 
-use lookaside_value::Text;
+use lookaside_value::{Contract, Text};
 
 use super::literal::{LITERAL_TYPES, literal_value};
 use super::{Parsed, Parser, lost_semicolon};
@@ -18,6 +19,8 @@ use crate::lexer::{Cursor, is_word_char, is_word_start, span};
 struct Draft {
     text: String,
     params: Vec<SqlParam>,
+    /// What the comments require.
+    contract: Contract,
     /// The positions of the open parentheses.
     open: Vec<usize>,
     /// The last token that is not a blank.
@@ -51,13 +54,14 @@ impl Parser<'_> {
                 .any(|begin| word.eq_ignore_ascii_case(begin))
     }
 
-    /// A statement up to its `;`, which is not consumed.
+    /// A statement up to its `;`, which is not consumed. The blanks before it are part of the lookup.
     pub(super) fn sql(&mut self) -> Parsed<Sql> {
-        self.cursor.skip_blanks();
+        let contract = self.skip_lookup_blanks()?;
         let start = self.cursor.at();
         let mut draft = Draft {
             text: String::new(),
             params: Vec::new(),
+            contract,
             open: Vec::new(),
             last: Last::Other,
         };
@@ -82,6 +86,7 @@ impl Parser<'_> {
         Ok(Sql {
             text,
             params: draft.params,
+            contract: draft.contract,
             span: span(start, end),
         })
     }
@@ -117,7 +122,7 @@ impl Parser<'_> {
         }
         // `/*+ … */` and `/*! … */` are instructions to a database, not comments.
         if rest.starts_with("/*") && !rest.starts_with("/*+") && !rest.starts_with("/*!") {
-            self.cursor.skip_blanks();
+            draft.contract = draft.contract.and(self.skip_lookup_blanks()?);
             draft.text.push(' ');
             return match self.cursor.at() > start {
                 true => Ok(()),

@@ -72,10 +72,12 @@ impl Parser<'_> {
         let start = self.cursor.at();
         let targets = self.targets()?;
         self.expect("=", "after the target")?;
+        let value = self.cursor;
         self.cursor.skip_blanks();
         let kind = if targets.iter().any(|target| target.name.contains('*')) {
             self.move_fields(targets)?
         } else if self.sql_begins() {
+            self.cursor = value;
             let sql = self.sql()?;
             StatementKind::Lookup { targets, sql }
         } else {

@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 
 use lookaside_oml::{Model, Options, Program, RunReport};
 use lookaside_value::{
-    Answers, Batch, Lookup, LookupError, LookupErrorKind, NameTable, ParamBatch, RowSetBuilder,
-    StatementId, Text, Value, write_json_text,
+    Answers, Batch, Contract, Lookup, LookupError, LookupErrorKind, NameTable, ParamBatch,
+    RowSetBuilder, StatementId, Text, Value, write_json_text,
 };
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::ValueRef;
@@ -120,7 +120,13 @@ impl Lookup for Sqlite {
         &self.statements[statement.index()].columns
     }
 
-    fn answer(&mut self, statement: StatementId, params: &ParamBatch, answers: &mut Answers) {
+    fn answer(
+        &mut self,
+        statement: StatementId,
+        _: Contract,
+        params: &ParamBatch,
+        answers: &mut Answers,
+    ) {
         answers.clear();
         let prepared = &self.statements[statement.index()];
         for set in params.iter() {

@@ -1,7 +1,7 @@
 //! When a batch queries its database, which parameters it sends, and how the answers are used.
 
 use lookaside_oml::{Model, Program, RunReport};
-use lookaside_value::{Batch, NameTable, Value};
+use lookaside_value::{Batch, Contract, NameTable, Value};
 
 use crate::script::{Script, bind, options, push, run, shown};
 
@@ -196,4 +196,68 @@ fn an_evaluator_serves_batch_after_batch() {
         assert_eq!(second, r#"{"who":"amy","dept":null,"uid":1}"#);
     }
     assert_eq!(report.record_count, 18);
+}
+
+#[test]
+fn a_lookup_requires_what_the_header_and_its_comments_say() {
+    for (header, select, expected) in [
+        ("", "select a from t", "any"),
+        ("fresh : 100ms", "select a from t", "100ms"),
+        ("fresh : 100ms", "select a /* fresh: now */ from t", "now"),
+        ("fresh : now", "select a /* fresh: 100ms */ from t", "now"),
+        ("fresh : 1s", "select a from t /* fresh: any */", "1s"),
+        ("", "/* fresh: 2s */ select a from t", "2s"),
+        ("", "select a /* x */ // y\n /*fresh :2s*/ from t", "2s"),
+        ("", "select /* fresh: 2s */ a /* fresh: 1s */ from t", "1s"),
+        // A hint, text, and words that only begin alike are not contracts.
+        ("", "select /*+ fresh: now */ a from t", "any"),
+        ("", "select '/* fresh: now */' as a from t", "any"),
+        (
+            "",
+            "select a /* fresh rows */ /* freshly: now */ from t",
+            "any",
+        ),
+    ] {
+        let text = format!("name : m\n{header}\n---\nx = {select} where 1 = 1 ;\n");
+        // What is said of one lookup is not said of the next one.
+        let text = format!("{text}y = select b from t where 1 = 1 ;");
+        let model = Model::parse("m.oml", &text).unwrap();
+        let (mut names, mut script) = (NameTable::new(), Script::new(&["a"]));
+        let program = Program::bind(&model, &mut names, &mut script, &options()).unwrap();
+        let mut batch = Batch::new(names.into());
+        push(&mut batch, 1, Vec::new());
+        let mut report = RunReport::new();
+        program
+            .evaluator()
+            .run(&mut batch, &mut script, &mut report);
+        let of_all = header.strip_prefix("fresh : ").unwrap_or("any");
+        let expected: [Contract; 2] = [expected, of_all].map(|it| it.parse().unwrap());
+        assert_eq!(script.contracts, expected, "{header}, {select}");
+        assert!(script.prepared.iter().all(|sql| !sql.contains("fresh: 2s")));
+    }
+}
+
+#[test]
+fn a_comment_that_states_no_contract_is_refused_with_its_place() {
+    let way_out = "(write `any`, `now`, or a time such as `100ms` or `2s`)";
+    for (comment, expected) in [
+        (
+            "/* fresh: soon */",
+            "m.oml:3:22: error: `fresh` cannot be `soon`",
+        ),
+        ("/*fresh:5*/", "m.oml:3:20: error: `fresh` cannot be `5`"),
+        ("/* fresh: */", "m.oml:3:22: error: `fresh` has no value"),
+        (
+            "/* fresh: 1s, 2s */",
+            "m.oml:3:22: error: `fresh` cannot be `1s, 2s`",
+        ),
+        (
+            "/* fresh: 1s */ /* fresh: x */",
+            "m.oml:3:38: error: `fresh` cannot be `x`",
+        ),
+    ] {
+        let text = format!("name : m\n---\nx = select {comment} a from t where 1 = 1 ;");
+        let errors = Model::parse("m.oml", &text).unwrap_err();
+        assert_eq!(errors.to_string().trim(), format!("{expected} {way_out}"));
+    }
 }

@@ -426,6 +426,23 @@ fn headers() {
             "name : a\nrul : r\n---\nx = read(b) ;",
             "t:2:1: error: unknown header `rul` (did you mean `rule`?)",
         ),
+        (
+            "name : a rule : r fresh : 100ms rule : fresh enable : true --- x = read(b) ;",
+            "a [r, fresh] true, fresh 100ms",
+        ),
+        ("name : a fresh:2s--- x = read(b) ;", "a [] true, fresh 2s"),
+        (
+            "name : a\nfresh : now // always\nfresh : 1h\n---\nx = read(b) ;",
+            "a [] true, fresh 0ns",
+        ),
+        (
+            "name : a\nfresh : 1.5s\n---\nx = read(b) ;",
+            "t:2:9: error: `fresh` cannot be `1.5s` (write `any`, `now`, or a time such as `100ms` or `2s`)",
+        ),
+        (
+            "name : a\n  fresh :\n---\nx = read(b) ;",
+            "t:3:1: error: expected `any`, `now` or a time, found `-` (write `any`, `now`, or a time such as `100ms` or `2s`)",
+        ),
         ("name : ...a/.b/c.---x = read(b) ;", "...a/.b/c. [] true"),
         (
             "name : ..\n---\nx = read(b) ;",
@@ -455,11 +472,14 @@ fn headers() {
         let found = match Model::parse("t", text) {
             Ok(model) => {
                 let rules: Vec<_> = model.rules().iter().map(|rule| rule.as_str()).collect();
+                let within = model.program().contract.within;
+                let fresh = within.map(|time| format!(", fresh {time:?}"));
                 format!(
-                    "{} [{}] {}",
+                    "{} [{}] {}{}",
                     model.name(),
                     rules.join(", "),
-                    model.enabled()
+                    model.enabled(),
+                    fresh.unwrap_or_default()
                 )
             }
             Err(errors) => errors.to_string(),

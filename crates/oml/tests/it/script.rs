@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lookaside_oml::{Evaluator, Model, Options, Program, RunReport};
 use lookaside_value::{
-    Answers, Batch, Lookup, LookupError, LookupErrorKind, NameTable, Names, ParamBatch, Record,
-    RowSetBuilder, StatementId, Text, Value, write_json_text,
+    Answers, Batch, Contract, Lookup, LookupError, LookupErrorKind, NameTable, Names, ParamBatch,
+    Record, RowSetBuilder, StatementId, Text, Value, write_json_text,
 };
 
 /// A database that returns the same answers for every statement and records its queries.
@@ -16,6 +16,8 @@ pub(crate) struct Script {
     pub(crate) columns: Vec<Text>,
     pub(crate) rows: HashMap<Vec<Value>, Result<Vec<Value>, &'static str>>,
     pub(crate) asked: Vec<Vec<Vec<Value>>>,
+    /// What each query required.
+    pub(crate) contracts: Vec<Contract>,
     pub(crate) prepared: Vec<String>,
     pub(crate) refuses: bool,
 }
@@ -69,8 +71,15 @@ impl Lookup for Script {
         &self.columns
     }
 
-    fn answer(&mut self, _: StatementId, params: &ParamBatch, answers: &mut Answers) {
+    fn answer(
+        &mut self,
+        _: StatementId,
+        contract: Contract,
+        params: &ParamBatch,
+        answers: &mut Answers,
+    ) {
         answers.clear();
+        self.contracts.push(contract);
         self.asked
             .push(params.iter().map(<[Value]>::to_vec).collect());
         for set in params.iter() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_knowledge::{ErrorKind, Knowledge, Value, params};
 use lookaside_testing::wait_until;
-use lookaside_value::{Answers, Lookup, LookupErrorKind, ParamBatch, Text};
+use lookaside_value::{Answers, Contract, Lookup, LookupErrorKind, ParamBatch, Text};
 
 use super::{TEN_THOUSAND, add_local_table, lock_table, open, postgres, project, write_project};
 
@@ -153,7 +153,7 @@ fn one_bad_set_of_a_batch_fails_alone() {
         batch.push([value]);
     }
     let mut answers = Answers::new();
-    session.answer(statement, &batch, &mut answers);
+    session.answer(statement, Contract::ANY, &batch, &mut answers);
     let cell = |index| answers.row(index).map(|row| row.unwrap()[0].clone());
     assert_eq!(cell(0).unwrap(), Value::Int(100));
     assert_eq!(cell(3).unwrap(), Value::Int(2));

@@ -2,7 +2,7 @@
 
 use lookaside_knowledge::{ErrorKind, Policy, Value, params};
 use lookaside_testing::{Brand, Server, wait_until};
-use lookaside_value::{Answers, Lookup, ParamBatch, Text};
+use lookaside_value::{Answers, Contract, Lookup, ParamBatch, Text};
 
 use super::{mysql_database, open, project};
 
@@ -74,7 +74,7 @@ fn a_batch_of_misses_is_one_flight_there_too() {
             batch.push([Value::Int(id)]);
         }
         let mut answers = Answers::new();
-        session.answer(statement, &batch, &mut answers);
+        session.answer(statement, Contract::ANY, &batch, &mut answers);
         for (index, id) in (0..1000).chain(0..1000).enumerate() {
             let expected = (id > 0).then(|| Value::from(format!("n{id}")));
             let row = answers.row(index).unwrap();

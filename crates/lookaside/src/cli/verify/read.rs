@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_knowledge::{
-    AnsweredBy, Answers, CacheOutcome, CallCache, Extent, Freshness, Knowledge,
+    AnsweredBy, Answers, CacheOutcome, CallCache, Contract, Extent, Freshness, Knowledge,
     Layer as CacheLayer, Lookup, ParamBatch, Policy, Provenance, Session, Statement, StatementId,
     Telemetry, Text, Value,
 };
@@ -225,7 +225,7 @@ impl<'a> ProductReader<'a> {
         let statement = self.batch_statements[lookup_index(key)];
         let (session, params, answers) = (&mut self.session, &self.params, &mut self.answers);
         found_by_thread(|| {
-            Lookup::answer(session, statement, params, answers);
+            Lookup::answer(session, statement, Contract::ANY, params, answers);
             version(answers.row(0).map_err(Clone::clone)?)
         })
     }

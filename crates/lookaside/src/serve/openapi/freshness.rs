@@ -8,31 +8,43 @@ use crate::config::ClientFreshness;
 /// As the position of a server's log is written.
 const POSITION: &str = "^pg:[0-9]+:[0-9]+:[0-9A-F]+/[0-9A-F]+$";
 
-/// The headers of requests, if they have an effect.
+/// The headers of requests to a lookup, if they have an effect.
 pub(super) fn request_headers(lookup: &Lookup, limit: ClientFreshness) -> Vec<Json> {
     if !lookup.is_remote() || limit == ClientFreshness::Off {
         return Vec::new();
     }
-    let header = |name: &str, description: &str, schema: Json| json!({"name": name, "in": "header", "description": description, "schema": schema});
+    let mut headers = model_headers(limit);
+    headers.push(request_header(
+        "Lookaside-Min-Position",
+        "A position as in Lookaside-Position: the answer includes all that was committed up to \
+         it. One of another server is refused with 412",
+        json!({"type": "string", "pattern": POSITION}),
+    ));
+    headers
+}
+
+fn request_header(name: &str, description: &str, schema: Json) -> Json {
+    json!({"name": name, "in": "header", "description": description, "schema": schema})
+}
+
+/// The headers of requests to a lookup or a model that demand a time, if they have an effect.
+pub(super) fn model_headers(limit: ClientFreshness) -> Vec<Json> {
+    if limit == ClientFreshness::Off {
+        return Vec::new();
+    }
     vec![
-        header(
+        request_header(
             "Cache-Control",
             "no-cache and max-age=0: the answer includes all changes that were committed before \
              the request; max-age=SECONDS: those that were visible so long before it. Other \
              directives have no effect",
             json!({"type": "string"}),
         ),
-        header(
+        request_header(
             "Lookaside-Max-Staleness",
             "How long before the request a change may have become visible without being in the \
              answer: now, any, or a time such as 50ms or 2s",
             json!({"type": "string", "pattern": "^(any|now|[0-9]+(ms|s|m|h))$"}),
-        ),
-        header(
-            "Lookaside-Min-Position",
-            "A position as in Lookaside-Position: the answer includes all that was committed up to \
-             it. One of another server is refused with 412",
-            json!({"type": "string", "pattern": POSITION}),
         ),
     ]
 }

@@ -25,6 +25,7 @@ use super::super::problem::{PROBLEM_TYPE, Problem, chain};
 use super::coding::{BodyCompressor, CODED_SIZE_MIN};
 use super::decoding::{Coding, LiveBody, content_coding};
 use super::event_body::{Out, Progress, lock};
+use super::freshness;
 use super::head::{EXPOSED, vary};
 use super::lookups_seen::{LookupsSeen, at_line};
 use super::waiters::Cancel;
@@ -69,11 +70,14 @@ impl Thread {
             .as_deref()
             .and_then(|it| responder.catalog.models.find(it));
         let prepared = match found {
-            Some(model) => content_coding(request)
-                .and_then(|coding| Ok((model.clone(), coding, wanted(request, responder)?))),
+            Some(model) => content_coding(request).and_then(|coding| {
+                let limit = responder.catalog.client_freshness;
+                let demanded = freshness::required_of_model(limit, request)?;
+                Ok((model.clone(), coding, wanted(request, responder)?, demanded))
+            }),
             None => Err(not_found(responder, name.as_deref().unwrap_or_default())),
         };
-        let (model, body_coding, wanted) = match prepared {
+        let (model, body_coding, wanted, demanded) = match prepared {
             Ok(prepared) => prepared,
             Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
@@ -95,7 +99,7 @@ impl Thread {
         let coding = context.coding;
         let (reader, deferred) = reply.receive_remote();
         let mut session = responder.shared.knowledge.session();
-        session.set_freshness(responder.catalog.enrich.contract.into());
+        session.set_freshness(responder.catalog.enrich.contract.and(demanded).into());
         let cancel = Cancel::Session(session.cancel_handle());
         self.waiters.add(deferred.ticket().into(), cancel);
         let responder = &self.responder;

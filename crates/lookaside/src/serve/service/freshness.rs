@@ -87,6 +87,34 @@ pub(super) fn required(
     if !lookup.is_remote() || limit == ClientFreshness::Off {
         return Ok(freshness);
     }
+    let mut demanded = demanded_time(limit, request)?;
+    if let Some(value) = request.header(MIN_POSITION) {
+        demanded = demanded.and(Contract::after(min_position(value, coverage)?.position));
+    }
+    freshness.contract = freshness.contract.and(demanded);
+    Ok(freshness)
+}
+
+/// What the client requires of all lookups of a model.
+pub(super) fn required_of_model(
+    limit: ClientFreshness,
+    request: &Request<'_>,
+) -> Result<Contract, Problem> {
+    if limit == ClientFreshness::Off {
+        return Ok(Contract::ANY);
+    }
+    if request.header(MIN_POSITION).is_some() {
+        let detail = format!(
+            "{MIN_POSITION} is the position of one server, and the lookups of a model may query \
+             several; send {MAX_STALENESS} instead"
+        );
+        return Err(Problem::new(400, "a header cannot be used here").detail(detail));
+    }
+    demanded_time(limit, request)
+}
+
+/// How long before the request a change may have become visible without being in the answer.
+fn demanded_time(limit: ClientFreshness, request: &Request<'_>) -> Result<Contract, Problem> {
     let mut demanded = Contract::ANY;
     for value in request.header_values("Cache-Control") {
         demanded = demanded.and(cache_control(value));
@@ -98,12 +126,7 @@ pub(super) fn required(
         })?;
         demanded = demanded.and(contract);
     }
-    demanded = limit.bounded(demanded);
-    if let Some(value) = request.header(MIN_POSITION) {
-        demanded = demanded.and(Contract::after(min_position(value, coverage)?.position));
-    }
-    freshness.contract = freshness.contract.and(demanded);
-    Ok(freshness)
+    Ok(limit.bounded(demanded))
 }
 
 /// The directives of RFC 9111 for requests; others do not concern this cache.

@@ -36,7 +36,7 @@ const NOW: [(&str, &str); 5] = [
 ];
 
 /// The configuration with a change feed, and that without one.
-fn configs() -> [String; 2] {
+pub(super) fn configs() -> [String; 2] {
     [
         FEED_CONFIG.to_owned(),
         FEED_CONFIG.replace("feed = 'auto'\n", ""),
@@ -73,10 +73,10 @@ fn layer(answer: &Answer) -> &str {
 }
 
 /// A connection that commits changes.
-struct Writer(Connection);
+pub(super) struct Writer(Connection);
 
 impl Writer {
-    fn new(postgres: &Postgres) -> Self {
+    pub(super) fn new(postgres: &Postgres) -> Self {
         let config = Config::parse(&postgres.url(), &Environment::empty()).unwrap();
         let Config::Postgres(config) = config else {
             panic!("{config} is not PostgreSQL");
@@ -84,7 +84,7 @@ impl Writer {
         Self(Connection::connect_with(&config, Options::default()).unwrap())
     }
 
-    fn set(&mut self, rack: usize) {
+    pub(super) fn set(&mut self, rack: usize) {
         let sql = format!("update host set rack = {rack} where name = 'a'");
         self.0.query(&*sql, &[]).unwrap();
     }
@@ -95,7 +95,7 @@ impl Writer {
     }
 
     /// The position after all commits so far.
-    fn position(&mut self) -> LogPosition {
+    pub(super) fn position(&mut self) -> LogPosition {
         let token = self.text(
             "select 'pg:' || (select system_identifier from pg_control_system()) || ':' \
              || (select timeline_id from pg_control_checkpoint()) || ':' \
