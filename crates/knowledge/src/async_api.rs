@@ -13,6 +13,7 @@ use lookaside_value::{Row, RowSet, Text, Value};
 use crate::Result;
 use crate::cache::{CallCache, Extent};
 use crate::cancel::CancelOnDrop;
+use crate::feed::LogPosition;
 use crate::freshness::Freshness;
 use crate::knowledge::Knowledge;
 use crate::policy::Policy;
@@ -134,6 +135,12 @@ impl Knowledge {
         guard.disarm();
         self.put_session(session);
         answer
+    }
+
+    /// [`Session::log_end`] that does not block the caller's thread.
+    pub async fn log_end_async(&self, statement: &Statement) -> Option<LogPosition> {
+        let remote = self.with_idle_session(|session| session.remote(statement))?;
+        remote.log_end().await
     }
 
     /// The rows, if a provider answers the statement.

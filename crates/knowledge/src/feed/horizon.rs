@@ -19,6 +19,8 @@ pub(crate) struct Horizon {
     /// The last one, also after it was withdrawn; for the metrics.
     last: AtomicU64,
     position: AtomicU64,
+    /// Where the server's log ended when it was asked last; 0 while that is not known.
+    log_end: AtomicU64,
     /// The cluster that positions refer to; 0 before it is known.
     system_id: AtomicU64,
     timeline: AtomicU32,
@@ -34,6 +36,7 @@ impl Horizon {
             fresh_as_of: AtomicU64::new(0),
             last: AtomicU64::new(0),
             position: AtomicU64::new(0),
+            log_end: AtomicU64::new(0),
             system_id: AtomicU64::new(0),
             timeline: AtomicU32::new(0),
             is_wanted: AtomicBool::new(false),
@@ -58,6 +61,12 @@ impl Horizon {
     pub(super) fn withdraw(&self) {
         self.fresh_as_of.store(0, Ordering::Release);
         self.position.store(0, Ordering::Release);
+        self.log_end.store(0, Ordering::Release);
+    }
+
+    /// Sets where the server's log ended when it was asked. Its cluster must be set.
+    pub(super) fn set_log_end(&self, end: Position) {
+        self.log_end.store(end.0, Ordering::Release);
     }
 
     /// The moment that valid entries are fresh as of. To be read before the version of a key.
@@ -107,9 +116,22 @@ impl Horizon {
 
     /// The position with its cluster. To be called before the version of a key is read.
     pub(crate) fn log_position(&self) -> Option<LogPosition> {
+        self.in_cluster(|| self.position())
+    }
+
+    /// Where the server's log ended when it was asked last.
+    pub(crate) fn log_end(&self) -> Option<LogPosition> {
+        self.in_cluster(|| match self.log_end.load(Ordering::Acquire) {
+            0 => None,
+            end => Some(Position(end)),
+        })
+    }
+
+    /// A position that is read, with its cluster; none if the feed begins to follow another cluster
+    /// meanwhile.
+    fn in_cluster(&self, position: impl FnOnce() -> Option<Position>) -> Option<LogPosition> {
         let (system_id, timeline) = self.cluster();
-        let position = self.position()?;
-        // Not if the feed has begun to follow another cluster meanwhile.
+        let position = position()?;
         (self.cluster() == (system_id, timeline)).then_some(LogPosition {
             system_id,
             timeline,
@@ -171,9 +193,18 @@ mod tests {
         assert!(!horizon.is_within(Duration::from_millis(50), later(61)));
         assert!(horizon.has_reached(Position(100)));
         assert!(!horizon.has_reached(Position(101)));
+        horizon.set_cluster(7, 1);
+        assert_eq!(horizon.log_end(), None);
+        horizon.set_log_end(Position(120));
+        let end = LogPosition {
+            system_id: 7,
+            timeline: 1,
+            position: Position(120),
+        };
+        assert_eq!(horizon.log_end(), Some(end));
         horizon.withdraw();
         assert!(!horizon.is_within(Duration::MAX, later(60)));
-        assert_eq!(horizon.position(), None);
+        assert_eq!((horizon.position(), horizon.log_end()), (None, None));
         assert_eq!(horizon.age(later(60)), Duration::from_millis(50));
     }
 }

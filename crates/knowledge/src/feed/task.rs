@@ -432,6 +432,7 @@ impl<'a> Follower<'a> {
 
     fn apply(&mut self, shown: Shown) {
         let now = Instant::now();
+        self.shared.horizon.set_log_end(shown.probe.end);
         let before = self.gate.queue_len();
         if !self.has_begun {
             let first = self

@@ -8,6 +8,7 @@ mod dependency;
 mod direct;
 mod errors;
 mod failed_keys;
+mod log_end;
 mod open;
 mod outage;
 mod stale;

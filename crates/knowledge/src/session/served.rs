@@ -4,22 +4,27 @@
 //! answers are queried by [`Knowledge::answer_async`](crate::Knowledge::answer_async), which blocks
 //! no thread of the service, or as a batch by [`Session::answer_each`], on a thread that may block.
 
-use lookaside_value::{ParamBatch, RowSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use lookaside_value::{ParamBatch, RowSet};
 
 use super::{Session, Value};
 use crate::Result;
 use crate::cache::Extent;
+use crate::description::Answerer;
 use crate::error::ErrorKind;
 use crate::feed::LogPosition;
 use crate::freshness::{Freshness, age_max, is_age_within};
 use crate::policy::Policy;
 use crate::provenance::{Provenance, StaleAnswers};
+use crate::remote::Remote;
 use crate::resolver::{AgeLimit, StaleCount};
 use crate::rows::Rows;
 use crate::statement::Statement;
 use crate::versions::DataVersion;
+use crate::wait::block_on_unless;
 
 /// Rows with their origin.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +47,9 @@ pub struct Coverage {
     pub horizon: Option<Instant>,
     /// All commits up to this position were applied.
     pub position: Option<LogPosition>,
+    /// Where the log of the server that answers ended when the feed asked it last. A later position may
+    /// exist meanwhile: [`Session::log_end`] asks.
+    pub log_end: Option<LogPosition>,
 }
 
 impl Session {
@@ -80,6 +88,26 @@ impl Session {
             is_followed: tracked.is_some(),
             horizon: tracked.and_then(|it| it.horizon.fresh_as_of()),
             position: tracked.and_then(|it| it.horizon.log_position()),
+            log_end: tracked.and_then(|it| it.horizon.log_end()),
+        }
+    }
+
+    /// Asks the server that answers a statement where its log ends now: a position of another server or
+    /// timeline, or a later one, is not in the log, so no answer includes what it stands for. A standby
+    /// says up to where it has replayed the log. `None` if the server is not PostgreSQL, does not answer,
+    /// or the folder answers. Waits for the server.
+    pub fn log_end(&mut self, statement: &Statement) -> Option<LogPosition> {
+        let remote = self.remote(statement)?;
+        block_on_unless(&self.cancel_handle(), remote.log_end()).flatten()
+    }
+
+    /// The provider that answers a statement, if that is known without waiting.
+    pub(crate) fn remote(&mut self, statement: &Statement) -> Option<Arc<Remote>> {
+        self.renew();
+        let prepared = self.generation.prepared(statement.id())?;
+        match &prepared.description.answerer {
+            Answerer::Remote { remote, .. } => Some(Arc::clone(remote)),
+            Answerer::Store(_) => None,
         }
     }
 

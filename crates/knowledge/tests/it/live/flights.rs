@@ -170,7 +170,7 @@ fn issue_15_all_queries_of_a_session_are_as_fresh_as_it_requires() {
             let mut batch = ParamBatch::new(1);
             batch.push(id.clone());
             let mut answers = Answers::new();
-            it.answer(statement.id(), &batch, Contract::ANY, &mut answers);
+            it.answer(statement.id(), Contract::ANY, &batch, &mut answers);
             text(answers.row(0).unwrap().unwrap())
         }),
     ];

@@ -5,6 +5,7 @@ mod embedded;
 mod failures;
 mod feed;
 mod flights;
+mod log_end;
 mod mysql;
 mod pooler;
 mod same_answers;

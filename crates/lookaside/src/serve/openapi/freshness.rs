@@ -17,7 +17,7 @@ pub(super) fn request_headers(lookup: &Lookup, limit: ClientFreshness) -> Vec<Js
     headers.push(request_header(
         "Lookaside-Min-Position",
         "A position as in Lookaside-Position: the answer includes all that was committed up to \
-         it. One of another server is refused with 412",
+         it. One of another server, or beyond the end of its log, is refused with 412",
         json!({"type": "string", "pattern": POSITION}),
     ));
     headers

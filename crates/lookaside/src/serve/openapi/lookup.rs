@@ -119,7 +119,7 @@ pub(super) fn batch(lookup: &Lookup, prepared: &Prepared, limit: ClientFreshness
 fn add_position_refused(lookup: &Lookup, limit: ClientFreshness, responses: &mut Json) {
     if !request_headers(lookup, limit).is_empty() {
         let problem = json!({"$ref": "#/components/schemas/Problem"});
-        let why = "Lookaside-Min-Position is of another server";
+        let why = "Lookaside-Min-Position is of another server, or not in its log";
         responses["412"] = answer(why, &[PROBLEM_TYPE], &problem);
     }
 }

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{Extent, Freshness, Session, StaleAnswers, Value};
+use lookaside_knowledge::{Extent, Session, StaleAnswers, Value};
 
 use super::super::catalog::Catalog;
 use super::super::counters::{Counters, Layer};
@@ -15,7 +15,7 @@ use super::super::lookup::Lookup;
 use super::super::params::read_batch;
 use super::super::problem::Problem;
 use super::decoding::{Coding, content_coding, decode};
-use super::freshness;
+use super::freshness::{self, Requirement, check_position};
 use super::head::negotiate_format;
 use super::lookup::{no_lookup, too_many_rows};
 use super::share::{ANSWER_GROWTH_MAX, Share};
@@ -58,7 +58,7 @@ impl Thread {
                 coding,
                 formats: BatchFormats::of(request, coding.is_none().then_some(body))?,
                 body_size_max,
-                freshness: freshness::required(
+                requirement: freshness::required(
                     lookup,
                     &self.session.coverage(&prepared.statement),
                     responder.catalog.client_freshness,
@@ -135,7 +135,7 @@ struct Reading {
     formats: BatchFormats,
     /// The limit of the body in bytes, both encoded and decoded.
     body_size_max: usize,
-    freshness: Freshness,
+    requirement: Requirement,
 }
 
 /// The formats of the request and the answer.
@@ -197,7 +197,7 @@ fn answer(
         coding,
         formats,
         body_size_max,
-        freshness,
+        requirement,
     } = reading;
     let body = match coding {
         Some(coding) => &*decode(coding, body, body_size_max)?,
@@ -218,6 +218,12 @@ fn answer(
     let sets = read_batch(body, is_lines, params, &is_cancelled);
     let sets = sets.map_err(|fault| Problem::batch(fault, params))?;
     share.grow(sets.len() * params.len() * size_of::<Value>())?;
+    let statement = &prepared.statement;
+    if let Some(position) = requirement.unconfirmed
+        && let Some(end) = session.log_end(statement)
+    {
+        check_position(position, end)?;
+    }
     let mut writer = Writer {
         lookup,
         share,
@@ -236,8 +242,8 @@ fn answer(
     // Answers are usually longer than their sets.
     writer.reserve(2 * body.len())?;
     Encoder::batch_begin(format, sets.len(), &mut writer.body);
-    let statement = &prepared.statement;
-    let asked = session.answer_each(statement, &sets, lookup.extent(), freshness, |rows| {
+    let (extent, freshness) = (lookup.extent(), requirement.freshness);
+    let asked = session.answer_each(statement, &sets, extent, freshness, |rows| {
         writer.write(rows)
     });
     let stand_ins = asked.map_err(|error| {

@@ -76,23 +76,42 @@ impl Claim {
     }
 }
 
+/// What an answer has to be like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Requirement {
+    pub(super) freshness: Freshness,
+    /// A position that the client demands and that is not known to be in the server's log: the server
+    /// is asked before it is queried. No cached answer includes it.
+    pub(super) unconfirmed: Option<LogPosition>,
+}
+
 /// What the configuration and the client require of an answer.
 pub(super) fn required(
     lookup: &Lookup,
     coverage: &Coverage,
     limit: ClientFreshness,
     request: &Request<'_>,
-) -> Result<Freshness, Problem> {
-    let mut freshness = lookup.freshness();
+) -> Result<Requirement, Problem> {
+    let mut requirement = Requirement {
+        freshness: lookup.freshness(),
+        unconfirmed: None,
+    };
     if !lookup.is_remote() || limit == ClientFreshness::Off {
-        return Ok(freshness);
+        return Ok(requirement);
     }
     let mut demanded = demanded_time(limit, request)?;
     if let Some(value) = request.header(MIN_POSITION) {
-        demanded = demanded.and(Contract::after(min_position(value, coverage)?.position));
+        let position = min_position(value)?;
+        if let Some(end) = coverage.log_end {
+            check_server(position, end)?;
+        }
+        let is_known = |end: LogPosition| position.position <= end.position;
+        requirement.unconfirmed = (!coverage.log_end.is_some_and(is_known)).then_some(position);
+        demanded = demanded.and(Contract::after(position.position));
     }
-    freshness.contract = freshness.contract.and(demanded);
-    Ok(freshness)
+    let contract = &mut requirement.freshness.contract;
+    *contract = contract.and(demanded);
+    Ok(requirement)
 }
 
 /// What the client requires of all lookups of a model.
@@ -149,24 +168,38 @@ fn cache_control(value: &[u8]) -> Contract {
     contract
 }
 
-fn min_position(value: &[u8], coverage: &Coverage) -> Result<LogPosition, Problem> {
+fn min_position(value: &[u8]) -> Result<LogPosition, Problem> {
     let text = std::str::from_utf8(value).unwrap_or_default().trim();
-    let position = text.parse::<LogPosition>().map_err(|()| {
+    text.parse::<LogPosition>().map_err(|()| {
         Problem::new(400, "a header cannot be read").detail(format!(
             "{MIN_POSITION} must be written pg:SYSTEM:TIMELINE:POSITION, as {POSITION} is"
         ))
-    })?;
-    if let Some(known) = coverage.position
-        && (known.system_id, known.timeline) != (position.system_id, position.timeline)
-    {
-        return Err(
-            Problem::new(412, "the position is of another server").detail(format!(
-                "this server has the system identifier {} and the timeline {}",
-                known.system_id, known.timeline
-            )),
-        );
+    })
+}
+
+/// Refuses a position of another server or timeline than that of the log which ends at `end`.
+fn check_server(position: LogPosition, end: LogPosition) -> Result<(), Problem> {
+    if (end.system_id, end.timeline) == (position.system_id, position.timeline) {
+        return Ok(());
     }
-    Ok(position)
+    let detail = format!(
+        "this server has the system identifier {} and the timeline {}",
+        end.system_id, end.timeline
+    );
+    Err(Problem::new(412, "the position is of another server").detail(detail))
+}
+
+/// Refuses a position that is not in the log which ends at `end`.
+pub(super) fn check_position(position: LogPosition, end: LogPosition) -> Result<(), Problem> {
+    check_server(position, end)?;
+    if position.position <= end.position {
+        return Ok(());
+    }
+    let detail = format!(
+        "the log of this server ends at {end}; read a position after the commit that it stands for, \
+         on the server that answers queries"
+    );
+    Err(Problem::new(412, "the position is not in the log of the server").detail(detail))
 }
 
 #[cfg(test)]

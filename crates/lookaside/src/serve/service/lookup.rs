@@ -18,7 +18,7 @@ use super::super::params::read_query;
 use super::super::problem::{PROBLEM_TYPE, Problem};
 use super::super::tag::Tag;
 use super::coding::{CODED_SIZE_MIN, coding};
-use super::freshness::{self, Claim};
+use super::freshness::{self, Claim, Requirement};
 use super::head::{Head, ValidatorStrength, is_any, matching_validator, negotiate_format};
 use super::wait::Question;
 use super::{RequestContext, Responder, Thread};
@@ -66,8 +66,12 @@ impl Thread {
             coverage,
         };
         let limit = responder.catalog.client_freshness;
-        let freshness = match freshness::required(lookup, &coverage, limit, request) {
-            Ok(freshness) => freshness,
+        let required = freshness::required(lookup, &coverage, limit, request);
+        let Requirement {
+            freshness,
+            unconfirmed,
+        } = match required {
+            Ok(requirement) => requirement,
             Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
         let session = &self.session;
@@ -147,6 +151,7 @@ impl Thread {
                     generation,
                     if_none_match: if_none_match.map(Into::into),
                     freshness,
+                    unconfirmed,
                     coverage,
                 };
                 let ticket = reply.defer();

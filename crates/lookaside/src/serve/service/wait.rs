@@ -13,13 +13,16 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Ticket, Waker};
-use lookaside_knowledge::{Coverage, Error, Freshness, Provenance, RowSet, Session, Value};
+use lookaside_knowledge::{
+    Coverage, Error, Freshness, LogPosition, Provenance, RowSet, Session, Value,
+};
 
 use super::super::catalog::Catalog;
 use super::super::counters::Layer;
 use super::super::encode::BodyFormat;
 use super::super::problem::Problem;
 use super::coding::{BodyCompressor, CODED_SIZE_MIN};
+use super::freshness::check_position;
 use super::head::KeptHead;
 use super::job::BlockingJob;
 use super::share::Share;
@@ -39,6 +42,8 @@ pub(super) struct Question {
     pub(super) generation: u64,
     pub(super) if_none_match: Option<Box<[u8]>>,
     pub(super) freshness: Freshness,
+    /// A position that the server is asked for first.
+    pub(super) unconfirmed: Option<LogPosition>,
     /// How far the change feed had brought the caches when the request came.
     pub(super) coverage: Coverage,
 }
@@ -66,7 +71,7 @@ impl Completion {
     ) {
         let size = rows.as_ref().map_or(0, |(rows, _)| rows_size(rows));
         self.outcome = match self.share.grow(size) {
-            Ok(()) => WaitOutcome::Rows(question, rows, Instant::now()),
+            Ok(()) => WaitOutcome::Rows(Box::new(question), rows, Instant::now()),
             Err(problem) => WaitOutcome::Body(Err(problem)),
         };
     }
@@ -77,7 +82,7 @@ pub(super) enum WaitOutcome {
     /// There is no answer yet.
     Unanswered,
     /// The rows, and the time of their arrival, which their age refers to.
-    Rows(Question, Result<(RowSet, Provenance), Error>, Instant),
+    Rows(Box<Question>, Result<(RowSet, Provenance), Error>, Instant),
     Body(Result<(Ready, Option<Encoding>), Problem>),
     /// A compressed body, with a head that was made before.
     Coded(Box<KeptHead>, Vec<u8>),
@@ -239,9 +244,12 @@ impl Thread {
         let prepared = lookup.prepared.as_ref();
         // A provider's queries have their own limit, and equal ones are shared.
         let is_local = prepared.is_some_and(|it| it.explanation.provider.is_none());
-        if let (false, Some(queries), Some(prepared)) =
-            (is_local, &mut self.provider_queries, prepared)
-        {
+        if let (false, None, Some(queries), Some(prepared)) = (
+            is_local,
+            waiting.1.unconfirmed,
+            &mut self.provider_queries,
+            prepared,
+        ) {
             let terms = (lookup.extent(), waiting.1.freshness);
             let (session, params) = (&mut self.session, &self.values);
             match queries.begin(waiting, session, &prepared.statement, params, terms) {
@@ -264,6 +272,12 @@ impl Thread {
             };
             // Other answers may have taken the memory meanwhile.
             if let Err(problem) = shared.check_room(0) {
+                return deferred.answer(Err(problem));
+            }
+            if let Some(position) = question.unconfirmed
+                && let Some(end) = shared.knowledge.log_end_async(statement).await
+                && let Err(problem) = check_position(position, end)
+            {
                 return deferred.answer(Err(problem));
             }
             let rows = (shared.knowledge)

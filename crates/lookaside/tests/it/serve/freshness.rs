@@ -11,7 +11,7 @@ use lookaside_client::postgres::Options;
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_client::{Config, Environment};
 use lookaside_embedded::Postgres;
-use lookaside_knowledge::LogPosition;
+use lookaside_knowledge::{LogPosition, Position};
 use lookaside_testing::wait_until;
 use serde_json::Value as Json;
 
@@ -317,30 +317,45 @@ fn a_client_reads_what_it_has_written() {
                 assert!(detail.contains("pg:SYSTEM:TIMELINE:POSITION"), "{detail}");
             }
         }
-        if !has_feed {
-            continue;
-        }
-        // It is compared with what a live feed knows.
+        // It is compared with what a live feed knows, or the server says.
         kept(&mut client, TARGET);
         let known = writer.position();
-        for other in [
-            LogPosition {
-                system_id: known.system_id ^ 1,
-                ..known
-            },
-            LogPosition {
-                timeline: known.timeline + 1,
-                ..known
-            },
+        let ahead = |size: u64| LogPosition {
+            position: Position(known.position.0 + size),
+            ..known
+        };
+        for (other, expected) in [
+            (
+                LogPosition {
+                    system_id: known.system_id ^ 1,
+                    ..known
+                },
+                "has the system identifier",
+            ),
+            (
+                LogPosition {
+                    timeline: known.timeline + 1,
+                    ..ahead(1 << 30)
+                },
+                "has the system identifier",
+            ),
+            (ahead(1 << 30), "the log of this server ends at pg:"),
+            (ahead(1 << 60), "the log of this server ends at pg:"),
         ] {
             let other = other.to_string();
             let header = [("Lookaside-Min-Position", &*other)];
-            let refused = client.get_with(TARGET, &header).is(412).json();
-            let detail = refused["detail"].as_str().unwrap();
-            assert!(detail.contains(&known.system_id.to_string()), "{detail}");
-            client
-                .ask("POST", "/v1/lookup/host", &header, b"[\"a\"]")
-                .is(412);
+            for refused in [
+                client.get_with(TARGET, &header),
+                client.ask("POST", "/v1/lookup/host", &header, b"[\"a\"]"),
+            ] {
+                let refused = refused.is(412).json();
+                let detail = refused["detail"].as_str().unwrap();
+                assert!(detail.contains(expected), "{detail}");
+                assert!(detail.contains(&known.system_id.to_string()), "{detail}");
+            }
+        }
+        if !has_feed {
+            continue;
         }
         // The position that an answer has can be given back.
         let answer = kept(&mut client, TARGET);
