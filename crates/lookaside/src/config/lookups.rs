@@ -25,17 +25,31 @@ const ROWS_MAX: u64 = 10_000;
 /// The upper bound of `rows_max`: an answer is one contiguous buffer.
 const ROWS_MAX_MAX: u64 = 10_000_000;
 
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 10] = [
     "sql",
     "params",
     "provider",
     "ttl_ms",
     "fresh",
+    "on_behind",
     "many",
     "rows_max",
     "description",
     "example",
 ];
+
+/// What happens if the change feed is behind: there is a cached answer, and it does not include what is
+/// required.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum OnBehind {
+    /// The database is queried.
+    #[default]
+    Ask,
+    /// The request fails, so that a broken feed does not send its load to the database.
+    Refuse,
+    /// The cached answer is sent, and marked.
+    Serve,
+}
 
 /// One lookup as the file declares it; nothing is prepared yet.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +64,7 @@ pub(crate) struct LookupConfig {
     pub(crate) ttl: Option<Duration>,
     /// Which changes of the provider's rows an answer has to include.
     pub(crate) contract: Contract,
+    pub(crate) on_behind: OnBehind,
     /// Whether the answer is all rows or only the first one.
     pub(crate) many: bool,
     /// How many rows an answer may have.
@@ -125,6 +140,7 @@ fn read_lookup(
         provider: section.string("provider")?.map(str::to_owned),
         ttl,
         contract: section.contract("fresh")?.unwrap_or_default(),
+        on_behind: read_on_behind(section)?,
         many,
         // Bounded by `ROWS_MAX_MAX`; pointers have at least 32 bits wherever epoll exists.
         rows_max: rows_max.unwrap_or(ROWS_MAX) as usize,
@@ -135,6 +151,20 @@ fn read_lookup(
         },
         place: format!("{}:{line}", config.file.display()),
     })
+}
+
+fn read_on_behind(section: &Section<'_>) -> Result<OnBehind, Failure> {
+    let key = "on_behind";
+    match section.string(key)? {
+        None => Ok(OnBehind::default()),
+        Some("ask") => Ok(OnBehind::Ask),
+        Some("refuse") => Ok(OnBehind::Refuse),
+        Some("serve") => Ok(OnBehind::Serve),
+        Some(text) => {
+            let problem = format!("is {text:?}, but must be \"ask\", \"refuse\" or \"serve\"");
+            Err(section.bad(key, &problem))
+        }
+    }
 }
 
 fn read_params(lookup: &Section<'_>) -> Result<Vec<DeclaredParam>, Failure> {

@@ -1,6 +1,7 @@
 //! `lookaside serve` from the outside: the program itself, over real sockets.
 
 mod access;
+mod behind;
 mod client;
 mod coding;
 mod console;

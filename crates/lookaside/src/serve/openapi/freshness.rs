@@ -56,8 +56,9 @@ pub(super) fn response_headers(lookup: &Lookup) -> Json {
     let text = json!({"type": "string"});
     let mut headers = json!({
         "X-Cache": header(
-            "The layer that answered; for a provider with the age of the answer in seconds, and \
-             with feed=live if its change feed keeps the answer valid",
+            "The layer that answered; for a provider with the age of the answer in seconds, with \
+             feed=live if its change feed keeps the answer valid, and with behind if it does not \
+             include what is required",
             text.clone(),
         ),
         "Cache-Control": header("How long a client may keep the answer", text.clone()),

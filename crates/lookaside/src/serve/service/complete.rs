@@ -106,6 +106,7 @@ impl Thread {
             // The batch of events may have begun before the rows arrived.
             now: now.max(at),
             coverage,
+            is_behind: false,
         };
         let result = LookupResult {
             provenance,

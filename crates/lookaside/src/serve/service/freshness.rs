@@ -10,7 +10,7 @@ use lookaside_knowledge::{Contract, Coverage, Freshness, LogPosition};
 use super::super::answers::Expiry;
 use super::super::lookup::Lookup;
 use super::super::problem::Problem;
-use crate::config::ClientFreshness;
+use crate::config::{ClientFreshness, OnBehind};
 
 /// The request header with the longest time since which changes may be missing in the answer.
 const MAX_STALENESS: &str = "Lookaside-Max-Staleness";
@@ -112,6 +112,33 @@ pub(super) fn required(
     let contract = &mut requirement.freshness.contract;
     *contract = contract.and(demanded);
     Ok(requirement)
+}
+
+/// What a cached answer has to be like that may be used, or cause a refusal, while the change feed of
+/// its provider is behind; `None` if the database is queried then. An answer that includes what the
+/// database shows now is always queried.
+pub(super) fn behind(
+    lookup: &Lookup,
+    coverage: &Coverage,
+    required: Freshness,
+) -> Option<Freshness> {
+    let contract = required.contract;
+    let is_for_feed = coverage.is_followed
+        && contract != Contract::ANY
+        && contract.within != Some(Duration::ZERO);
+    (is_for_feed && lookup.config.on_behind != OnBehind::Ask).then_some(Freshness {
+        contract: Contract::ANY,
+        ..required
+    })
+}
+
+/// The problem of an answer that is not used because the change feed is behind.
+pub(super) fn refused() -> Problem {
+    let detail = "the cached answer does not include what is required, and on_behind of the lookup is \
+                  \"refuse\"; retry, or require less";
+    Problem::new(503, "the change feed is behind")
+        .detail(detail)
+        .retry_after(1)
 }
 
 /// What the client requires of all lookups of a model.

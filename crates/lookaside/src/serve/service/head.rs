@@ -26,6 +26,8 @@ pub(super) struct Head<'h> {
     pub(super) freshness: Option<(Duration, Duration)>,
     /// What an answer of a provider with a change feed includes.
     pub(super) claim: Option<Claim>,
+    /// Whether the answer does not include what is required.
+    pub(super) is_behind: bool,
     pub(super) is_negotiated: bool,
     /// The coding of the body, if it was negotiated.
     pub(super) coding: Option<Encoding>,
@@ -60,6 +62,7 @@ impl Head<'_> {
             layer: None,
             freshness: None,
             claim: None,
+            is_behind: false,
             is_negotiated: false,
             coding: None,
             retry_after: None,
@@ -119,6 +122,9 @@ impl Head<'_> {
             }
             if self.claim.is_some_and(|claim| claim.is_live()) {
                 text.push_str("; feed=live");
+            }
+            if self.is_behind {
+                text.push_str("; behind");
             }
             reply = reply.header("X-Cache", text.as_str());
             if let Some(claim) = &self.claim {

@@ -22,6 +22,7 @@ use super::freshness::{self, Claim, Requirement};
 use super::head::{Head, ValidatorStrength, is_any, matching_validator, negotiate_format};
 use super::wait::Question;
 use super::{RequestContext, Responder, Thread};
+use crate::config::OnBehind;
 use crate::suggestion::did_you_mean;
 
 impl Thread {
@@ -58,12 +59,13 @@ impl Thread {
         };
         // Before any cache is searched.
         let coverage = self.session.coverage(&prepared.statement);
-        let lookup_request = LookupRequest {
+        let mut lookup_request = LookupRequest {
             key,
             generation,
             if_none_match,
             now,
             coverage,
+            is_behind: false,
         };
         let limit = responder.catalog.client_freshness;
         let required = freshness::required(lookup, &coverage, limit, request);
@@ -115,9 +117,24 @@ impl Thread {
             }
         }
         let extent = lookup.extent();
-        let found = self
-            .session
-            .try_local(&prepared.statement, &self.values, extent, freshness);
+        let mut found =
+            self.session
+                .try_local(&prepared.statement, &self.values, extent, freshness);
+        if let (Ok(None), Some(older)) = (&found, freshness::behind(lookup, &coverage, freshness)) {
+            found = self
+                .session
+                .try_local(&prepared.statement, &self.values, extent, older);
+            match (&found, lookup.config.on_behind) {
+                // It replaces the answer of a server that fails, which is another matter.
+                (Ok(Some(served)), _) if served.provenance.is_stale => found = Ok(None),
+                (Ok(Some(_)), OnBehind::Refuse) => {
+                    lookup.counts.add_failed(responder.index, 1);
+                    return responder.refuse(context, Some(request), reply, &freshness::refused());
+                }
+                (Ok(Some(_)), _) => lookup_request.is_behind = true,
+                _ => {}
+            }
+        }
         match found {
             Ok(Some(served)) => {
                 let paper = (&mut self.encoders[index], &mut self.body);
@@ -236,6 +253,8 @@ pub(super) struct LookupRequest<'a> {
     /// How far the change feed had brought the caches before they were searched, for an answer that
     /// is still valid.
     pub(super) coverage: Coverage,
+    /// Whether the answer does not include what is required.
+    pub(super) is_behind: bool,
 }
 
 /// What answered, and how fresh the answer is; see [`Head`].
@@ -244,6 +263,7 @@ struct Origin {
     layer: Layer,
     freshness: Option<(Duration, Duration)>,
     claim: Option<Claim>,
+    is_behind: bool,
 }
 
 /// The rows of a lookup, encoded.
@@ -375,6 +395,7 @@ impl Responder {
                 layer,
                 freshness,
                 claim,
+                is_behind: lookup_request.is_behind,
             });
             return self.not_modified(context, (tag, strength), origin, request, reply);
         }
@@ -387,6 +408,7 @@ impl Responder {
             layer: Some(layer),
             freshness,
             claim,
+            is_behind: lookup_request.is_behind,
             is_negotiated: true,
             // A short answer gets the header as well: a 304 has the headers of the full answer,
             // whose length it does not know.
@@ -435,6 +457,7 @@ impl Responder {
             layer: origin.map(|origin| origin.layer),
             freshness: origin.and_then(|origin| origin.freshness),
             claim: origin.and_then(|origin| origin.claim),
+            is_behind: origin.is_some_and(|origin| origin.is_behind),
             is_negotiated: true,
             // A client with a compressed answer gets the validator of that one.
             coding: Some(match strength {

@@ -1,0 +1,139 @@
+//! What happens if there is a cached answer, and the change feed does not show that it includes what
+//! is required.
+
+use lookaside_knowledge::{LogPosition, Position};
+use lookaside_testing::wait_until;
+
+use super::freshness::{Writer, configs};
+use super::{Client, Running};
+use crate::program::{Project, run};
+use crate::providers::{FEED_CONFIG, feed_database};
+
+fn lookup(on_behind: &str) -> String {
+    format!(
+        "[lookups.{on_behind}]\n\
+         sql = \"select rack, '{on_behind}' as kind from pg.host where name = :name\"\nparams.name = 'text'\non_behind = '{on_behind}'\n"
+    )
+}
+
+fn start(url: &str, config: &str) -> Running {
+    let lookups: String = ["ask", "refuse", "serve"].map(lookup).concat();
+    let config = format!("{config}[server]\nclient_freshness = 'now'\n{lookups}");
+    let project = Project::with(&[("knowdb.toml", &*config)]);
+    let mut command = Running::command(&project, &["--listen", "127.0.0.1:0"]);
+    command.env("DATABASE_URL", url);
+    Running::of(command)
+}
+
+/// Waits until a cached answer is kept valid by the feed; its body.
+fn cached(client: &mut Client, target: &str) -> String {
+    let mut body = String::new();
+    wait_until("the feed is live", || {
+        let answer = client.get(target).is(200);
+        answer.text().clone_into(&mut body);
+        answer.header("Lookaside-Position").is_some()
+            && answer.header("X-Cache").unwrap().starts_with("body")
+    });
+    body
+}
+
+#[test]
+fn a_lookup_says_what_happens_while_the_feed_is_behind() {
+    let Some(postgres) = feed_database() else {
+        return;
+    };
+    let mut writer = Writer::new(&postgres);
+    let [config, _] = configs();
+    let running = start(&postgres.url(), &config);
+    let mut client = running.client();
+    let bodies = ["ask", "refuse", "serve"]
+        .map(|name| cached(&mut client, &format!("/v1/lookup/{name}?name=a")));
+    // No feed will reach it.
+    let known = writer.position();
+    let ahead = LogPosition {
+        position: Position(known.position.0 + (1 << 30)),
+        ..known
+    };
+    let text = ahead.to_string();
+    let header = [("Lookaside-Min-Position", &*text)];
+
+    client.get_with("/v1/lookup/ask?name=a", &header).is(412);
+    let refused = client.get_with("/v1/lookup/refuse?name=a", &header).is(503);
+    assert_eq!(refused.header("Retry-After"), Some("1"));
+    assert_eq!(refused.json()["title"], "the change feed is behind");
+    let served = client.get_with("/v1/lookup/serve?name=a", &header).is(200);
+    assert_eq!(served.text(), bodies[2]);
+    let cache = served.header("X-Cache").unwrap();
+    assert!(cache.ends_with("; feed=live; behind"), "{cache}");
+    // It says what it includes, which is less.
+    let position = served.header("Lookaside-Position").unwrap();
+    let position: LogPosition = position.parse().unwrap();
+    assert!(position.position < ahead.position);
+    assert!(served.header("Lookaside-Fresh-As-Of").is_some());
+    // So does the answer that a client has already.
+    let tag = served.header("ETag").unwrap();
+    let both = [header[0], ("If-None-Match", tag)];
+    let unchanged = client.get_with("/v1/lookup/serve?name=a", &both).is(304);
+    assert!(unchanged.header("X-Cache").unwrap().ends_with("; behind"));
+
+    for name in ["refuse", "serve"] {
+        let target = format!("/v1/lookup/{name}?name=a");
+        // A request that is satisfied is answered as ever, and one for `now` is queried.
+        for headers in [&[][..], &[("Lookaside-Max-Staleness", "1h")]] {
+            let cache = client.get_with(&target, headers).is(200);
+            let cache = cache.header("X-Cache").unwrap().to_owned();
+            assert!(
+                cache.starts_with("body") && !cache.contains("behind"),
+                "{cache}"
+            );
+        }
+        let now = client.get_with(&target, &[("Cache-Control", "no-cache")]);
+        assert!(
+            now.is(200)
+                .header("X-Cache")
+                .unwrap()
+                .starts_with("provider")
+        );
+        // What is not in the cache is queried.
+        let position = writer.position().to_string();
+        let header = [("Lookaside-Min-Position", &*position)];
+        let target = format!("/v1/lookup/{name}?name=b");
+        let missed = client.get_with(&target, &header).is(200);
+        assert!(missed.header("X-Cache").unwrap().starts_with("provider"));
+    }
+}
+
+#[test]
+fn without_a_feed_nothing_is_behind() {
+    let Some(postgres) = feed_database() else {
+        return;
+    };
+    let mut writer = Writer::new(&postgres);
+    let [_, config] = configs();
+    let running = start(&postgres.url(), &config);
+    let mut client = running.client();
+    for name in ["refuse", "serve"] {
+        let target = format!("/v1/lookup/{name}?name=a");
+        client.get(&target).is(200);
+        let position = writer.position().to_string();
+        let answer = client.get_with(&target, &[("Lookaside-Min-Position", &*position)]);
+        assert!(
+            answer
+                .is(200)
+                .header("X-Cache")
+                .unwrap()
+                .starts_with("provider")
+        );
+    }
+}
+
+#[test]
+fn a_check_names_what_on_behind_may_be() {
+    let config = FEED_CONFIG.replace("${DATABASE_URL}", "postgres://u@127.0.0.1:1/d");
+    let config = format!("{config}{}", lookup("wait"));
+    let project = Project::with(&[("knowdb.toml", &*config)]);
+    let folder = project.path().to_str().unwrap().to_owned();
+    run(["check", &folder]).ended(1).err_has(&[
+        "lookups.wait.on_behind is \"wait\", but must be \"ask\", \"refuse\" or \"serve\"",
+    ]);
+}
