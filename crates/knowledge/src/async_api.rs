@@ -7,8 +7,9 @@
 //! dropped cancels its query.
 
 use std::mem;
+use std::time::Duration;
 
-use lookaside_value::{Row, RowSet, Text, Value};
+use lookaside_value::{Position, Row, RowSet, Text, Value};
 
 use crate::Result;
 use crate::cache::{CallCache, Extent};
@@ -141,6 +142,25 @@ impl Knowledge {
     pub async fn log_end_async(&self, statement: &Statement) -> Option<LogPosition> {
         let remote = self.with_idle_session(|session| session.remote(statement))?;
         remote.log_end().await
+    }
+
+    /// Waits, for at most `timeout`, until valid cached answers to a statement include all commits up to
+    /// a position, and returns whether they do. Does not wait if no change feed keeps its answers valid
+    /// now.
+    pub async fn wait_for_position(
+        &self,
+        statement: &Statement,
+        position: Position,
+        timeout: Duration,
+    ) -> bool {
+        let found = self.with_idle_session(|session| {
+            Some((session.remote(statement)?, session.tracked(statement)?))
+        });
+        let Some((remote, tracked)) = found.filter(|(_, tracked)| tracked.is_live()) else {
+            return false;
+        };
+        let reached = remote.within(timeout, tracked.horizon.reached(position));
+        reached.await.is_some()
     }
 
     /// The rows, if a provider answers the statement.

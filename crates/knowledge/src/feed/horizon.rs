@@ -27,6 +27,8 @@ pub(crate) struct Horizon {
     /// Whether a caller needs a newer horizon soon.
     is_wanted: AtomicBool,
     wanted: Notify,
+    /// Notified after progress was published.
+    advanced: Notify,
 }
 
 impl Horizon {
@@ -41,6 +43,7 @@ impl Horizon {
             timeline: AtomicU32::new(0),
             is_wanted: AtomicBool::new(false),
             wanted: Notify::new(),
+            advanced: Notify::new(),
         }
     }
 
@@ -55,6 +58,7 @@ impl Horizon {
         if fresh_as_of != 0 {
             self.last.store(fresh_as_of, Ordering::Relaxed);
         }
+        self.advanced.notify_waiters();
     }
 
     /// Withdraws the horizon: nothing is known any more.
@@ -107,6 +111,18 @@ impl Horizon {
             self.want();
         }
         has_reached
+    }
+
+    /// Waits until all commits up to a position were applied.
+    pub(crate) async fn reached(&self, position: Position) {
+        loop {
+            // Before the check, so that progress in between is noticed.
+            let advanced = self.advanced.notified();
+            if self.has_reached(position) {
+                return;
+            }
+            advanced.await;
+        }
     }
 
     pub(crate) fn position(&self) -> Option<Position> {

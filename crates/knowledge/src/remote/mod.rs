@@ -20,6 +20,7 @@ mod transport;
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::fmt;
+use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -203,6 +204,16 @@ impl Remote {
             let pool = self.pool.clone();
             self.runtime.start_task(async move { pool.close().await });
         }
+    }
+
+    /// Waits for a future; `None` if that takes longer than `timeout`.
+    pub(crate) async fn within<T>(
+        &self,
+        timeout: Duration,
+        future: impl Future<Output = T>,
+    ) -> Option<T> {
+        let timed = async { tokio::time::timeout(timeout, future).await.ok() };
+        self.runtime.within(timed).await
     }
 
     /// What the change feed does, if the configuration sets one.

@@ -101,6 +101,12 @@ impl Session {
         block_on_unless(&self.cancel_handle(), remote.log_end()).flatten()
     }
 
+    /// A statement as a change feed knows it, if its provider has one.
+    pub(crate) fn tracked(&self, statement: &Statement) -> Option<Arc<TrackedStatement>> {
+        let prepared = self.generation.prepared(statement.id())?;
+        prepared.description.tracked.clone()
+    }
+
     /// The provider that answers a statement, if that is known without waiting.
     pub(crate) fn remote(&mut self, statement: &Statement) -> Option<Arc<Remote>> {
         self.renew();

@@ -25,13 +25,17 @@ const ROWS_MAX: u64 = 10_000;
 /// The upper bound of `rows_max`: an answer is one contiguous buffer.
 const ROWS_MAX_MAX: u64 = 10_000_000;
 
-const KEYS: [&str; 10] = [
+/// A feed that is further behind does not spare the database a query.
+const WAIT_MS_MAX: u64 = 60_000;
+
+const KEYS: [&str; 11] = [
     "sql",
     "params",
     "provider",
     "ttl_ms",
     "fresh",
     "on_behind",
+    "wait_ms",
     "many",
     "rows_max",
     "description",
@@ -65,6 +69,8 @@ pub(crate) struct LookupConfig {
     /// Which changes of the provider's rows an answer has to include.
     pub(crate) contract: Contract,
     pub(crate) on_behind: OnBehind,
+    /// How long a position is waited for that the change feed has not reached.
+    pub(crate) wait: Duration,
     /// Whether the answer is all rows or only the first one.
     pub(crate) many: bool,
     /// How many rows an answer may have.
@@ -141,6 +147,9 @@ fn read_lookup(
         ttl,
         contract: section.contract("fresh")?.unwrap_or_default(),
         on_behind: read_on_behind(section)?,
+        wait: section
+            .millis("wait_ms", 0, WAIT_MS_MAX)?
+            .unwrap_or_default(),
         many,
         // Bounded by `ROWS_MAX_MAX`; pointers have at least 32 bits wherever epoll exists.
         rows_max: rows_max.unwrap_or(ROWS_MAX) as usize,

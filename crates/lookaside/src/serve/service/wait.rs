@@ -244,9 +244,11 @@ impl Thread {
         let prepared = lookup.prepared.as_ref();
         // A provider's queries have their own limit, and equal ones are shared.
         let is_local = prepared.is_some_and(|it| it.explanation.provider.is_none());
+        let awaited = waiting.1.freshness.contract.after;
+        let awaited = awaited.filter(|_| !lookup.config.wait.is_zero());
         if let (false, None, Some(queries), Some(prepared)) = (
             is_local,
-            waiting.1.unconfirmed,
+            waiting.1.unconfirmed.map(|it| it.position).or(awaited),
             &mut self.provider_queries,
             prepared,
         ) {
@@ -274,7 +276,17 @@ impl Thread {
             if let Err(problem) = shared.check_room(0) {
                 return deferred.answer(Err(problem));
             }
-            if let Some(position) = question.unconfirmed
+            let is_reached = match awaited {
+                None => false,
+                Some(position) => {
+                    let wait = lookup.config.wait;
+                    (shared.knowledge)
+                        .wait_for_position(statement, position, wait)
+                        .await
+                }
+            };
+            // The feed has compared the server already.
+            if let Some(position) = question.unconfirmed.filter(|_| !is_reached)
                 && let Some(end) = shared.knowledge.log_end_async(statement).await
                 && let Err(problem) = check_position(position, end)
             {

@@ -1,6 +1,8 @@
 //! What happens if there is a cached answer, and the change feed does not show that it includes what
 //! is required.
 
+use std::time::{Duration, Instant};
+
 use lookaside_knowledge::{LogPosition, Position};
 use lookaside_testing::wait_until;
 
@@ -101,6 +103,61 @@ fn a_lookup_says_what_happens_while_the_feed_is_behind() {
         let missed = client.get_with(&target, &header).is(200);
         assert!(missed.header("X-Cache").unwrap().starts_with("provider"));
     }
+}
+
+#[test]
+fn a_request_may_wait_until_the_feed_has_reached_its_position() {
+    let Some(postgres) = feed_database() else {
+        return;
+    };
+    let mut writer = Writer::new(&postgres);
+    let [config, _] = configs();
+    let lookup = |name: &str, wait_ms: u32| {
+        format!(
+            "[lookups.{name}]\nparams.name = 'text'\nwait_ms = {wait_ms}\n\
+             sql = \"select rack, '{name}' as kind from pg.host where name = :name\"\n"
+        )
+    };
+    let config = config + &lookup("short", 50) + &lookup("long", 30_000);
+    let running = start(&postgres.url(), &config);
+    let mut client = running.client();
+    // The row that the writer does not change.
+    let targets = ["short", "long"].map(|name| format!("/v1/lookup/{name}?name=b"));
+    for target in &targets {
+        cached(&mut client, target);
+    }
+    let mut provider_count = 0;
+    for round in 0..20 {
+        writer.set(round);
+        let position = writer.position().to_string();
+        let header = [("Lookaside-Min-Position", &*position)];
+        let answer = client.get_with(&targets[1], &header).is(200);
+        let cache = answer.header("X-Cache").unwrap();
+        provider_count += u32::from(cache.starts_with("provider"));
+    }
+    // A position that is exactly at the end of a page is reached with the next record only.
+    assert!(provider_count < 5, "{provider_count}");
+    // It does not wait for longer.
+    let known = writer.position();
+    let ahead = LogPosition {
+        position: Position(known.position.0 + (1 << 30)),
+        ..known
+    };
+    let begun = Instant::now();
+    let text = ahead.to_string();
+    let header = [("Lookaside-Min-Position", &*text)];
+    client.get_with(&targets[0], &header).is(412);
+    assert!(begun.elapsed() >= Duration::from_millis(50));
+    // A server that is known to be another one is not waited for.
+    let other = LogPosition {
+        timeline: known.timeline + 1,
+        ..known
+    };
+    let text = other.to_string();
+    let begun = Instant::now();
+    let header = [("Lookaside-Min-Position", &*text)];
+    client.get_with(&targets[1], &header).is(412);
+    assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
 #[test]
