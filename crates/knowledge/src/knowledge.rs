@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
-use lookaside_value::{Row, RowSet};
+use lookaside_value::{Row, RowSet, Value};
 
 use crate::Result;
 use crate::clock::Clock;
@@ -356,6 +356,36 @@ impl Knowledge {
     pub fn is_cancelled(&self) -> bool {
         // Relaxed: as in `CancelHandle`.
         self.0.engine.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Invalidates the cached answers that a row of a provider's table concerns, for a writer in this
+    /// process, which calls it when its transaction has committed. No answer that was queried before is
+    /// reused. One that is being queried may still be returned to the callers that wait for it.
+    ///
+    /// `table` is `provider.table` or `provider.schema.table`, as lookups write it; tables of this name
+    /// in other schemas count as well. `row` has the values of the row by the names of its columns; if
+    /// they change, it is called with the old and the new ones. Statements of the class *key* whose
+    /// answers are found by other columns cannot tell which ones the row concerns: then all answers of
+    /// the provider are invalidated. Statements of the class *none*, and those that the feed does not
+    /// follow yet, are not concerned.
+    ///
+    /// # Errors
+    /// When there is no such provider, or its change feed is not live: only that makes cached answers
+    /// comparable with a row.
+    pub fn touch(&self, table: &str, row: &[(&str, Value)]) -> Result<()> {
+        let Some((provider, name)) = table.split_once('.') else {
+            return Err(Error::no_table(table));
+        };
+        let name = name.rsplit('.').next().unwrap_or(name);
+        let name = match name.strip_prefix('"').and_then(|it| it.strip_suffix('"')) {
+            Some(quoted) => quoted.replace("\"\"", "\""),
+            None => name.to_ascii_lowercase(),
+        };
+        let state = self.0.engine.state();
+        match state.names().target(provider) {
+            Some(RouteTarget::Provider(position)) => state.remotes()[position].touch(&name, row),
+            _ => Err(Error::no_provider(provider, state.names())),
+        }
     }
 
     /// Queries the version of a provider's server, or returns why it does not answer.

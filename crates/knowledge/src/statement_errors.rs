@@ -151,6 +151,22 @@ impl Error {
         Self::new(ErrorKind::Refused, names.instead_of(name))
     }
 
+    /// Answers of a provider cannot be invalidated, because its change feed is not live.
+    pub(crate) fn no_feed(provider: &str, state: &str) -> Self {
+        let message = format!(
+            "the cached answers of provider {provider} cannot be invalidated, because its change feed is \
+             not live ({state}); they are used until ttl_ms has passed"
+        );
+        Self::new(ErrorKind::Unavailable, message)
+    }
+
+    /// A table without the name of its provider.
+    pub(crate) fn no_table(name: &str) -> Self {
+        let message =
+            format!("`{name}` does not name a table of a provider; write `provider.table`");
+        Self::new(ErrorKind::Refused, message)
+    }
+
     /// A statement that reads tables of two databases; `first` and `second` are a table and the
     /// name of its provider.
     pub(crate) fn mixed(sql: &str, first: (&str, &str), second: (&str, &str)) -> Self {

@@ -94,6 +94,16 @@ impl KeyDependency {
         self.values(|column, out| write_param(column.family, params.get(column.parameter)?, out))
     }
 
+    /// The key of a row whose writer says its values by the names of its columns, as
+    /// [`RowKey::Values`] has it. `None` if it lacks one, or one of them has no key that is certain.
+    pub(crate) fn named_key(&self, row: &[(&str, Value)]) -> Option<Vec<Option<Value>>> {
+        let find = |name: &str| row.iter().find(|(column, _)| *column == name);
+        self.values(|column, out| {
+            let (_, value) = find(&column.name)?;
+            write_param(column.family, value, out)
+        })
+    }
+
     fn values(
         &self,
         write: impl Fn(&KeyColumn, &mut Vec<u8>) -> Option<()>,

@@ -11,7 +11,7 @@ use super::names::{self, ColumnName};
 use super::queries;
 use super::tokens::tokens_of;
 use super::types::Cast;
-use super::uses::{ColumnUse, Node, Use, Uses, bare};
+use super::uses::{ColumnUse, Node, RelationName, Use, Uses, bare};
 
 /// What a statement uses; the names are not resolved yet.
 #[derive(Debug)]
@@ -54,6 +54,11 @@ impl Shape {
         shape.uses.operators.sort_unstable();
         shape.uses.operators.dedup();
         shape
+    }
+
+    /// The tables that it names, without their schemas.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &str> {
+        self.uses.relations.iter().map(RelationName::last)
     }
 
     /// Why no change feed can keep answers to this statement fresh, if the text shows it.

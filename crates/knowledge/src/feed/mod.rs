@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
 use lookaside_client::PostgresConfig;
-use lookaside_value::StatementId;
+use lookaside_value::{StatementId, Value};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 pub use self::failure::FeedResetReason;
@@ -45,7 +45,7 @@ pub(crate) use self::tracked::TrackedStatement;
 use crate::config::FeedConfig;
 use crate::mutant::Mutant;
 use crate::runtime::Runtime;
-use crate::versions::Versions;
+use crate::versions::{TouchedSlots, Versions};
 
 /// Is called with the provider and the wait for the gate when a transaction was applied.
 pub(crate) type OnChange = Arc<dyn Fn(&str, Duration) + Send + Sync>;
@@ -136,6 +136,19 @@ impl Feed {
                 statement
             }
         }
+    }
+
+    /// Invalidates the answers that a row of a table concerns, before its change is in the stream.
+    pub(crate) fn touch(&self, table: &str, row: &[(&str, Value)]) {
+        let mut touched = TouchedSlots::default();
+        let statements = self
+            .statements
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for statement in statements.values().filter(|it| it.names_table(table)) {
+            statement.touch_row(row, &mut touched);
+        }
+        touched.apply(&self.shared.versions);
     }
 
     /// Why there is no feed although the configuration sets one.

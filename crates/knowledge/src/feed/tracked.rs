@@ -8,7 +8,7 @@ use lookaside_value::{StatementId, Value};
 
 use super::horizon::Horizon;
 use crate::cache::{Extent, KeyRef};
-use crate::depends::{Dependency, Family, Field, KeyColumn, KeyDependency, RowKey};
+use crate::depends::{Dependency, Family, Field, KeyColumn, KeyDependency, RowKey, Shape};
 use crate::versions::{DataVersion, TouchedSlots, VersionSlot, Versions};
 
 /// A statement of a provider with a change feed.
@@ -23,6 +23,8 @@ pub(crate) struct TrackedStatement {
     pub(super) sql: Box<str>,
     /// For each of the numbered parameters, the position of its value in a parameter set.
     binds: Box<[usize]>,
+    /// The tables that it names, without their schemas.
+    tables: Box<[Box<str>]>,
     hasher: RandomState,
     versions: Arc<Versions>,
     pub(crate) horizon: Arc<Horizon>,
@@ -104,6 +106,7 @@ impl TrackedStatement {
             id,
             sql: sql.into(),
             binds: binds.into(),
+            tables: Shape::of(sql).tables().map(Box::from).collect(),
             hasher,
             versions: Arc::clone(versions),
             horizon: Arc::clone(horizon),
@@ -210,6 +213,36 @@ impl TrackedStatement {
         params.into_iter().collect()
     }
 
+    /// Whether the statement names a table, in any schema.
+    pub(super) fn names_table(&self, table: &str) -> bool {
+        self.tables.iter().any(|name| **name == *table)
+    }
+
+    /// Adds the slots of the keys that a row concerns, by the names of its columns. All, if the row
+    /// lacks a column of the key.
+    pub(super) fn touch_row(&self, row: &[(&str, Value)], touched: &mut TouchedSlots) {
+        match self.scope.get() {
+            Some(Scope::Statement(_)) => touched.add(self.slot_of_all()),
+            Some(Scope::Key { key, .. }) => {
+                let params = key.named_key(row);
+                self.touch_key(params.and_then(|it| self.positional(it)), touched);
+            }
+            None => {}
+        }
+    }
+
+    /// Adds the slots of a key, or all if it is not known.
+    fn touch_key(&self, params: Option<Vec<Value>>, touched: &mut TouchedSlots) {
+        match params {
+            // The first row and all rows are different entries.
+            Some(params) => {
+                touched.add(VersionSlot::of(self.hash(Extent::First, &params)));
+                touched.add(VersionSlot::of(self.hash(Extent::All, &params)));
+            }
+            None => touched.add_all(),
+        }
+    }
+
     /// Adds the slots of the keys that a change invalidates.
     pub(super) fn touch(&self, change: Change<'_, '_>, touched: &mut TouchedSlots) {
         let number = self.selected.load(Ordering::Relaxed);
@@ -222,14 +255,7 @@ impl TrackedStatement {
                     RowKey::Unknown => None,
                     RowKey::Values(values) => self.positional(values),
                 };
-                match params {
-                    // The first row and all rows are different entries.
-                    Some(params) => {
-                        touched.add(VersionSlot::of(self.hash(Extent::First, &params)));
-                        touched.add(VersionSlot::of(self.hash(Extent::All, &params)));
-                    }
-                    None => touched.add_all(),
-                }
+                self.touch_key(params, touched);
             }
             // Counters do not know their statements.
             (Some(Scope::Key { .. }), Change::All) => touched.add_all(),

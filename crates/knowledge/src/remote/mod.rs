@@ -47,7 +47,7 @@ use crate::Result;
 use crate::cache::{CacheBytes, Extent, KeyRef};
 use crate::config::ProviderConfig;
 use crate::error::Error;
-use crate::feed::{Feed, FeedStatus, OnChange, TrackedStatement};
+use crate::feed::{Feed, FeedState, FeedStatus, OnChange, TrackedStatement};
 use crate::postgres_mirror;
 use crate::provider::{LocalTables, Names};
 use crate::runtime::Runtime;
@@ -219,6 +219,26 @@ impl Remote {
     /// What the change feed does, if the configuration sets one.
     pub(crate) fn feed_status(&self) -> Option<FeedStatus> {
         self.feed.as_ref().map(Feed::status)
+    }
+
+    /// Invalidates the answers that a row of a table concerns.
+    pub(crate) fn touch(&self, table: &str, row: &[(&str, Value)]) -> Result<()> {
+        match &self.feed {
+            None => Err(Error::no_feed(self.name(), "the configuration sets none")),
+            Some(feed) => match feed.status() {
+                FeedStatus {
+                    state: FeedState::Live,
+                    ..
+                } => {
+                    feed.touch(table, row);
+                    Ok(())
+                }
+                status => {
+                    let state = status.reason.unwrap_or_else(|| status.state.to_string());
+                    Err(Error::no_feed(self.name(), &state))
+                }
+            },
+        }
     }
 
     /// Lets the change feed, if there is one, invalidate the answers of a statement.

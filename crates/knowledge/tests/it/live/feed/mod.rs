@@ -10,8 +10,8 @@ use lookaside_client::postgres::blocking::Connection;
 use lookaside_client::{Config, Environment};
 use lookaside_embedded::{Binaries, Builder, Postgres};
 use lookaside_knowledge::{
-    AnsweredBy, Contract, Extent, FeedResetReason, FeedState, FeedStatus, Freshness, Knowledge,
-    Provenance, Statement, Value, params,
+    AnsweredBy, Contract, ErrorKind, Extent, FeedResetReason, FeedState, FeedStatus, Freshness,
+    Knowledge, Provenance, Statement, Value, params,
 };
 use lookaside_testing::wait_until;
 
@@ -535,4 +535,60 @@ fn a_slot_that_holds_back_too_much_is_given_up() {
     wait_until("a change", || {
         name(&knowledge, BY_ID, 1).as_deref() == Some("new")
     });
+}
+
+#[test]
+fn a_writer_in_this_process_invalidates_its_rows_at_once() {
+    let Some(postgres) = server() else { return };
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    let early = knowledge.touch("pg.goods", &params! { "id" => 1 });
+    assert_eq!(early.unwrap_err().kind(), ErrorKind::Unavailable);
+    let all = "select count(*) as n from pg.goods where price > :id";
+    name(&knowledge, BY_ID, 1);
+    name(&knowledge, all, 50);
+    wait_until_live(&knowledge, 2);
+    let ask = || {
+        for id in 1..=20 {
+            assert_eq!(name(&knowledge, BY_ID, id), Some(format!("n{id}")));
+        }
+        assert_eq!(name(&knowledge, all, 50).as_deref(), Some("50"));
+    };
+    // Nothing is changed in the database, so the feed invalidates nothing.
+    let asked_after = |table: &str, row: &[(&str, Value)]| {
+        ask();
+        let queries = || knowledge.snapshot().counts.queries;
+        let before = queries();
+        ask();
+        assert_eq!(queries(), before, "answers are in the caches");
+        knowledge.touch(table, row).unwrap();
+        ask();
+        queries() - before
+    };
+    // The row, the count, and rows that share a counter with one of them.
+    for table in ["pg.goods", "pg.public.goods", "pg.\"goods\"", "pg.GOODS"] {
+        for id in [Value::Int(7), Value::from("7")] {
+            let row = [("id", id), ("name", Value::from("x"))];
+            let asked = asked_after(table, &row);
+            assert!((2..=4).contains(&asked), "{table}: {asked}");
+        }
+    }
+    assert!(asked_after("pg.other", &params! { "id" => 7 }) <= 1);
+    // The key is not known.
+    assert_eq!(asked_after("pg.goods", &params! { "name" => "n7" }), 21);
+    for (table, expected) in [
+        ("goods", "`goods` does not name a table of a provider"),
+        ("nowhere.goods", "nowhere"),
+    ] {
+        let refused = knowledge.touch(table, &[]).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Refused);
+        assert!(refused.to_string().contains(expected), "{refused}");
+    }
+    // An answer that was queried before the write is not used after it.
+    for round in 0..50 {
+        let sql = format!("update goods set name = 'v{round}' where id = 7");
+        postgres.execute(&sql).unwrap();
+        knowledge.touch("pg.goods", &params! { "id" => 7 }).unwrap();
+        assert_eq!(name(&knowledge, BY_ID, 7), Some(format!("v{round}")));
+    }
 }
