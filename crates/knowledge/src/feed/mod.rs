@@ -25,7 +25,7 @@ mod visibility;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
@@ -61,6 +61,7 @@ pub(crate) struct Feed {
 /// What callers and the task share.
 struct Shared {
     versions: Arc<Versions>,
+    changing: Mutex<()>,
     horizon: Arc<Horizon>,
     figures: Figures,
     on_change: Option<OnChange>,
@@ -148,6 +149,7 @@ impl Feed {
         for statement in statements.values().filter(|it| it.names_table(table)) {
             statement.touch_row(row, &mut touched);
         }
+        let _changing = self.shared.changing();
         touched.apply(&self.shared.versions);
     }
 
@@ -170,6 +172,7 @@ impl Shared {
     fn new(on_change: Option<OnChange>) -> Arc<Self> {
         Arc::new(Self {
             versions: Arc::new(Versions::new()),
+            changing: Mutex::new(()),
             horizon: Arc::new(Horizon::new(Instant::now())),
             figures: Figures::default(),
             on_change,
@@ -185,7 +188,13 @@ impl Shared {
         for statement in statements {
             statement.set_live(false);
         }
+        let _changing = self.changing();
         self.versions.renew();
+    }
+
+    /// Held while counters are [renewed](Versions::renew), and by others than the task that change them.
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the state, and logs it if it is new.

@@ -32,7 +32,7 @@ pub(crate) struct TrackedStatement {
     live: AtomicUsize,
     /// How often it has been live.
     live_count: AtomicU32,
-    /// The number of the scope that changes are compared with. Only the feed uses it.
+    /// The number of the scope that changes are compared with. Only the feed sets it.
     selected: AtomicUsize,
     scopes: Scopes,
     /// Of all statements of the provider.
@@ -213,6 +213,12 @@ impl TrackedStatement {
         params.into_iter().collect()
     }
 
+    /// The scope that changes are compared with.
+    fn selected_scope(&self) -> Option<&Scope> {
+        let number = self.selected.load(Ordering::Relaxed);
+        (number != NO_SCOPE).then(|| self.scopes.get(number))?
+    }
+
     /// Whether the statement names a table, in any schema.
     pub(super) fn names_table(&self, table: &str) -> bool {
         self.tables.iter().any(|name| **name == *table)
@@ -221,7 +227,7 @@ impl TrackedStatement {
     /// Adds the slots of the keys that a row concerns, by the names of its columns. All, if the row
     /// lacks a column of the key.
     pub(super) fn touch_row(&self, row: &[(&str, Value)], touched: &mut TouchedSlots) {
-        match self.scope.get() {
+        match self.selected_scope() {
             Some(Scope::Statement(_)) => touched.add(self.slot_of_all()),
             Some(Scope::Key { key, .. }) => {
                 let params = key.named_key(row);
@@ -245,9 +251,7 @@ impl TrackedStatement {
 
     /// Adds the slots of the keys that a change invalidates.
     pub(super) fn touch(&self, change: Change<'_, '_>, touched: &mut TouchedSlots) {
-        let number = self.selected.load(Ordering::Relaxed);
-        let scope = (number != NO_SCOPE).then(|| self.scopes.get(number));
-        match (scope.flatten(), change) {
+        match (self.selected_scope(), change) {
             (Some(Scope::Statement(_)), _) => touched.add(self.slot_of_all()),
             (Some(Scope::Key { key, .. }), Change::Row(field)) => {
                 let params = match key.row_key(field) {

@@ -15,7 +15,7 @@ use crate::Result;
 use crate::cache::Extent;
 use crate::description::Answerer;
 use crate::error::ErrorKind;
-use crate::feed::LogPosition;
+use crate::feed::{LogPosition, TrackedStatement};
 use crate::freshness::{Freshness, age_max, is_age_within};
 use crate::policy::Policy;
 use crate::provenance::{Provenance, StaleAnswers};
