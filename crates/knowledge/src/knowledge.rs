@@ -336,6 +336,18 @@ impl Knowledge {
             .collect()
     }
 
+    /// A change feed of a provider that takes recorded messages instead of those of its server, and
+    /// knows the statements that are tracked now. For benchmarks: it decodes and applies changes with the
+    /// code of the live feed. `None` if there is no such provider, or it has no feed.
+    #[cfg(feature = "replay")]
+    pub fn replay_changes(&self, provider: &str) -> Option<crate::ChangeReplay> {
+        let state = self.0.engine.state();
+        match state.names().target(provider)? {
+            RouteTarget::Provider(position) => state.remotes()[position].replay(),
+            RouteTarget::Local => None,
+        }
+    }
+
     /// Sends no more queries to providers: callers that wait for a connection get an error at once.
     /// For the end of a program, which then does not wait for an unavailable server.
     pub fn leave_providers(&self) {

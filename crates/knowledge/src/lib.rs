@@ -115,6 +115,8 @@ pub use depends::{DependencyClass, StatementDependency};
 pub use error::{Error, ErrorKind};
 pub use event::{CacheOutcome, Layer, Outcome, QueryKind};
 pub use event_loop::{EventLoop, QueryResult};
+#[cfg(feature = "replay")]
+pub use feed::ChangeReplay;
 pub use feed::{FeedResetReason, FeedState, FeedStatus, LogPosition};
 pub use freshness::Freshness;
 pub use knowledge::Knowledge;

@@ -16,6 +16,8 @@ mod failure;
 mod gate;
 mod horizon;
 mod position;
+#[cfg(feature = "replay")]
+mod replay;
 mod server;
 mod status;
 mod task;
@@ -38,6 +40,8 @@ pub use self::failure::FeedResetReason;
 pub(crate) use self::gate::Progress;
 pub(crate) use self::horizon::Horizon;
 pub use self::position::LogPosition;
+#[cfg(feature = "replay")]
+pub use self::replay::ChangeReplay;
 use self::status::Figures;
 pub use self::status::{FeedState, FeedStatus};
 use self::task::Source;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use lookaside_client::PostgresConfig;
-use lookaside_client::postgres::feed::{FeedStart, Lsn, SlotName};
+use lookaside_client::postgres::feed::{FeedStart, LogicalReplicationMessage, Lsn, SlotName};
 use lookaside_client::postgres::{ChangeFeed, FeedEvent, FeedOptions};
 use lookaside_value::Position;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -365,18 +365,8 @@ impl<'a> Follower<'a> {
     fn take(&mut self, event: FeedEvent<'_>) -> Result<(), Failure> {
         match event {
             FeedEvent::Message(message) => {
-                let taken = self.changes.take(message);
-                let taken = taken.map_err(|it| Failure::invalid_stream(it.0))?;
-                if let Some((transaction, end)) = taken {
-                    if !transaction.touched.is_empty() {
-                        let count = &self.shared.figures.transaction_count;
-                        count.fetch_add(1, Ordering::Relaxed);
-                        self.fruitless_count = 0;
-                    }
-                    let versions = &self.shared.versions;
-                    let received = self.gate.receive(transaction, Instant::now(), versions);
-                    received.map_err(|_| Failure::queue_full())?;
-                    self.gate.reach(end);
+                if receive(self.shared, &mut self.changes, &mut self.gate, message)? {
+                    self.fruitless_count = 0;
                 }
             }
             FeedEvent::Keepalive { end } => self.gate.reach(Position(end.0)),
@@ -535,6 +525,30 @@ impl<'a> Follower<'a> {
             self.shared.set_state(self.source, FeedState::Live, None);
         }
     }
+}
+
+/// Takes a message of the stream. A transaction that it completes is applied, or waits at the gate.
+/// Returns whether there is one that concerns a statement.
+pub(super) fn receive(
+    shared: &Shared,
+    changes: &mut Changes,
+    gate: &mut Gate,
+    message: LogicalReplicationMessage<'_>,
+) -> Result<bool, Failure> {
+    let taken = changes.take(message);
+    let taken = taken.map_err(|it| Failure::invalid_stream(it.0))?;
+    let Some((transaction, end)) = taken else {
+        return Ok(false);
+    };
+    let is_touching = !transaction.touched.is_empty();
+    if is_touching {
+        let count = &shared.figures.transaction_count;
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+    let received = gate.receive(transaction, Instant::now(), &shared.versions);
+    received.map_err(|_| Failure::queue_full())?;
+    gate.reach(end);
+    Ok(is_touching)
 }
 
 fn timed(work: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Work {

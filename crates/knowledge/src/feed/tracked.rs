@@ -295,6 +295,16 @@ impl TrackedStatement {
         Some(relations)
     }
 
+    /// The tables that it depends on, once that is known.
+    #[cfg(feature = "replay")]
+    pub(super) fn relations(&self) -> Vec<u32> {
+        match self.selected_scope() {
+            Some(Scope::Key { key, .. }) => vec![key.relation],
+            Some(Scope::Statement(relations)) => relations.clone(),
+            None => Vec::new(),
+        }
+    }
+
     /// Lets callers use the change feed, or not.
     pub(super) fn set_live(&self, is_live: bool) {
         let number = match is_live {

@@ -241,6 +241,12 @@ impl Remote {
         }
     }
 
+    /// A change feed for recorded messages, if the configuration sets a feed.
+    #[cfg(feature = "replay")]
+    pub(crate) fn replay(&self) -> Option<crate::feed::ChangeReplay> {
+        self.feed.as_ref().map(Feed::replay)
+    }
+
     /// Lets the change feed, if there is one, invalidate the answers of a statement.
     pub(crate) fn track(
         &self,
