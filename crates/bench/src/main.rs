@@ -7,6 +7,7 @@
 //! | [`http`] | the command of the load generator for HTTP servers |
 //! | [`pg`] | the embedded PostgreSQL, or any other |
 //! | [`provider`], [`cache`], [`oml_provider`] | lookups that a database server answers |
+//! | [`freshness`] | change feeds of a server |
 //! | [`metadata`] | definitions of columns in MySQL's protocol |
 //! | [`pipeline`] | the ring between threads |
 //! | [`target`] | the database server that a benchmark queries |
@@ -18,6 +19,7 @@
 
 mod cache;
 mod failure;
+mod freshness;
 mod http;
 mod metadata;
 mod oml_provider;
@@ -40,7 +42,7 @@ use self::failure::{CommandResult, Failure};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measure drivers, caches, rings, HTTP servers and the embedded PostgreSQL on this machine
+/// Measure drivers, caches, change feeds, rings, HTTP servers and the embedded PostgreSQL on this machine
 ///
 /// `lookaside bench` has the measures of lookups, models, whole runs and loading. Each benchmark
 /// generates its data from a seed, runs in rounds after a warm-up round, and prints the CPU and wall
@@ -57,6 +59,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 Examples:
   cargo bench-lookaside provider                  an embedded PostgreSQL, by every way
   cargo bench-lookaside cache --shape warm --url postgres://localhost/test
+  cargo bench-lookaside freshness --case latency  how soon the caches have a change
   cargo bench-lookaside pipeline --case one-stage --wait spin
   cargo bench-lookaside http http://127.0.0.1:8300/healthz
   cargo bench-lookaside pg diagnose --path data")]
@@ -70,6 +73,7 @@ enum Program {
     Provider(provider::ProviderArguments),
     Cache(cache::CacheArguments),
     OmlProvider(oml_provider::OmlProviderArguments),
+    Freshness(Box<freshness::FreshnessArguments>),
     Metadata(metadata::MetadataArguments),
     Pipeline(pipeline::PipelineArguments),
     Http(Box<http::HttpArguments>),
@@ -98,6 +102,7 @@ fn run(program: &Program) -> CommandResult {
         Program::Provider(arguments) => provider::run(arguments),
         Program::Cache(arguments) => cache::run(arguments),
         Program::OmlProvider(arguments) => oml_provider::run(arguments),
+        Program::Freshness(arguments) => freshness::run(arguments),
         Program::Metadata(arguments) => metadata::run(arguments),
         Program::Pipeline(arguments) => pipeline::run(arguments),
         Program::Http(arguments) => return http::run(arguments),

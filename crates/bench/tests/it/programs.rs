@@ -66,6 +66,45 @@ fn every_way_to_a_provider_is_measured() {
 }
 
 #[test]
+fn change_feeds_are_measured() {
+    if let Err(error) = Binaries::find("18".parse().expect("a version"), &()) {
+        assert!(env::var_os("CI").is_none(), "CI must have one: {error}");
+        let _ = writeln!(io::stderr(), "SKIP no PostgreSQL 18 to test with: {error}");
+        return;
+    }
+    let sizes = ["--rows", "200", "--changes", "1000", "--warm-up", "0.001"];
+    let cases = cases(&[&["freshness", "--fsync", "off"][..], &sizes].concat());
+    let names: Vec<_> = cases
+        .iter()
+        .filter_map(|case| case["case"].as_str())
+        .collect();
+    let expected = [
+        "latency",
+        "demand",
+        "hit",
+        "idle",
+        "unrelated, replayed",
+        "unrelated, live",
+        "hit-rate",
+    ];
+    assert_eq!(names, expected);
+    for case in &cases {
+        assert_eq!(case["server"]["fsync"], "off", "{case}");
+        assert_eq!(case["server"]["synchronous_commit"], "on", "{case}");
+    }
+    let figure = |case: usize, name: &str| {
+        let figures = cases[case]["figures"].as_array().unwrap();
+        let found = figures.iter().find(|it| it["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name}: {figures:?}"))
+    };
+    assert!(figure(0, "commit to all")["count"].as_u64() >= Some(1));
+    assert!(figure(1, "from memory")["value"].as_f64().is_some());
+    assert!(figure(4, "unrelated, 1 row each")["median"].as_f64() > Some(0.0));
+    let staleness = "feed, ttl 30 min: staleness";
+    assert!(figure(6, staleness)["count"].as_u64() >= Some(1));
+}
+
+#[test]
 fn a_ring_is_measured() {
     let cases = cases(&["pipeline", "--wait", "stage-empty", "--batch", "8"]);
     let names: Vec<_> = cases
