@@ -24,6 +24,8 @@ pub(crate) struct Horizon {
     /// The cluster that positions refer to; 0 before it is known.
     system_id: AtomicU64,
     timeline: AtomicU32,
+    /// When the newest probe was sent, which brings a horizon of that moment.
+    probed: AtomicU64,
     /// Whether a caller needs a newer horizon soon.
     is_wanted: AtomicBool,
     wanted: Notify,
@@ -41,6 +43,7 @@ impl Horizon {
             log_end: AtomicU64::new(0),
             system_id: AtomicU64::new(0),
             timeline: AtomicU32::new(0),
+            probed: AtomicU64::new(0),
             is_wanted: AtomicBool::new(false),
             wanted: Notify::new(),
             advanced: Notify::new(),
@@ -49,16 +52,19 @@ impl Horizon {
 
     /// Publishes progress. Changes up to there must have been applied.
     pub(crate) fn publish(&self, progress: Progress) {
-        let fresh_as_of = progress.fresh_as_of.map_or(0, |at| {
-            let nanos = at.saturating_duration_since(self.start).as_nanos();
-            u64::try_from(nanos).unwrap_or(u64::MAX).max(1)
-        });
+        let fresh_as_of = progress.fresh_as_of.map_or(0, |at| self.nanos(at).max(1));
         (self.position).store(progress.position.0, Ordering::Release);
         self.fresh_as_of.store(fresh_as_of, Ordering::Release);
         if fresh_as_of != 0 {
             self.last.store(fresh_as_of, Ordering::Relaxed);
         }
         self.advanced.notify_waiters();
+    }
+
+    /// A moment as it is stored.
+    fn nanos(&self, at: Instant) -> u64 {
+        let nanos = at.saturating_duration_since(self.start).as_nanos();
+        u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
     /// Withdraws the horizon: nothing is known any more.
@@ -89,15 +95,19 @@ impl Horizon {
     }
 
     /// Whether valid entries are as fresh as a query that was sent at most `age_max` before `now`.
-    /// Asks for a newer horizon when half of that has passed. To be called before the version of a key
-    /// is read.
+    /// Asks for a newer horizon when half of that has passed, and since the newest probe as well: one that
+    /// is under way is not sent again. To be called before the version of a key is read.
     pub(crate) fn is_within(&self, age_max: Duration, now: Instant) -> bool {
         let Some(at) = self.fresh_as_of() else {
             return false;
         };
         let age = now.saturating_duration_since(at);
         if age > age_max / 2 {
-            self.want();
+            // Relaxed: an older value only costs a probe.
+            let probed = Duration::from_nanos(self.probed.load(Ordering::Relaxed));
+            if now.saturating_duration_since(self.start + probed) > age_max / 2 {
+                self.want();
+            }
         }
         age <= age_max
     }
@@ -178,8 +188,9 @@ impl Horizon {
         self.wanted.notified().await;
     }
 
-    /// A probe is sent: callers may ask again.
-    pub(super) fn take_wanted(&self) {
+    /// A probe is sent now: callers may ask again.
+    pub(super) fn take_wanted(&self, now: Instant) {
+        self.probed.store(self.nanos(now), Ordering::Relaxed);
         self.is_wanted.store(false, Ordering::Relaxed);
     }
 }
@@ -195,7 +206,7 @@ mod tests {
         let horizon = Horizon::new(start);
         assert!(!horizon.is_within(Duration::MAX, later(0)));
         assert!(!horizon.has_reached(Position(0)), "nothing is known");
-        horizon.take_wanted();
+        horizon.take_wanted(later(0));
         assert_eq!(horizon.age(later(7)), Duration::from_millis(7));
         horizon.publish(Progress {
             fresh_as_of: Some(later(10)),
@@ -207,6 +218,13 @@ mod tests {
         assert!(horizon.is_within(Duration::from_millis(50), later(60)));
         assert!(horizon.is_wanted.load(Ordering::Relaxed), "half has passed");
         assert!(!horizon.is_within(Duration::from_millis(50), later(61)));
+        horizon.take_wanted(later(60));
+        assert!(horizon.is_within(Duration::from_millis(80), later(80)));
+        assert!(!horizon.is_within(Duration::from_millis(50), later(85)));
+        let is_wanted = horizon.is_wanted.load(Ordering::Relaxed);
+        assert!(!is_wanted, "the probe is under way");
+        assert!(!horizon.is_within(Duration::from_millis(50), later(86)));
+        assert!(horizon.is_wanted.load(Ordering::Relaxed), "it takes long");
         assert!(horizon.has_reached(Position(100)));
         assert!(!horizon.has_reached(Position(101)));
         horizon.set_cluster(7, 1);

@@ -340,7 +340,7 @@ impl<'a> Follower<'a> {
         }
         let names = match is_probe_due {
             true => {
-                self.shared.horizon.take_wanted();
+                self.shared.horizon.take_wanted(now);
                 self.is_wanted = false;
                 self.probed = now;
                 Some(
