@@ -1,7 +1,8 @@
 //! How much more does a hit of a cache cost behind a change feed?
 //!
-//! Two engines, one with a feed and one without, answer blocks of lookups in turn, in the order on, off,
-//! off, on, so that a drift of the machine affects both.
+//! An engine with a feed and two without answer blocks of lookups in turn, forwards and backwards, so that a
+//! drift of the machine affects all. The difference of the two without a feed is that of their memory, and
+//! the base case.
 
 use std::hint::black_box;
 use std::pin::pin;
@@ -39,7 +40,7 @@ pub(super) fn run(server: &FeedServer, duration: Duration) -> Result<Report> {
             key_count: KEY_COUNT.unsigned_abs(),
         })
     };
-    let engines = [open(true)?, open(false)?];
+    let engines = [open(true)?, open(false)?, open(false)?];
     let keys: Vec<[Value; 1]> = (0..KEY_COUNT)
         // A prime that does not divide their number.
         .map(|index| [Value::Int(index * 101 % KEY_COUNT + 1)])
@@ -65,6 +66,8 @@ pub(super) fn run(server: &FeedServer, duration: Duration) -> Result<Report> {
             figures.difference,
             aims,
         );
+        let base = format!("{name}: difference of two without");
+        report.figure(base, "ns", figures.base, &[]);
     }
     report.note(
         "CPU time of the thread, an operation; the difference is that of two neighbouring blocks each, \
@@ -78,10 +81,12 @@ struct HitFigures {
     off: Spread,
     /// The median, between the first and the third quartile.
     difference: Spread,
+    /// The same between the two engines without a feed.
+    base: Spread,
 }
 
 fn measure(
-    engines: &[Engine; 2],
+    engines: &[Engine; 3],
     layer: Layer,
     keys: &[[Value; 1]],
     duration: Duration,
@@ -103,26 +108,29 @@ fn measure(
         }
         Ok((thread_cpu() - before).as_nanos() as f64 / BLOCK as f64)
     };
-    for index in [0, 1, 1, 0] {
+    for index in [0, 1, 2, 2, 1, 0] {
         block(index)?;
     }
-    let (mut on, mut off, mut differences) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut on, mut off) = (Vec::new(), Vec::new());
+    let (mut differences, mut bases) = (Vec::new(), Vec::new());
     let begin = Instant::now();
     while on.is_empty() || begin.elapsed() < duration {
-        for order in [[0, 1], [1, 0]] {
-            let mut pair = [0.0; 2];
+        for order in [[0, 1, 2], [2, 1, 0]] {
+            let mut nanos = [0.0; 3];
             for index in order {
-                pair[index] = block(index)?;
+                nanos[index] = block(index)?;
             }
-            on.push(pair[0]);
-            off.push(pair[1]);
-            differences.push(pair[0] - pair[1]);
+            on.push(nanos[0]);
+            off.push(nanos[1]);
+            differences.push(nanos[0] - nanos[1]);
+            bases.push(nanos[2] - nanos[1]);
         }
     }
     Ok(HitFigures {
         on: Spread::new(on),
         off: Spread::new(off),
         difference: quartiles(differences),
+        base: quartiles(bases),
     })
 }
 

@@ -76,14 +76,23 @@ pub(super) fn run(server: &FeedServer, options: HitRateOptions) -> Result<Report
     );
 
     let workload = Workload::new(server, options);
-    let feed = workload.measure(true, FEED_TTL)?;
+    // Until each row was updated once, fewer answers than later are invalid.
+    let steady = Duration::from_secs_f64(options.row_count as f64 / options.writes.rate);
+    let feed = workload.measure(true, FEED_TTL, steady)?;
     let equal = equal_ttl(options, feed.queries_per_second);
     add(&mut report, "feed, ttl 30 min", &feed);
-    let short = workload.measure(false, SHORT_TTL)?;
+    let short = workload.measure(false, SHORT_TTL, SHORT_TTL)?;
     add(&mut report, "no feed, ttl 1 s", &short);
     let name = format!("no feed, ttl {:.1} s", equal.as_secs_f64());
-    let equal_figures = workload.measure(false, equal)?;
+    let equal_figures = workload.measure(false, equal, equal)?;
     add(&mut report, &name, &equal_figures);
+    if steady > options.warm_up_max {
+        report.note(format!(
+            "not steady: the feed was read for less than it takes to update all rows, so fewer answers were \
+             invalid; use --warm-up {:.0}",
+            steady.as_secs_f64() * 1.2
+        ));
+    }
     if equal > options.warm_up_max {
         report.note(format!(
             "not steady: {name} was read for less than its lifetime before it was measured, so few answers \
@@ -195,7 +204,8 @@ impl<'a> Workload<'a> {
         }
     }
 
-    fn measure(&self, has_feed: bool, ttl: Duration) -> Result<Figures> {
+    /// With an engine that is in the same state after `steady` as later.
+    fn measure(&self, has_feed: bool, ttl: Duration, steady: Duration) -> Result<Figures> {
         let engine = self.server.engine(EngineOptions {
             has_feed,
             ttl,
@@ -209,7 +219,7 @@ impl<'a> Workload<'a> {
             let begin = Instant::now();
             let keys = &self.write_keys;
             let writers = write::start(scope, self.server, plan, keys, &stop, &committed);
-            let read = self.read(&engine, &mut session, ttl);
+            let read = self.read(&engine, &mut session, steady);
             // Relaxed: a writer may make one more.
             stop.store(true, Ordering::Relaxed);
             let commits = write::join(writers)?;
@@ -219,9 +229,9 @@ impl<'a> Workload<'a> {
         })
     }
 
-    fn read(&self, engine: &Engine, session: &mut Session, ttl: Duration) -> Result<Figures> {
+    fn read(&self, engine: &Engine, session: &mut Session, steady: Duration) -> Result<Figures> {
         // Answers that were cached together expire together, so the time to live has to pass.
-        let warm_up = (ttl.mul_f64(1.2)).min(self.options.warm_up_max);
+        let warm_up = (steady.mul_f64(1.2)).min(self.options.warm_up_max);
         let mut reader = Reader {
             workload: self,
             statement: Lookup::prepare(session, LOOKUP, &[Text::from("id")])?,
