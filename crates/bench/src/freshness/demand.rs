@@ -34,7 +34,7 @@ pub(super) fn run(server: &FeedServer, options: DemandOptions) -> Result<Report>
     session.set_freshness(Contract::Within(options.within).into());
     let mut report = Report::new("demand", &server.note);
 
-    let transactions = TransactionCount::begin(server)?;
+    let transactions = TransactionCount::begin(server, &engine)?;
     let feed_before = engine.feed()?.probe_count;
     let queries_before = engine.knowledge.snapshot().counts.queries;
     let (begin, cpu_before) = (Instant::now(), cpu_time());
@@ -71,7 +71,7 @@ pub(super) fn run(server: &FeedServer, options: DemandOptions) -> Result<Report>
     );
     report.figure("of them, by the feed", "/s", per_second(probes), &[]);
     report.figure("of them, by lookups", "/s", per_second(queries), &[]);
-    let counted = transactions.per_second()?;
+    let counted = transactions.per_second(&engine)?;
     report.figure("transactions of the database", "/s", counted, &[]);
     let share = 100.0 * cpu.as_secs_f64() / elapsed;
     report.figure("CPU of this process", "% of a core", share, &[]);

@@ -30,7 +30,7 @@ pub(super) fn run(server: &FeedServer, duration: Duration) -> Result<Report> {
     let session = engine.warm_session(1000)?;
     let mut report = Report::new("idle", &server.note);
     let backends = backends(server)?;
-    let transactions = TransactionCount::begin(server)?;
+    let transactions = TransactionCount::begin(server, &engine)?;
     let cpu_of = |is_walsender: bool| -> Option<Duration> {
         let chosen = backends.iter().filter(|it| it.1 == is_walsender);
         chosen.map(|it| process_cpu(it.0)).sum()
@@ -47,7 +47,7 @@ pub(super) fn run(server: &FeedServer, duration: Duration) -> Result<Report> {
     report.parameter("seconds", duration.as_secs_f64());
     let statements = probes as f64 / elapsed;
     report.figure("statements", "/s", statements, &[Aim::AtMost("value", 4.0)]);
-    let counted = transactions.per_second()?;
+    let counted = transactions.per_second(&engine)?;
     report.figure("transactions of the database", "/s", counted, &[]);
     let aims = [Aim::AtMost("value", 0.1)];
     report.figure("CPU of this process", "% of a core", share(cpu), &aims);

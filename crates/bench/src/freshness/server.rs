@@ -226,13 +226,14 @@ impl FeedServer {
     pub(super) fn knowdb(&self, options: EngineOptions) -> String {
         let feed = if options.has_feed { "auto" } else { "off" };
         let url = toml::Value::from(self.url.as_str());
-        // The sessions share a quarter of the bytes.
+        // One thread reads, and the transactions of one connection can be counted exactly. The sessions
+        // share a quarter of the bytes.
         let (capacity, bytes) = (options.key_count * 2 + 1024, 1_u64 << 30);
         format!(
             "version = 2\n\
              [cache]\ncapacity = {capacity}\ncapacity_bytes = {bytes}\nttl_ms = {ttl}\n\
              [[provider.sqldb]]\nname = \"{PROVIDER}\"\nkind = \"postgres\"\nconnection_uri = {url}\n\
-             feed = \"{feed}\"\nfeed_publication = \"{SCHEMA}\"\n\
+             pool_size = 1\nfeed = \"{feed}\"\nfeed_publication = \"{SCHEMA}\"\n\
              [lookups.register]\nsql = \"{LOOKUP}\"\nprovider = \"{PROVIDER}\"\nparams.id = \"int\"\n",
             ttl = options.ttl.as_millis(),
         )

@@ -4,11 +4,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lookaside_client::postgres::blocking::Connection;
+use lookaside_knowledge::Policy;
+use lookaside_value::Value;
 
 use super::Result;
-use super::server::FeedServer;
+use super::server::{Engine, FeedServer};
+use crate::target::current_thread;
 
-/// A backend reports what it has done at most once a second, with the next statement after that.
+/// A backend reports what it has done at most once a second, with the next statement after that; without
+/// one, up to 10 s later.
 const REPORT_INTERVAL: Duration = Duration::from_millis(1100);
 
 /// Counts the transactions of the database: each statement of the feed and of a lookup is one.
@@ -20,9 +24,10 @@ pub(super) struct TransactionCount {
 
 impl TransactionCount {
     /// Waits until earlier statements are counted, and begins.
-    pub(super) fn begin(server: &FeedServer) -> Result<Self> {
+    pub(super) fn begin(server: &FeedServer, engine: &Engine) -> Result<Self> {
         let mut connection = server.connect()?;
         thread::sleep(REPORT_INTERVAL);
+        report(engine)?;
         let count = count(&mut connection)?;
         Ok(Self {
             connection,
@@ -33,11 +38,22 @@ impl TransactionCount {
 
     /// Waits until the statements up to now are counted; returns how many there were a second, without
     /// our own.
-    pub(super) fn per_second(mut self) -> Result<f64> {
+    pub(super) fn per_second(mut self, engine: &Engine) -> Result<f64> {
         thread::sleep(REPORT_INTERVAL);
-        let made = count(&mut self.connection)? - self.count - 1;
+        let own_count = 1 + report(engine)?;
+        let made = count(&mut self.connection)? - self.count - own_count;
         Ok(made as f64 / self.begin.elapsed().as_secs_f64())
     }
+}
+
+/// Lets the connections of the engine report, by a statement on each: that of blocking callers and that of
+/// asynchronous ones, which may be the same. Returns the number of statements.
+fn report(engine: &Engine) -> Result<i64> {
+    let (knowledge, statement, key) = (&engine.knowledge, &engine.statement, [Value::Int(1)]);
+    knowledge.query_first_with(statement, &key, Policy::Bypass)?;
+    let asking = knowledge.query_first_async_with(statement, &key, Policy::Bypass);
+    current_thread()?.block_on(asking)?;
+    Ok(2)
 }
 
 fn count(connection: &mut Connection) -> Result<i64> {
