@@ -31,7 +31,7 @@ pub(super) fn run(server: &FeedServer, options: DemandOptions) -> Result<Report>
         key_count: options.row_count,
     })?;
     let mut session = engine.warm_session(options.row_count)?;
-    session.set_freshness(Contract::Within(options.within).into());
+    session.set_freshness(Contract::within(options.within).into());
     let mut report = Report::new("demand", &server.note);
 
     let transactions = TransactionCount::begin(server, &engine)?;

@@ -49,10 +49,10 @@ pub(super) fn run(server: &FeedServer, duration: Duration) -> Result<Report> {
     report.parameter("keys", KEY_COUNT);
     report.parameter("block", BLOCK);
     report.parameter("seconds", duration.as_secs_f64());
-    let within = Contract::Within(Duration::from_millis(50));
+    let within = Contract::within(Duration::from_millis(50));
     let aims = [Aim::AtMost("median", 2.0)];
     for (name, layer, aims) in [
-        ("session, any", Layer::Session(Contract::Any), &aims[..]),
+        ("session, any", Layer::Session(Contract::ANY), &aims[..]),
         ("shared cache, any", Layer::Shared, &aims[..]),
         // Without a feed, an answer would have to be younger.
         ("session, within 50 ms", Layer::Session(within), &[]),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_knowledge::Session;
 use lookaside_load::workload::{KeyArguments, KeyLaw};
-use lookaside_value::{Answers, Lookup, ParamBatch, Text, Value};
+use lookaside_value::{Answers, Contract, Lookup, ParamBatch, Text, Value};
 
 use super::Result;
 use super::report::Report;
@@ -290,7 +290,12 @@ impl Reader<'_> {
             keys.iter()
                 .for_each(|key| self.params.push([Value::Int(*key)]));
             let read = Instant::now();
-            session.answer(self.statement, &self.params, &mut self.answers);
+            session.answer(
+                self.statement,
+                Contract::ANY,
+                &self.params,
+                &mut self.answers,
+            );
             for (index, key) in keys.iter().enumerate() {
                 let found = version(self.answers.row(index).map_err(Clone::clone)?)?;
                 let staleness = workload.commits.staleness_ms(*key, found, read);

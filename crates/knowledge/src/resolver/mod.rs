@@ -8,7 +8,7 @@ mod misses;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lookaside_value::{Contract, RowSet, Value};
 
@@ -205,12 +205,18 @@ impl Resolver {
             let resolved = self.resolve(context, params, extent, policy, &limit)?;
             return Ok(resolved.rows());
         }
-        let now = context.engine.clock.now();
         if !context.is_cached(&policy) {
-            let entry = self.query(context, params, extent, now)?;
+            let entry = match &context.description.answerer {
+                Answerer::Remote { .. } => self.ask(context, &context.key(params, extent))?,
+                // Its age is not known, and not needed.
+                Answerer::Store(_) => {
+                    let rows = self.query_store(context, params, extent)?;
+                    CacheEntry::uncached(rows, Ticks::START, Duration::ZERO)
+                }
+            };
             return Ok(&self.uncached.insert(entry).rows);
         }
-        let limit = AgeLimit::cached(now);
+        let limit = AgeLimit::cached(context.engine.clock.now());
         let location = self.locate(context, params, extent, policy, &limit)?;
         Ok(self.at(location).rows())
     }

@@ -100,7 +100,12 @@ pub(super) fn required(
         return Ok(requirement);
     }
     let mut demanded = demanded_time(limit, request)?;
-    if let Some(value) = request.header(MIN_POSITION) {
+    let mut positions = request.header_values(MIN_POSITION);
+    if let Some(value) = positions.next() {
+        if positions.next().is_some() {
+            let detail = format!("{MIN_POSITION} is sent twice; send the greater one");
+            return Err(Problem::new(400, "a header cannot be read").detail(detail));
+        }
         let position = min_position(value)?;
         if let Some(end) = coverage.log_end {
             check_server(position, end)?;
@@ -165,7 +170,7 @@ fn demanded_time(limit: ClientFreshness, request: &Request<'_>) -> Result<Contra
     for value in request.header_values("Cache-Control") {
         demanded = demanded.and(cache_control(value));
     }
-    if let Some(value) = request.header(MAX_STALENESS) {
+    for value in request.header_values(MAX_STALENESS) {
         let text = std::str::from_utf8(value).unwrap_or_default();
         let contract = text.trim().parse::<Contract>().map_err(|error| {
             Problem::new(400, "a header cannot be read").detail(format!("{MAX_STALENESS} {error}"))

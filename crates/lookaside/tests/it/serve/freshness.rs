@@ -219,6 +219,17 @@ fn a_client_may_demand_what_is_committed_now() {
             let answer = client.get_with(TARGET, &[header]).is(200);
             assert_eq!(answer.text(), body(round), "{header:?}");
         }
+        // A header may be sent twice.
+        for (index, values) in [["1h", "now"], ["now", "1h"]].into_iter().enumerate() {
+            writer.set(200 + index);
+            let headers = values.map(|value| ("Lookaside-Max-Staleness", value));
+            let answer = client.get_with(TARGET, &headers).is(200);
+            assert_eq!(answer.text(), body(200 + index), "{values:?}");
+        }
+        let positions = ["pg:7:1:0/1", "pg:8:1:0/2"].map(|it| ("Lookaside-Min-Position", it));
+        let refused = client.get_with(TARGET, &positions).is(400).json();
+        let detail = refused["detail"].as_str().unwrap();
+        assert!(detail.contains("is sent twice"), "{detail}");
         // No time is too long.
         for header in [
             ("Cache-Control", "max-age=18446744073709551615"),
