@@ -365,7 +365,8 @@ impl<'a> Follower<'a> {
     fn take(&mut self, event: FeedEvent<'_>) -> Result<(), Failure> {
         match event {
             FeedEvent::Message(message) => {
-                if receive(self.shared, &mut self.changes, &mut self.gate, message)? {
+                let has_touched = receive(self.shared, &mut self.changes, &mut self.gate, message)?;
+                if has_touched {
                     self.fruitless_count = 0;
                 }
             }
