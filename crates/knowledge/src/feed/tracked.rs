@@ -172,8 +172,15 @@ impl TrackedStatement {
         match self.scopes.get(number)? {
             Scope::Statement(_) => Some(self.slot_of_all()),
             Scope::Key { key, families } => {
-                let mut both = families.iter().zip(params);
-                match both.all(|(family, param)| family.is_canonical(param)) {
+                let is_canonical = match (&**families, params) {
+                    // Most keys.
+                    ([family], [param]) => family.is_canonical(param),
+                    _ => {
+                        let mut both = families.iter().zip(params);
+                        both.all(|(family, param)| family.is_canonical(param))
+                    }
+                };
+                match is_canonical {
                     true => Some(VersionSlot::of(hash)),
                     false => self.slot_of_converted(key, params),
                 }
