@@ -20,7 +20,7 @@ use crate::knowledge::Knowledge;
 use crate::policy::Policy;
 use crate::provenance::Provenance;
 use crate::remote::Pooled;
-use crate::session::{Backend, ProviderQuery, Session};
+use crate::session::{Backend, Coverage, ProviderQuery, Session};
 use crate::statement::{Params, Query, Statement};
 
 impl Knowledge {
@@ -145,22 +145,21 @@ impl Knowledge {
     }
 
     /// Waits, for at most `timeout`, until valid cached answers to a statement include all commits up to
-    /// a position, and returns whether they do. Does not wait if no change feed keeps its answers valid
-    /// now.
+    /// a position, and returns what is known of them then. `None` if they do not include them yet, or if
+    /// no change feed keeps them valid, for which it does not wait.
     pub async fn wait_for_position(
         &self,
         statement: &Statement,
         position: Position,
         timeout: Duration,
-    ) -> bool {
+    ) -> Option<Coverage> {
         let found = self.with_idle_session(|session| {
             Some((session.remote(statement)?, session.tracked(statement)?))
         });
-        let Some((remote, tracked)) = found.filter(|(_, tracked)| tracked.is_live()) else {
-            return false;
-        };
+        let (remote, tracked) = found.filter(|(_, tracked)| tracked.is_live())?;
         let reached = remote.within(timeout, tracked.horizon.reached(position));
-        reached.await.is_some()
+        let is_reached = reached.await?;
+        is_reached.then(|| Coverage::of(Some(&tracked)))
     }
 
     /// The rows, if a provider answers the statement.

@@ -117,7 +117,7 @@ impl Versions {
     }
 
     /// Invalidates all entries, also those of keys that have another counter from now on: all counters
-    /// get a value that is greater than all before. Only one thread at a time changes counters.
+    /// get a value that is greater than all before. Meanwhile, no other thread changes counters.
     ///
     /// Only if one counter has had 2^31 changes, the value begins anew, and may be that of an entry
     /// which is as old.

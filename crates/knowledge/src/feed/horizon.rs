@@ -72,6 +72,8 @@ impl Horizon {
         self.fresh_as_of.store(0, Ordering::Release);
         self.position.store(0, Ordering::Release);
         self.log_end.store(0, Ordering::Release);
+        // Whoever waits for a position sees that there is none.
+        self.advanced.notify_waiters();
     }
 
     /// Sets where the server's log ended when it was asked. Its cluster must be set.
@@ -123,13 +125,17 @@ impl Horizon {
         has_reached
     }
 
-    /// Waits until all commits up to a position were applied.
-    pub(crate) async fn reached(&self, position: Position) {
+    /// Waits until all commits up to a position were applied, and returns whether they were: the feed may
+    /// be interrupted before.
+    pub(crate) async fn reached(&self, position: Position) -> bool {
         loop {
             // Before the check, so that progress in between is noticed.
             let advanced = self.advanced.notified();
             if self.has_reached(position) {
-                return;
+                return true;
+            }
+            if self.fresh_as_of().is_none() {
+                return false;
             }
             advanced.await;
         }

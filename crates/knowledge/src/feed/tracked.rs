@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use std::time::Duration;
+
 use foldhash::quality::RandomState;
 use lookaside_value::{StatementId, Value};
 
@@ -30,7 +32,7 @@ pub(crate) struct TrackedStatement {
     pub(crate) horizon: Arc<Horizon>,
     /// The number of the scope that callers use; [`NO_SCOPE`] while the statement is not tracked.
     live: AtomicUsize,
-    /// How often it has been live.
+    /// How often it has been live before.
     live_count: AtomicU32,
     /// The number of the scope that changes are compared with. Only the feed sets it.
     selected: AtomicUsize,
@@ -137,10 +139,22 @@ impl TrackedStatement {
         }
     }
 
+    /// Whether the feed was live, and its horizon is as old as this now, or there is none.
+    pub(crate) fn is_behind(&self, age: Duration) -> bool {
+        match self.is_live() {
+            true => {
+                let horizon = self.horizon.fresh_as_of();
+                horizon.is_none_or(|horizon| horizon.elapsed() >= age)
+            }
+            // A statement that is not followed any more has no scope.
+            false => self.live_count.load(Ordering::Relaxed) > 0 && self.selected_scope().is_some(),
+        }
+    }
+
     /// The version of all answers while the statement is not tracked. It is another one each time, so
     /// that an answer from before is not used again, which callers may know to be outdated.
     fn untracked(&self) -> DataVersion {
-        DataVersion::untracked(self.live_count.load(Ordering::Relaxed))
+        DataVersion::untracked(self.live_count.load(Ordering::Acquire))
     }
 
     /// Whether an answer to the statement is valid still; one that is untracked, if its age permits.
@@ -315,12 +329,14 @@ impl TrackedStatement {
     /// Lets callers use the change feed, or not.
     pub(super) fn set_live(&self, is_live: bool) {
         let number = match is_live {
-            true => {
-                self.live_count.fetch_add(1, Ordering::Relaxed);
-                self.selected.load(Ordering::Relaxed)
-            }
+            true => self.selected.load(Ordering::Relaxed),
             false => NO_SCOPE,
         };
+        // Before the end is seen, and not at the begin: whoever reads the new number asks the server
+        // after the end.
+        if !is_live && self.is_live() {
+            self.live_count.fetch_add(1, Ordering::Release);
+        }
         self.live.store(number, Ordering::Release);
     }
 }

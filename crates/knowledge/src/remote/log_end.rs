@@ -6,11 +6,17 @@ use super::Remote;
 use crate::config::ProviderKind;
 use crate::feed::LogPosition;
 
-/// A standby shows no more than it has replayed. Every user may call these functions.
-const SQL: &str = "select system_identifier, timeline_id, \
+/// A standby shows no more than it has replayed. The names of files of the log begin with the timeline;
+/// the control file has an older one until the first checkpoint after a promotion. Every user may call
+/// these functions.
+const SQL: &str = "select system_identifier, \
+                   case when pg_is_in_recovery() then \
+                     (select timeline_id from pg_control_checkpoint()) \
+                   else ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int \
+                   end, \
                    (case when pg_is_in_recovery() then pg_last_wal_replay_lsn() \
                    else pg_current_wal_insert_lsn() end)::text \
-                   from pg_control_system(), pg_control_checkpoint()";
+                   from pg_control_system()";
 
 impl Remote {
     /// Up to where the server that answers queries has written its log; for a standby, replayed it.

@@ -181,7 +181,7 @@ impl Resolver {
         let location = match context.is_cached(&policy) {
             true => self.locate(context, params, extent, policy, limit)?,
             false => {
-                let entry = self.query(context, params, extent, limit.now)?;
+                let entry = self.query(context, params, extent, limit)?;
                 let now = context.engine.clock.now();
                 self.hold(entry, context.database(), now, Tracking::NONE)
             }
@@ -207,7 +207,10 @@ impl Resolver {
         }
         if !context.is_cached(&policy) {
             let entry = match &context.description.answerer {
-                Answerer::Remote { .. } => self.ask(context, &context.key(params, extent))?,
+                Answerer::Remote { .. } => {
+                    let limit = AgeLimit::cached(context.engine.clock.now());
+                    self.ask(context, &context.key(params, extent), &limit)?
+                }
                 // Its age is not known, and not needed.
                 Answerer::Store(_) => {
                     let rows = self.query_store(context, params, extent)?;
@@ -311,7 +314,7 @@ impl Resolver {
         }
         let (entry, by) = match shared {
             Some(shared) => self.fetch_shared(context, shared, key, limit)?,
-            None => (self.ask(context, key)?, context.database()),
+            None => (self.ask(context, key, limit)?, context.database()),
         };
         // Fetching the answer may have taken long.
         let tracking = limit.waited(key);
@@ -347,7 +350,7 @@ impl Resolver {
             return Ok((entry, by));
         }
         if !limit.joins_inflight {
-            let entry = self.ask(context, key)?;
+            let entry = self.ask(context, key, limit)?;
             shared.insert_newer(key, entry.clone(), context.engine.clock.now());
             return Ok((entry, AnsweredBy::Sqlite));
         }
@@ -358,7 +361,7 @@ impl Resolver {
             }
             Err(leader) => {
                 self.count(context, Layer::L1, CacheOutcome::Miss);
-                let entry = self.ask(context, key)?;
+                let entry = self.ask(context, key, limit)?;
                 leader.put(key, entry.clone(), context.engine.clock.now());
                 Ok((entry, AnsweredBy::Sqlite))
             }
@@ -422,35 +425,39 @@ impl Resolver {
 
     /// Queries the database and returns its answer as an entry. The age counts from the start of
     /// the query, so the entry may have expired when it arrives.
-    fn ask(&mut self, context: &StatementContext<'_>, key: &KeyRef<'_>) -> Result<CacheEntry> {
-        let now = context.engine.clock.now();
+    fn ask(
+        &mut self,
+        context: &StatementContext<'_>,
+        key: &KeyRef<'_>,
+        limit: &AgeLimit,
+    ) -> Result<CacheEntry> {
         if let Some(provider) = context.provider() {
-            let limit = AgeLimit::cached(now);
             let transport = Blocking(self.cancel());
-            let fetching = context.fetch_from_provider(provider, None, key, &limit, &transport);
+            let fetching = context.fetch_from_provider(provider, None, key, limit, &transport);
             return self.wait(context, fetching);
         }
+        let now = context.engine.clock.now();
         let rows = self.query_store(context, key.params, key.extent)?;
         let lifetime = context.generation.ttl;
         Ok(CacheEntry::new(key, rows, now.after(lifetime), lifetime))
     }
 
-    /// The database's answer, not cached; `asked_at` is the current time.
+    /// The database's answer, not cached. The limit is that of now.
     pub(crate) fn query(
         &mut self,
         context: &StatementContext<'_>,
         params: &[Value],
         extent: Extent,
-        asked_at: Ticks,
+        limit: &AgeLimit,
     ) -> Result<CacheEntry> {
         match &context.description.answerer {
-            Answerer::Remote { .. } => self.ask(context, &context.key(params, extent)),
+            Answerer::Remote { .. } => self.ask(context, &context.key(params, extent), limit),
             Answerer::Store(_) => {
                 let rows = self.query_store(context, params, extent)?;
                 let lifetime = context.generation.ttl;
                 Ok(CacheEntry::uncached(
                     rows,
-                    asked_at.after(lifetime),
+                    limit.now.after(lifetime),
                     lifetime,
                 ))
             }

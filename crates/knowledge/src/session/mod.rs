@@ -11,7 +11,7 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use lookaside_value::{Row, RowSet, Text, Value};
+use lookaside_value::{Contract, Row, RowSet, Text, Value};
 
 pub(crate) use self::provider::{Backend, ProviderQuery};
 pub use self::served::{Coverage, Served};
@@ -449,8 +449,8 @@ impl Session {
             info,
             description: &resolver.describe(generation, info)?.description,
         };
-        let now = context.engine.clock.now();
-        Ok(resolver.query(&context, &params, extent, now)?.rows)
+        let limit = resolver.limit(&context, Contract::ANY);
+        Ok(resolver.query(&context, &params, extent, &limit)?.rows)
     }
 }
 

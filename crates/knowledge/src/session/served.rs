@@ -52,6 +52,20 @@ pub struct Coverage {
     pub log_end: Option<LogPosition>,
 }
 
+/// A feed asks the server four times a second.
+const BEHIND_AGE: Duration = Duration::from_secs(1);
+
+impl Coverage {
+    pub(crate) fn of(tracked: Option<&TrackedStatement>) -> Self {
+        Self {
+            is_followed: tracked.is_some(),
+            horizon: tracked.and_then(|it| it.horizon.fresh_as_of()),
+            position: tracked.and_then(|it| it.horizon.log_position()),
+            log_end: tracked.and_then(|it| it.horizon.log_end()),
+        }
+    }
+}
+
 impl Session {
     /// Returns the rows if a native plan or a cache has them and they are as fresh as required; never
     /// blocks. None is older than the `ttl_ms` of `[cache]`.
@@ -83,13 +97,16 @@ impl Session {
     #[inline]
     pub fn coverage(&self, statement: &Statement) -> Coverage {
         let prepared = self.generation.prepared(statement.id());
+        Coverage::of(prepared.and_then(|prepared| prepared.description.tracked.as_deref()))
+    }
+
+    /// Whether the change feed of a statement was live and is interrupted, or has not asked the server for
+    /// a second: not if it has not begun to invalidate the answers to this statement, and not if it is only
+    /// idle.
+    pub fn is_feed_behind(&self, statement: &Statement) -> bool {
+        let prepared = self.generation.prepared(statement.id());
         let tracked = prepared.and_then(|prepared| prepared.description.tracked.as_deref());
-        Coverage {
-            is_followed: tracked.is_some(),
-            horizon: tracked.and_then(|it| it.horizon.fresh_as_of()),
-            position: tracked.and_then(|it| it.horizon.log_position()),
-            log_end: tracked.and_then(|it| it.horizon.log_end()),
-        }
+        tracked.is_some_and(|tracked| tracked.is_behind(BEHIND_AGE))
     }
 
     /// Asks the server that answers a statement where its log ends now: a position of another server or

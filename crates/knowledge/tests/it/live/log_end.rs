@@ -10,8 +10,9 @@ use super::{add_local_table, open, skip, write_project};
 use crate::non_blocking::block_on;
 
 /// What a writer reads after its commit, as `docs/FRESHNESS.md` says.
-const POSITION: &str = "select format('pg:%s:%s:%s', system_identifier, timeline_id, \
-                        pg_current_wal_insert_lsn()) from pg_control_system(), pg_control_checkpoint()";
+const POSITION: &str = "select format('pg:%s:%s:%s', system_identifier, \
+                        ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int, lsn) \
+                        from pg_control_system(), pg_current_wal_insert_lsn() as lsn";
 
 fn position(writer: &mut Connection) -> LogPosition {
     let answer = writer.query(POSITION, &[]).unwrap();

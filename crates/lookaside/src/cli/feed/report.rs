@@ -129,6 +129,7 @@ fn state_line(status: Option<&FeedStatus>, dependencies: &[&StatementDependency]
             format!("live, changes invalidate the answers of {followed} of {all} lookups")
         }
         (FeedState::Down, Some(reason)) => format!("down: {reason}"),
+        (FeedState::Idle, _) => "idle".to_owned(),
         (state, _) => format!(
             "{state}, not live within {START_TIMEOUT:?}: it waits for transactions that write, which `select \
              pid, xact_start, query from pg_stat_activity where backend_xid is not null` lists"

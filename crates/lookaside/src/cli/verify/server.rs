@@ -151,8 +151,10 @@ impl Server {
 
     /// The cluster, for positions of its log.
     pub(super) fn cluster(&self) -> Result<Cluster, Cause> {
-        let sql = "select system_identifier, timeline_id::bigint \
-                   from pg_control_system(), pg_control_checkpoint()";
+        // The names of files of the log begin with the timeline.
+        let sql = "select system_identifier, \
+                   ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint \
+                   from pg_control_system()";
         let answer = self.connect()?.query(sql, &[])?;
         match answer.rows.first().as_deref() {
             Some([Value::Int(system_id), Value::Int(timeline)]) => Ok(Cluster {

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime};
 
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{Contract, Coverage, Freshness, LogPosition};
+use lookaside_knowledge::{Contract, Coverage, Freshness, LogPosition, Session};
 
 use super::super::answers::Expiry;
-use super::super::lookup::Lookup;
+use super::super::lookup::{Lookup, Prepared};
 use super::super::problem::Problem;
 use crate::config::{ClientFreshness, OnBehind};
 
@@ -121,17 +121,19 @@ pub(super) fn required(
 
 /// What a cached answer has to be like that may be used, or cause a refusal, while the change feed of
 /// its provider is behind; `None` if the database is queried then. An answer that includes what the
-/// database shows now is always queried.
+/// database shows now is always queried, and so is any answer while the feed is not behind: the next
+/// horizon is only some milliseconds away.
 pub(super) fn behind(
     lookup: &Lookup,
-    coverage: &Coverage,
+    prepared: &Prepared,
+    session: &Session,
     required: Freshness,
 ) -> Option<Freshness> {
     let contract = required.contract;
-    let is_for_feed = coverage.is_followed
+    let is_for_feed = lookup.config.on_behind != OnBehind::Ask
         && contract != Contract::ANY
         && contract.within != Some(Duration::ZERO);
-    (is_for_feed && lookup.config.on_behind != OnBehind::Ask).then_some(Freshness {
+    (is_for_feed && session.is_feed_behind(&prepared.statement)).then_some(Freshness {
         contract: Contract::ANY,
         ..required
     })

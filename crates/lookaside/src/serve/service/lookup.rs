@@ -117,13 +117,14 @@ impl Thread {
             }
         }
         let extent = lookup.extent();
+        let without_contract = freshness::behind(lookup, prepared, &self.session, freshness);
         let mut found =
             self.session
                 .try_local(&prepared.statement, &self.values, extent, freshness);
-        if let (Ok(None), Some(older)) = (&found, freshness::behind(lookup, &coverage, freshness)) {
-            found = self
-                .session
-                .try_local(&prepared.statement, &self.values, extent, older);
+        if let (Ok(None), Some(without_contract)) = (&found, without_contract) {
+            found =
+                self.session
+                    .try_local(&prepared.statement, &self.values, extent, without_contract);
             match (&found, lookup.config.on_behind) {
                 // It replaces the answer of a server that fails, which is another matter.
                 (Ok(Some(served)), _) if served.provenance.is_stale => found = Ok(None),

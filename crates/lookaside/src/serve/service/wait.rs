@@ -259,7 +259,7 @@ impl Thread {
                 Err(back) => waiting = back,
             }
         }
-        let (completion, question) = *waiting;
+        let (completion, mut question) = *waiting;
         let deferred = self.responder.deferred_answer_of(completion);
         let shared = self.responder.shared.clone();
         let params = self.values.clone();
@@ -276,21 +276,19 @@ impl Thread {
             if let Err(problem) = shared.check_room(0) {
                 return deferred.answer(Err(problem));
             }
-            let is_reached = match awaited {
-                None => false,
-                Some(position) => {
-                    let wait = lookup.config.wait;
-                    (shared.knowledge)
-                        .wait_for_position(statement, position, wait)
-                        .await
-                }
-            };
-            // The feed has compared the server already.
-            if let Some(position) = question.unconfirmed.filter(|_| !is_reached)
+            // Before the wait, which would be in vain.
+            if let Some(position) = question.unconfirmed
                 && let Some(end) = shared.knowledge.log_end_async(statement).await
                 && let Err(problem) = check_position(position, end)
             {
                 return deferred.answer(Err(problem));
+            }
+            if let Some(position) = awaited {
+                let wait = lookup.config.wait;
+                let reached = (shared.knowledge).wait_for_position(statement, position, wait);
+                if let Some(coverage) = reached.await {
+                    question.coverage = coverage;
+                }
             }
             let rows = (shared.knowledge)
                 .answer_async(statement, &params, extent, freshness)

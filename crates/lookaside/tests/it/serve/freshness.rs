@@ -94,11 +94,27 @@ impl Writer {
         answer.rows.first().unwrap()[0].to_text().to_string()
     }
 
+    /// Ends the feed, and takes all slots of the server, so that there is no other one.
+    pub(super) fn interrupt_feed(&mut self) {
+        let mut count = 0;
+        wait_until("all slots are taken", || {
+            self.text(
+                "select count(pg_terminate_backend(active_pid)) from pg_replication_slots \
+                 where slot_type = 'logical'",
+            );
+            let take = format!("select pg_create_physical_replication_slot('taken_{count}')");
+            count += u32::from(self.0.query(&*take, &[]).is_ok());
+            let is_full = "select count(*) = current_setting('max_replication_slots')::int \
+                           from pg_replication_slots where slot_type = 'physical'";
+            self.text(is_full) == "true"
+        });
+    }
+
     /// The position after all commits so far.
     pub(super) fn position(&mut self) -> LogPosition {
         let token = self.text(
             "select 'pg:' || (select system_identifier from pg_control_system()) || ':' \
-             || (select timeline_id from pg_control_checkpoint()) || ':' \
+             || ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int || ':' \
              || pg_current_wal_insert_lsn()",
         );
         token.parse().unwrap_or_else(|()| panic!("{token}"))

@@ -178,9 +178,9 @@ fn issue_15_a_definition_may_change_what_a_statement_depends_on() {
          alter publication lookaside add table other",
     ];
     for (round, change) in (7..).zip(changes) {
-        let probes = status(&knowledge).reset_count;
+        let resets = status(&knowledge).reset_count;
         postgres.execute(change).unwrap();
-        wait_until(change, || status(&knowledge).reset_count > probes);
+        wait_until(change, || status(&knowledge).reset_count > resets);
         wait_until_live(&knowledge, 3);
         follows(&postgres, &knowledge, BY_ID, &format!("{change}!"));
         let before = name(&knowledge, sql, "n2");
@@ -242,7 +242,7 @@ fn issue_15_an_answer_from_before_the_feed_is_not_used_after_it() {
     wait_until_live(&knowledge, 1);
     follows(&postgres, &knowledge, BY_ID, "new");
     postgres.execute("drop publication lookaside").unwrap();
-    wait_until("it is tracked", || status(&knowledge).statement_count == 0);
+    wait_until("it is followed", || status(&knowledge).statement_count == 0);
     assert_eq!(read(), "new");
     let queries = || knowledge.snapshot().counts.queries;
     let before = queries();
