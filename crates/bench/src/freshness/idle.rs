@@ -12,8 +12,8 @@ use super::report::{Aim, Report};
 use super::server::{EngineOptions, FeedServer};
 use super::statements::TransactionCount;
 
-/// The connections of the feed: the walsender of the only slot with our prefix, and the backend whose
-/// last statement asked for a snapshot.
+/// The connections of feeds: the walsenders of the server, and the backends whose last statement asked
+/// for a snapshot.
 const BACKENDS: &str = "\
 select pid::bigint, backend_type = 'walsender'
 from pg_stat_activity
@@ -32,7 +32,8 @@ pub(super) fn run(server: &FeedServer, duration: Duration) -> Result<Report> {
     let backends = backends(server)?;
     let transactions = TransactionCount::begin(server, &engine)?;
     let cpu_of = |is_walsender: bool| -> Option<Duration> {
-        let chosen = backends.iter().filter(|it| it.1 == is_walsender);
+        let mut chosen = backends.iter().filter(|it| it.1 == is_walsender).peekable();
+        chosen.peek()?;
         chosen.map(|it| process_cpu(it.0)).sum()
     };
     let (walsender_before, backend_before) = (cpu_of(true), cpu_of(false));

@@ -145,6 +145,11 @@ fn record(server: &FeedServer, table: &str, rows: u64, count: u64) -> Result<Rec
         change_count: 0,
     };
     while read_changes(&mut connection, SLOT, &mut recording)? {}
+    // The next recording has a slot of the same name.
+    connection.query(
+        &*format!("select pg_drop_replication_slot('{SLOT}')::text"),
+        &[],
+    )?;
     if recording.change_count < count / rows * rows {
         let recorded = recording.change_count;
         return Err(format!("only {recorded} of {count} changes were recorded").into());
