@@ -214,6 +214,16 @@ async fn follow(
     }
 }
 
+/// A statement that will be tracked.
+struct WaitingStatement {
+    statement: Arc<TrackedStatement>,
+    /// When so many transactions have been applied: they were received before its changes were read.
+    transaction_count: u64,
+    /// And when the transactions of this snapshot have ended, the first one after its classification. What
+    /// they changed before a table was published is not in the stream.
+    since: Option<Snapshot>,
+}
+
 /// The state of one stream.
 struct Follower<'a> {
     source: &'a Source,
@@ -231,8 +241,7 @@ struct Follower<'a> {
     unclassified: Vec<Arc<TrackedStatement>>,
     /// Not before this.
     classify_at: Instant,
-    /// Statements that will be tracked when so many transactions have been applied.
-    waiting: Vec<(Arc<TrackedStatement>, u64)>,
+    waiting: Vec<WaitingStatement>,
     tracked: Vec<Arc<TrackedStatement>>,
     /// What the statements depend on, and its fingerprint.
     names: Option<(Arc<Names>, String)>,
@@ -431,6 +440,11 @@ impl<'a> Follower<'a> {
                 .get_or_insert_with(|| shown.probe.snapshot.clone());
             self.has_begun = shown.probe.snapshot.is_after_all_of(first);
         }
+        for waiting in &mut self.waiting {
+            waiting
+                .since
+                .get_or_insert_with(|| shown.probe.snapshot.clone());
+        }
         let versions = &self.shared.versions;
         match (&shown.fingerprint, &self.names) {
             (Some(new), Some((_, known))) if new != known && !Mutant::NoFingerprint.is_active() => {
@@ -474,7 +488,11 @@ impl<'a> Follower<'a> {
             match statement.set_dependency(dependency) {
                 Some(relations) => {
                     self.changes.add(&statement, &relations);
-                    self.waiting.push((statement, count));
+                    self.waiting.push(WaitingStatement {
+                        statement,
+                        transaction_count: count,
+                        since: None,
+                    });
                 }
                 None => {
                     let reason = reason
@@ -497,11 +515,13 @@ impl<'a> Follower<'a> {
         let figures = &self.shared.figures;
         if self.has_begun && !self.waiting.is_empty() {
             let (gate, tracked) = (&self.gate, &mut self.tracked);
-            self.waiting.retain(|(statement, count)| {
-                let is_ready = gate.has_applied(*count);
+            self.waiting.retain(|waiting| {
+                let have_ended =
+                    (waiting.since.as_ref()).is_some_and(|it| gate.is_after_all_of(it));
+                let is_ready = have_ended && gate.has_applied(waiting.transaction_count);
                 if is_ready {
-                    statement.set_live(true);
-                    tracked.push(Arc::clone(statement));
+                    waiting.statement.set_live(true);
+                    tracked.push(Arc::clone(&waiting.statement));
                 }
                 !is_ready
             });

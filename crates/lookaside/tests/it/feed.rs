@@ -367,6 +367,15 @@ fn what_setup_cannot_add_is_named() {
         "change feed of shop: off\n",
         "missing: with pooler = true, queries may be answered by another server",
     ]);
+    let elsewhere = format!(
+        "feed = \"auto\"\nfeed_uri = \"{}&dbname=elsewhere\"",
+        postgres.url()
+    );
+    let elsewhere = self::project(&postgres, &elsewhere, LOOKUPS);
+    elsewhere.run(&["check", "."]).ended(0).out_has(&[
+        "change feed of shop: down: ",
+        "missing: feed_uri names the database elsewhere, and connection_uri ",
+    ]);
 }
 
 #[test]

@@ -111,6 +111,13 @@ fn of_configuration(provider: &FeedProvider<'_>) -> Vec<Requirement> {
             "use one host",
         ));
     }
+    let (sender, server) = (&provider.sender().database, &provider.server.database);
+    if sender != server {
+        found.push(Requirement::missing(
+            format!("feed_uri names the database {sender}, and connection_uri {server}"),
+            "a stream has the changes of one database: correct feed_uri",
+        ));
+    }
     found
 }
 

@@ -249,3 +249,31 @@ fn issue_15_an_answer_from_before_the_feed_is_not_used_after_it() {
     read();
     assert_eq!(queries(), before, "answers are cached again");
 }
+
+/// What a transaction has changed before its table is published is not in the stream.
+#[test]
+fn issue_15_a_table_that_is_published_beside_a_writer_is_followed_after_it() {
+    let Some(postgres) = server() else { return };
+    postgres
+        .execute("insert into other values (1, 'old')")
+        .unwrap();
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    name(&knowledge, BY_ID, 1);
+    wait_until_live(&knowledge, 1);
+    let mut writer = connect(&postgres);
+    for sql in ["begin", "update other set name = 'new' where id = 1"] {
+        writer.query(sql, &[]).unwrap();
+    }
+    (postgres.execute("alter publication lookaside add table other")).unwrap();
+    let probes = status(&knowledge).probe_count;
+    wait_until("probes", || {
+        assert_eq!(name(&knowledge, OTHER, 1).as_deref(), Some("old"));
+        status(&knowledge).probe_count > probes + 5
+    });
+    assert!(status(&knowledge).statement_count < 2);
+    writer.query("commit", &[]).unwrap();
+    wait_until_live(&knowledge, 2);
+    assert_eq!(name(&knowledge, OTHER, 1).as_deref(), Some("new"));
+    follows(&postgres, &knowledge, OTHER, "newer");
+}
