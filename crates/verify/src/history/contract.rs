@@ -137,10 +137,11 @@ impl Layer {
     ];
 
     /// Whether reads through it belong to a session, and never go back. Requests over HTTP do not, as
-    /// threads with caches of their own answer them, nor do callers of the shared cache: of two
-    /// queries that overlap, the one that was sent later may have been executed earlier.
+    /// threads with caches of their own answer them, nor do callers of the shared cache, with a cache
+    /// of a call before it or not: of two queries that overlap, the one that was sent later may have been
+    /// executed earlier.
     pub fn has_sessions(self) -> bool {
-        !matches!(self, Self::L1 | Self::Body | Self::Http)
+        !matches!(self, Self::L1 | Self::Call | Self::Body | Self::Http)
     }
 
     /// The name in options and reports.
