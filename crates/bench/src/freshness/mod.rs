@@ -8,7 +8,7 @@
 //! | [`idle`] | a feed while nothing happens |
 //! | [`replay`], [`beside`] | changes that concern no cached answer: recorded ones, and live ones beside lookups |
 //! | [`hit_rate`] | hits, queries and staleness with a feed, and with lifetimes instead |
-//! | [`write`], [`serve`], [`statements`], [`cpu`] | writers, the program that serves, counts of the server, CPU time |
+//! | [`mod@write`], [`serve`], [`statements`], [`cpu`] | writers, the program that serves, counts of the server, CPU time |
 //! | [`server`] | the server, the tables and the engines |
 //! | [`report`], [`samples`] | figures and percentiles |
 
