@@ -82,11 +82,11 @@ pub(super) async fn run(
     let Some(first) = registered.recv().await else {
         return;
     };
-    let mut owner = Registered {
+    let mut guard = ResetOnDrop {
         statements: vec![first],
         shared: &shared,
     };
-    let statements = &mut owner.statements;
+    let statements = &mut guard.statements;
     let mut failure_count = 0;
     let mut last_failure = None;
     loop {
@@ -108,7 +108,7 @@ pub(super) async fn run(
         let pause = RETRY_PAUSE_MIN.saturating_mul(1 << failure_count.min(10));
         failure_count += 1;
         let pause = sleep(pause.min(RETRY_PAUSE_MAX));
-        let paused = meanwhile(pause, &mut registered, statements).await;
+        let paused = await_and_register(pause, &mut registered, statements).await;
         if paused.is_none() {
             return;
         }
@@ -116,12 +116,12 @@ pub(super) async fn run(
 }
 
 /// All statements of the provider. When the task ends, even by a panic, no answer is valid any more.
-struct Registered<'a> {
+struct ResetOnDrop<'a> {
     statements: Vec<Arc<TrackedStatement>>,
     shared: &'a Shared,
 }
 
-impl Drop for Registered<'_> {
+impl Drop for ResetOnDrop<'_> {
     fn drop(&mut self) {
         self.shared.reset(&self.statements);
     }
@@ -129,7 +129,7 @@ impl Drop for Registered<'_> {
 
 /// Awaits something, and meanwhile takes the statements that are registered; `None` when the engine drops
 /// the feed.
-async fn meanwhile<T>(
+async fn await_and_register<T>(
     awaited: impl Future<Output = T>,
     registered: &mut UnboundedReceiver<Arc<TrackedStatement>>,
     statements: &mut Vec<Arc<TrackedStatement>>,
@@ -171,7 +171,8 @@ async fn follow(
     registered: &mut UnboundedReceiver<Arc<TrackedStatement>>,
     statements: &mut Vec<Arc<TrackedStatement>>,
 ) -> Result<(), Failure> {
-    let Some(connected) = meanwhile(connect(source), registered, statements).await else {
+    let connecting = await_and_register(connect(source), registered, statements);
+    let Some(connected) = connecting.await else {
         return Ok(());
     };
     let (server, mut feed, start) = connected?;
@@ -219,9 +220,9 @@ struct WaitingStatement {
     statement: Arc<TrackedStatement>,
     /// When so many transactions have been applied: they were received before its changes were read.
     transaction_count: u64,
-    /// And when the transactions of this snapshot have ended, the first one after its classification. What
-    /// they changed before a table was published is not in the stream.
-    since: Option<Snapshot>,
+    /// And when the transactions of this snapshot, the first one after its classification, have ended:
+    /// what they changed before a table was published is not in the stream.
+    snapshot: Option<Snapshot>,
 }
 
 /// The state of one stream.
@@ -249,7 +250,7 @@ struct Follower<'a> {
     /// When the server was asked last, and for the horizon.
     asked: Instant,
     probed: Instant,
-    /// The number of questions that showed no change that waits.
+    /// The number of questions that showed nothing that is waited for.
     fruitless_count: u32,
     is_wanted: bool,
     /// When the server is to be asked again.
@@ -326,14 +327,13 @@ impl<'a> Follower<'a> {
             self.work = Some(timed(async { classifying.await.map(Done::Classified) }));
             return;
         }
+        let growing = PROBE_PAUSE_MIN.saturating_mul(1 << self.fruitless_count.min(10));
+        let is_awaited = !self.has_begun || !self.waiting.is_empty();
         let pause = match self.gate.is_waiting() {
-            true => {
-                let pause = PROBE_PAUSE_MIN.saturating_mul(1 << self.fruitless_count.min(10));
-                pause.min(PROBE_PAUSE_MAX)
-            }
-            false if self.is_wanted || !self.has_begun || !self.waiting.is_empty() => {
-                2 * PROBE_PAUSE_MIN
-            }
+            true => growing.min(PROBE_PAUSE_MAX),
+            false if self.is_wanted => 2 * PROBE_PAUSE_MIN,
+            // A transaction that is waited for may go on for hours.
+            false if is_awaited => growing.min(PROBE_INTERVAL),
             false => PROBE_INTERVAL,
         };
         let is_probe_due = self.is_wanted || self.probed + PROBE_INTERVAL <= now;
@@ -442,7 +442,7 @@ impl<'a> Follower<'a> {
         }
         for waiting in &mut self.waiting {
             waiting
-                .since
+                .snapshot
                 .get_or_insert_with(|| shown.probe.snapshot.clone());
         }
         let versions = &self.shared.versions;
@@ -491,7 +491,7 @@ impl<'a> Follower<'a> {
                     self.waiting.push(WaitingStatement {
                         statement,
                         transaction_count: count,
-                        since: None,
+                        snapshot: None,
                     });
                 }
                 None => {
@@ -506,6 +506,7 @@ impl<'a> Follower<'a> {
                 }
             }
         }
+        self.fruitless_count = 0;
         // The fingerprint is compared once more before anything is as fresh as the next probe.
         self.is_wanted = true;
     }
@@ -517,7 +518,7 @@ impl<'a> Follower<'a> {
             let (gate, tracked) = (&self.gate, &mut self.tracked);
             self.waiting.retain(|waiting| {
                 let have_ended =
-                    (waiting.since.as_ref()).is_some_and(|it| gate.is_after_all_of(it));
+                    (waiting.snapshot.as_ref()).is_some_and(|it| gate.is_after_all_of(it));
                 let is_ready = have_ended && gate.has_applied(waiting.transaction_count);
                 if is_ready {
                     waiting.statement.set_live(true);
