@@ -16,7 +16,7 @@ use lookaside_value::Value;
 use super::Result;
 use super::cpu::{feed_cpu, thread_cpu};
 use super::report::{Aim, Report};
-use super::server::{Engine, EngineOptions, FeedServer};
+use super::server::{Engine, FeedServer};
 
 /// Rows of the tables.
 const ROW_COUNT: u64 = 10_000;
@@ -48,13 +48,7 @@ pub(super) struct BesideOptions {
 }
 
 pub(super) fn run(server: &FeedServer, options: BesideOptions) -> Result<Report> {
-    server.fill("registers", ROW_COUNT)?;
-    server.fill("unrelated", ROW_COUNT)?;
-    let engine = server.engine(EngineOptions {
-        has_feed: true,
-        ttl: Duration::from_secs(1800),
-        key_count: ROW_COUNT,
-    })?;
+    let engine = server.engine_beside_unrelated(ROW_COUNT)?;
     let mut report = Report::new("unrelated, live", &server.note);
     report.parameter("rows an update", UPDATE_ROW_COUNT);
     report.parameter("rounds", options.round_count);

@@ -61,7 +61,9 @@ pub(super) fn run(server: &FeedServer, duration: Duration) -> Result<Report> {
                 let used = share(after.saturating_sub(before));
                 report.figure(name, "% of a core", used, &[]);
             }
-            _ => report.note(format!("{name} is unknown: the server is elsewhere")),
+            _ => report.note(format!(
+                "{name} is not known: the server runs on another machine"
+            )),
         }
     }
     drop(session);

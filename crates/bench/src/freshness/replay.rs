@@ -13,7 +13,7 @@ use lookaside_value::Value;
 use super::Result;
 use super::cpu::thread_cpu;
 use super::report::{Aim, Report};
-use super::server::{EngineOptions, FeedServer, PROVIDER, SCHEMA};
+use super::server::{FeedServer, PROVIDER, SCHEMA};
 
 /// Rows of the tables, which are changed in turn.
 const ROW_COUNT: u64 = 10_000;
@@ -39,13 +39,7 @@ struct Recording {
 }
 
 pub(super) fn run(server: &FeedServer, options: ReplayOptions) -> Result<Report> {
-    server.fill("registers", ROW_COUNT)?;
-    server.fill("unrelated", ROW_COUNT)?;
-    let engine = server.engine(EngineOptions {
-        has_feed: true,
-        ttl: Duration::from_secs(1800),
-        key_count: ROW_COUNT,
-    })?;
+    let engine = server.engine_beside_unrelated(ROW_COUNT)?;
     let mut report = Report::new("unrelated, replayed", &server.note);
     report.parameter("changes", options.change_count);
     report.parameter("seconds", options.duration.as_secs_f64());

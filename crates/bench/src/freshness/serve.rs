@@ -111,7 +111,7 @@ fn address(
         let to_tell: Sender<String> = to_tell.clone();
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(|line| line.ok()) {
-                // Nobody listens once the address is known.
+                // The receiver is dropped once the address is known.
                 let _ = to_tell.send(line);
             }
         });

@@ -204,6 +204,17 @@ impl FeedServer {
         Ok(())
     }
 
+    /// An engine with a live feed over one of two filled tables, and no lookup in the other one, `unrelated`.
+    pub(super) fn engine_beside_unrelated(&self, key_count: u64) -> Result<Engine> {
+        self.fill("registers", key_count)?;
+        self.fill("unrelated", key_count)?;
+        self.engine(EngineOptions {
+            has_feed: true,
+            ttl: Duration::from_secs(1800),
+            key_count,
+        })
+    }
+
     /// An engine whose feed, if it has one, is live.
     pub(super) fn engine(&self, options: EngineOptions) -> Result<Engine> {
         // Read once: there are no reloads here.

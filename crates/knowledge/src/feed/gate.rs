@@ -56,9 +56,9 @@ pub(crate) struct Progress {
 pub(crate) struct Gate {
     /// In the order of their commits.
     queue: VecDeque<Queued>,
-    /// The numbers and identifiers of transactions that touched nothing and were not shown yet: they may
-    /// have changed a table of a statement that is tracked from later on.
-    untouched: Vec<(u64, u32)>,
+    /// Transactions that touched nothing and were not shown yet, in the same order: they may have changed
+    /// a table of a statement that is tracked from later on.
+    untouched: Vec<Untouched>,
     /// The bytes of both.
     queue_size: usize,
     /// The number of transactions that were received; the newest one has this number.
@@ -80,6 +80,13 @@ struct Queued {
     number: u64,
     received: Instant,
     transaction: Transaction,
+}
+
+/// A transaction without a change that concerns a statement.
+#[derive(Debug)]
+struct Untouched {
+    number: u64,
+    xid: u32,
 }
 
 /// Up to which position no commit has changed the catalog.
@@ -152,8 +159,11 @@ impl Gate {
                 return Ok(());
             }
             (false, true) => {
-                self.queue_size += size_of::<(u64, u32)>();
-                self.untouched.push((number, transaction.xid));
+                self.queue_size += size_of::<Untouched>();
+                self.untouched.push(Untouched {
+                    number,
+                    xid: transaction.xid,
+                });
             }
             (false, false) => {
                 self.queue_size += size_of_queued(&transaction);
@@ -206,10 +216,10 @@ impl Gate {
             }
             !is_shown
         });
-        self.untouched.retain(|(_, xid)| {
-            let is_shown = snapshot.shows(*xid);
+        self.untouched.retain(|untouched| {
+            let is_shown = snapshot.shows(untouched.xid);
             if is_shown {
-                *size -= size_of::<(u64, u32)>();
+                *size -= size_of::<Untouched>();
             }
             !is_shown
         });
@@ -262,7 +272,7 @@ impl Gate {
     /// Whether the first `count` transactions were received and applied.
     pub(crate) fn has_applied(&self, count: u64) -> bool {
         let touched = self.queue.front().map(|queued| queued.number);
-        let untouched = self.untouched.first().map(|(number, _)| *number);
+        let untouched = self.untouched.first().map(|untouched| untouched.number);
         let first = [touched, untouched].into_iter().flatten().min();
         self.received_count >= count && first.is_none_or(|first| first > count)
     }

@@ -72,7 +72,7 @@ impl Horizon {
         self.fresh_as_of.store(0, Ordering::Release);
         self.position.store(0, Ordering::Release);
         self.log_end.store(0, Ordering::Release);
-        // Whoever waits for a position sees that there is none.
+        // Callers that wait for a position learn that there is none.
         self.advanced.notify_waiters();
     }
 

@@ -332,8 +332,8 @@ impl TrackedStatement {
             true => self.selected.load(Ordering::Relaxed),
             false => NO_SCOPE,
         };
-        // Before the end is seen, and not at the begin: whoever reads the new number asks the server
-        // after the end.
+        // Incremented before the end is published, and not at the beginning: a caller that reads the new
+        // number queries the server after the end.
         if !is_live && self.is_live() {
             self.live_count.fetch_add(1, Ordering::Release);
         }

@@ -68,18 +68,18 @@ impl Thread {
             is_behind: false,
         };
         let limit = responder.catalog.client_freshness;
-        let required = freshness::required(lookup, &coverage, limit, request);
+        let requirement = freshness::required(lookup, &coverage, limit, request);
         let Requirement {
-            freshness,
+            freshness: required,
             unconfirmed,
-        } = match required {
+        } = match requirement {
             Ok(requirement) => requirement,
             Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
         let session = &self.session;
         let may_reuse = |expiry: &Expiry| {
             let age = expiry.age(now);
-            session.may_reuse(&prepared.statement, expiry.version, age, freshness)
+            session.may_reuse(&prepared.statement, expiry.version, age, required)
         };
         if lookup.keeps_bodies(prepared)
             && let Some(answer) = self.answers.find(key, generation, now, may_reuse)
@@ -94,7 +94,7 @@ impl Thread {
                     Some(request),
                     reply,
                 ),
-                false => self.answer_long(context, lookup_request, freshness, request, reply),
+                false => self.answer_long(context, lookup_request, required, request, reply),
             };
         }
         self.values.clear();
@@ -117,10 +117,10 @@ impl Thread {
             }
         }
         let extent = lookup.extent();
-        let without_contract = freshness::behind(lookup, prepared, &self.session, freshness);
-        let mut found =
-            self.session
-                .try_local(&prepared.statement, &self.values, extent, freshness);
+        let without_contract = freshness::behind(lookup, prepared, &self.session, required);
+        let mut found = self
+            .session
+            .try_local(&prepared.statement, &self.values, extent, required);
         if let (Ok(None), Some(without_contract)) = (&found, without_contract) {
             found =
                 self.session
@@ -168,7 +168,7 @@ impl Thread {
                     query: key.query.into(),
                     generation,
                     if_none_match: if_none_match.map(Into::into),
-                    freshness,
+                    freshness: required,
                     unconfirmed,
                     coverage,
                 };
@@ -191,7 +191,7 @@ impl Thread {
         &mut self,
         context: RequestContext,
         lookup_request: LookupRequest<'_>,
-        freshness: Freshness,
+        required: Freshness,
         request: &Request<'_>,
         reply: Reply<'_>,
     ) {
@@ -209,7 +209,7 @@ impl Thread {
         let may_reuse = |expiry: &Expiry| {
             lookup.prepared.as_ref().is_some_and(|prepared| {
                 let age = expiry.age(now);
-                (self.session).may_reuse(&prepared.statement, expiry.version, age, freshness)
+                (self.session).may_reuse(&prepared.statement, expiry.version, age, required)
             })
         };
         if let Some(answer) = answers.find(key, generation, now, may_reuse) {

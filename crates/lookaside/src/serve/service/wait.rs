@@ -246,9 +246,11 @@ impl Thread {
         let is_local = prepared.is_some_and(|it| it.explanation.provider.is_none());
         let awaited = waiting.1.freshness.contract.after;
         let awaited = awaited.filter(|_| !lookup.config.wait.is_zero());
-        if let (false, None, Some(queries), Some(prepared)) = (
+        // The server or the feed is asked before the query is sent.
+        let is_query_only = waiting.1.unconfirmed.is_none() && awaited.is_none();
+        if let (false, true, Some(queries), Some(prepared)) = (
             is_local,
-            waiting.1.unconfirmed.map(|it| it.position).or(awaited),
+            is_query_only,
             &mut self.provider_queries,
             prepared,
         ) {
