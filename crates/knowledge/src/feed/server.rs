@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lookaside_client::PostgresConfig;
-use lookaside_client::postgres::feed::{FeedStart, SlotName};
+use lookaside_client::postgres::feed::SlotName;
 use lookaside_client::postgres::{Client, Options};
 use lookaside_value::{Position, RowSet, Value};
 
@@ -33,10 +33,6 @@ pub(super) struct Server {
     publication: Arc<str>,
     /// The size of a page of the log, in bytes.
     wal_block_size: u64,
-    /// Identifies the cluster.
-    system_id: u64,
-    timeline: u32,
-    database: Box<str>,
 }
 
 /// What the server shows.
@@ -45,8 +41,8 @@ pub(super) struct Shown {
     pub(super) probe: Probe,
     /// `None` if it was not asked for.
     pub(super) fingerprint: Option<String>,
-    /// From where on the slot holds back the log. `None` if it was not asked for, or if the slot is on
-    /// another server.
+    /// From where on the slot holds back the log. `None` if it was not asked for, or if there is no such
+    /// slot any more.
     pub(super) restart: Option<Position>,
 }
 
@@ -75,15 +71,10 @@ impl Server {
         publication: &str,
     ) -> Result<Self, Failure> {
         let client = Client::connect_with(config, Options::default()).await?;
-        // The name of a file of the log begins with the timeline; a standby writes none.
         let sql = format!(
             "select current_setting('server_version_num')::bigint, \
              pg_is_in_recovery(), \
              current_setting('wal_block_size')::bigint, \
-             (select system_identifier from pg_control_system()), \
-             case when not pg_is_in_recovery() then \
-               pg_walfile_name(pg_current_wal_insert_lsn()) end, \
-             current_database()::text, \
              set_config('lock_timeout', '{LOCK_TIMEOUT_MS}', false)"
         );
         let answer = client.query(&*sql, &[]).await?;
@@ -93,9 +84,6 @@ impl Server {
                 Value::Int(version),
                 Value::Bool(is_standby),
                 Value::Int(wal_block_size),
-                Value::Int(system_id),
-                wal_file,
-                Value::Text(database),
                 _,
             ],
         ) = row.as_deref()
@@ -113,19 +101,10 @@ impl Server {
                  use the URL of the primary",
             ));
         }
-        let timeline = match wal_file {
-            Value::Text(name) => name
-                .get(..8)
-                .and_then(|it| u32::from_str_radix(it, 16).ok()),
-            _ => None,
-        };
         Ok(Self {
             client,
             publication: publication.into(),
-            database: database.as_str().into(),
-            timeline: timeline.ok_or_else(unexpected)?,
             wal_block_size: wal_block_size.unsigned_abs(),
-            system_id: system_id.cast_unsigned(),
         })
     }
 
@@ -185,19 +164,24 @@ impl Server {
         }
     }
 
-    /// Checks that the stream is that of the database which answers queries.
-    pub(super) fn check_source(&self, start: &FeedStart) -> Result<(), Failure> {
-        if start.system_id.0 != self.system_id || start.timeline.0 != self.timeline {
+    /// Checks that the stream has the changes of the database which answers queries: a copy of its cluster
+    /// may have the same identifier and timeline, but not the slot of the stream.
+    pub(super) async fn check_slot(&self, slot: &SlotName) -> Result<(), Failure> {
+        let sql = "select database::text, current_database()::text from pg_replication_slots \
+                   where slot_name = $1";
+        let slot = [Value::from(slot.as_str())];
+        let answer = self.client.query(sql, &slot).await?;
+        let Some([sent, answered]) = texts(&answer.rows) else {
             return Err(Failure::refused(
                 "the changes come from another server than the answers; correct feed_uri",
             ));
-        }
-        match start.database == *self.database {
-            true => Ok(()),
-            false => Err(Failure::refused(format!(
-                "the changes come from the database {}, but the answers from {}; correct feed_uri",
-                start.database, self.database
+        };
+        match (sent, answered) {
+            (Some(sent), Some(answered)) if sent != answered => Err(Failure::refused(format!(
+                "the changes come from the database {sent}, but the answers from {answered}; \
+                 correct feed_uri"
             ))),
+            _ => Ok(()),
         }
     }
 

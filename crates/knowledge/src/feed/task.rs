@@ -147,7 +147,7 @@ async fn await_and_register<T>(
 async fn connect(source: &Source) -> Result<(Server, ChangeFeed, FeedStart), Failure> {
     let connecting = Server::connect(&source.server, &source.publication);
     let server = tokio::time::timeout(PROBE_TIMEOUT, connecting).await;
-    let server = server.map_err(|_| Failure::server("the server does not answer"))??;
+    let server = server.map_err(|_| no_answer())??;
     let options = FeedOptions {
         reply_timeout: PROBE_TIMEOUT,
         ..FeedOptions::default()
@@ -160,7 +160,8 @@ async fn connect(source: &Source) -> Result<(Server, ChangeFeed, FeedStart), Fai
             _ => {}
         }
     };
-    server.check_source(&start)?;
+    let checking = tokio::time::timeout(PROBE_TIMEOUT, server.check_slot(&start.slot));
+    checking.await.map_err(|_| no_answer())??;
     Ok((server, feed, start))
 }
 
@@ -576,10 +577,10 @@ pub(super) fn receive(
 fn timed(work: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Work {
     Box::pin(async {
         let timed = tokio::time::timeout(PROBE_TIMEOUT, work);
-        timed.await.unwrap_or_else(|_| {
-            Err(Failure::server(
-                "the server does not answer the feed's statements",
-            ))
-        })
+        timed.await.unwrap_or_else(|_| Err(no_answer()))
     })
+}
+
+fn no_answer() -> Failure {
+    Failure::server("the server does not answer the feed's statements")
 }

@@ -123,8 +123,6 @@ pub struct FeedStart {
     pub system_id: SystemId,
     /// The cluster's history, which a promotion of a standby changes.
     pub timeline: Timeline,
-    /// The database, whose changes are sent.
-    pub database: String,
     /// The temporary slot, which no other stream has had.
     pub slot: SlotName,
     /// Where the slot begins: transactions that commit later are received.

@@ -37,7 +37,7 @@ pub(super) async fn start(source: Arc<Source>) -> Result<(FeedSession, FeedStart
         log_in(config, attempt, size_max)
     });
     let mut connection = connecting.await?;
-    let identity = identify(&mut connection, options)
+    let (system_id, timeline) = identify(&mut connection, options)
         .await
         .map_err(requirement::of_identification)?;
     let settings = settings(&mut connection, options).await?;
@@ -74,9 +74,8 @@ pub(super) async fn start(source: Arc<Source>) -> Result<(FeedSession, FeedStart
     }
 
     let start = FeedStart {
-        system_id: identity.system_id,
-        timeline: identity.timeline,
-        database: identity.database,
+        system_id,
+        timeline,
         slot,
         consistent_point,
         server_version: connection.protocol().server_version.clone(),
@@ -120,22 +119,14 @@ async fn log_in(
     }
 }
 
-/// What the server says of itself.
-struct Identity {
-    system_id: SystemId,
-    timeline: Timeline,
-    database: String,
-}
-
-async fn identify(connection: &mut FeedConnection, options: &FeedOptions) -> Result<Identity> {
+async fn identify(
+    connection: &mut FeedConnection,
+    options: &FeedOptions,
+) -> Result<(SystemId, Timeline)> {
     let mut identity = None;
     let identified = connection.command(IDENTIFY_SYSTEM, |row| {
         let system = SystemIdentity::decode(row).map_err(Error::protocol)?;
-        identity = Some(Identity {
-            system_id: system.system_id,
-            timeline: system.timeline,
-            database: system.database.unwrap_or_default().to_owned(),
-        });
+        identity = Some((system.system_id, system.timeline));
         Ok(())
     });
     answer(IDENTIFY_SYSTEM, options.command_timeout, identified).await?;

@@ -285,3 +285,37 @@ fn issue_15_a_table_that_is_published_beside_a_writer_is_followed_after_it() {
     assert_eq!(name(&knowledge, OTHER, 1).as_deref(), Some("new"));
     follows(&postgres, &knowledge, OTHER, "newer");
 }
+
+/// Clusters that are copies of one another have the same system identifier and timeline.
+#[test]
+fn issue_15_changes_of_a_copy_of_the_cluster_are_refused() {
+    let version = || "18".parse().unwrap();
+    if server().is_none() {
+        return;
+    }
+    // Servers with other settings are other clusters.
+    let start = |work_mem| {
+        let builder = Postgres::builder().version(version());
+        let builder = builder.setting("wal_level", "logical");
+        let postgres = builder.setting("work_mem", work_mem).start().unwrap();
+        let sql = "create table goods (id int primary key, name text); \
+                   insert into goods values (1, 'n1'); create publication lookaside for table goods";
+        postgres.execute(sql).unwrap();
+        postgres
+    };
+    let (answers, changes) = (start("4MB"), start("5MB"));
+    let mut connections = [connect(&answers), connect(&changes)];
+    let identifier = "select system_identifier from pg_control_system()";
+    let [one, other] = connections.each_mut().map(|it| text(it, identifier));
+    assert_eq!(one, other, "they are copies");
+    let more = format!("feed = 'auto'\nfeed_uri = '{}'", changes.url());
+    let folder = project(&answers.url(), &more, LONG);
+    let knowledge = open(&folder);
+    name(&knowledge, BY_ID, 1);
+    wait_until("it is refused", || {
+        let status = status(&knowledge);
+        assert_ne!(status.state, FeedState::Live);
+        let reason = status.reason.unwrap_or_default();
+        reason.contains("another server") && reason.contains("feed_uri")
+    });
+}
