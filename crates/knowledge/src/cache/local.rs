@@ -117,10 +117,16 @@ impl LocalCache {
             return Some(SlotIndex(first));
         }
         if self.holds(first + 1, key, now) {
-            self.slots.swap(first, first + 1);
+            self.swap(first);
             return Some(SlotIndex(first));
         }
         None
+    }
+
+    // Not inlined: the registers for it would be saved at each hit.
+    #[inline(never)]
+    fn swap(&mut self, first: usize) {
+        self.slots.swap(first, first + 1);
     }
 
     /// [`Self::find`] for batches: it does not move entries, so the positions that it returns are

@@ -74,11 +74,19 @@ impl<'a> KeyRef<'a> {
     ) -> Self {
         let mut state = hasher.build_hasher();
         state.write_usize(statement.index() * 2 + usize::from(extent == Extent::All));
-        for param in params {
-            param.hash(&mut state);
-        }
+        let hash = match params {
+            // Without a loop, the state stays in registers.
+            [param] => {
+                param.hash(&mut state);
+                state.finish()
+            }
+            params => {
+                params.iter().for_each(|param| param.hash(&mut state));
+                state.finish()
+            }
+        };
         Self {
-            hash: state.finish(),
+            hash,
             statement,
             extent,
             version: DataVersion::UNTRACKED,
@@ -121,7 +129,10 @@ impl<'a> KeyRef<'a> {
         self.hash == key.hash
             && self.statement == key.statement
             && self.extent == key.extent
-            && self.params == key.params.as_slice()
+            && match (self.params, &key.params) {
+                ([param], KeyParams::One(other)) => param == other,
+                (params, other) => params == other.as_slice(),
+            }
     }
 }
 

@@ -39,6 +39,8 @@ pub(crate) struct TrackedStatement {
     scopes: Scopes,
     /// Of all statements of the provider.
     refused_fill_count: Arc<AtomicU64>,
+    /// The counter that all keys share.
+    slot_of_all: VersionSlot,
 }
 
 const NO_SCOPE: usize = usize::MAX;
@@ -109,6 +111,7 @@ impl TrackedStatement {
             sql: sql.into(),
             binds: binds.into(),
             tables: Shape::of(sql).tables().map(Box::from).collect(),
+            slot_of_all: VersionSlot::of(KeyRef::new(&hasher, id, Extent::First, &[]).hash),
             hasher,
             versions: Arc::clone(versions),
             horizon: Arc::clone(horizon),
@@ -184,7 +187,7 @@ impl TrackedStatement {
     #[inline]
     fn slot(&self, number: usize, hash: u64, params: &[Value]) -> Option<VersionSlot> {
         match self.scopes.get(number)? {
-            Scope::Statement(_) => Some(self.slot_of_all()),
+            Scope::Statement(_) => Some(self.slot_of_all),
             Scope::Key { key, families } => {
                 let is_canonical = match (&**families, params) {
                     // Most keys.
@@ -211,11 +214,6 @@ impl TrackedStatement {
             .collect::<Option<_>>()?;
         let params = self.positional(key.canonical_params(&sent)?)?;
         Some(VersionSlot::of(self.hash(Extent::First, &params)))
-    }
-
-    /// The counter that all keys share.
-    fn slot_of_all(&self) -> VersionSlot {
-        VersionSlot::of(self.hash(Extent::First, &[]))
     }
 
     fn hash(&self, extent: Extent, params: &[Value]) -> u64 {
@@ -249,7 +247,7 @@ impl TrackedStatement {
     /// lacks a column of the key.
     pub(super) fn touch_row(&self, row: &[(&str, Value)], touched: &mut TouchedSlots) {
         match self.selected_scope() {
-            Some(Scope::Statement(_)) => touched.add(self.slot_of_all()),
+            Some(Scope::Statement(_)) => touched.add(self.slot_of_all),
             Some(Scope::Key { key, .. }) => {
                 let params = key.named_key(row);
                 self.touch_key(params.and_then(|it| self.positional(it)), touched);
@@ -273,7 +271,7 @@ impl TrackedStatement {
     /// Adds the slots of the keys that a change invalidates.
     pub(super) fn touch(&self, change: Change<'_, '_>, touched: &mut TouchedSlots) {
         match (self.selected_scope(), change) {
-            (Some(Scope::Statement(_)), _) => touched.add(self.slot_of_all()),
+            (Some(Scope::Statement(_)), _) => touched.add(self.slot_of_all),
             (Some(Scope::Key { key, .. }), Change::Row(field)) => {
                 let params = match key.row_key(field) {
                     RowKey::Absent => return,

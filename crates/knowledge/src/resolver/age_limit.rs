@@ -111,10 +111,10 @@ impl AgeLimit {
     }
 
     /// Whether the caller accepts an entry that is fresh enough: a stale answer, which is older than the
-    /// data whose version it has, does not satisfy a contract.
+    /// data whose version it has, does not satisfy a contract. Without one, the entry is not looked at.
     #[inline]
-    pub(crate) fn permits(&self, entry: &CacheEntry) -> bool {
-        self.is_lenient || !entry.is_stale()
+    pub(crate) fn permits<'e>(&self, entry: impl FnOnce() -> &'e CacheEntry) -> bool {
+        self.is_lenient || !entry().is_stale()
     }
 
     /// An entry of this key that is fresh at the returned time is fresh enough.

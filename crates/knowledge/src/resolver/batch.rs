@@ -87,7 +87,7 @@ impl Resolver {
                 let find = |index| {
                     let key = context.key(params.set(index), extent);
                     let slot = self.local.peek(&key, limit.fresh_at(&key));
-                    slot.filter(|it| limit.permits(self.local.entry(*it)))
+                    slot.filter(|it| limit.permits(|| self.local.entry(*it)))
                 };
                 let slots: Vec<Option<SlotIndex>> = range.clone().map(find).collect();
                 for (index, slot) in range.clone().zip(&slots) {
@@ -106,7 +106,7 @@ impl Resolver {
                     self.count(context, Layer::L0, CacheOutcome::Miss);
                     let key = context.key(params.set(index), extent);
                     let entry = shared.find(&key, limit.fresh_at(&key));
-                    let Some(entry) = entry.filter(|it| limit.permits(it)) else {
+                    let Some(entry) = entry.filter(|it| limit.permits(|| it)) else {
                         missed.add(index, key);
                         continue;
                     };

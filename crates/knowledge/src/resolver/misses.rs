@@ -89,7 +89,7 @@ impl<T: Transport> MissBatch<'_, T> {
                     true => Ticks::START,
                     false => self.limit.fresh_at(&keys[index]),
                 };
-                match cache.join(&keys[index], fresh_at, |entry| self.limit.permits(entry)) {
+                match cache.join(&keys[index], fresh_at, |entry| self.limit.permits(|| entry)) {
                     Flight::Answered(entry) => {
                         self.count(CacheOutcome::Hit);
                         found[index] = Some(Ok(entry));

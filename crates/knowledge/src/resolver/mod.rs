@@ -260,7 +260,7 @@ impl Resolver {
             Policy::Global => {
                 let shared = shared?;
                 let slot = self.local.find(key, fresh_at);
-                if let Some(slot) = slot.filter(|it| limit.permits(self.local.entry(*it))) {
+                if let Some(slot) = slot.filter(|it| limit.permits(|| self.local.entry(*it))) {
                     self.count(context, Layer::L0, CacheOutcome::Hit);
                     return Some(Location {
                         slot: Some(slot),
@@ -270,20 +270,20 @@ impl Resolver {
                     });
                 }
                 let entry = shared.find(key, fresh_at);
-                let entry = entry.filter(|it| limit.permits(it))?;
+                let entry = entry.filter(|it| limit.permits(|| it))?;
                 self.count(context, Layer::L0, CacheOutcome::Miss);
                 self.count(context, Layer::L1, CacheOutcome::Hit);
                 Some(self.keep(key, entry, (AnsweredBy::L1, now, tracking)))
             }
             Policy::CallScope(own) => {
                 own.enter(context.engine.number, context.generation.number);
-                if let Some(entry) = own.find(key, fresh_at).filter(|it| limit.permits(it)) {
+                if let Some(entry) = own.find(key, fresh_at).filter(|it| limit.permits(|| it)) {
                     let entry = entry.clone();
                     self.count(context, Layer::Call, CacheOutcome::Hit);
                     return Some(self.hold(entry, AnsweredBy::L0, now, tracking));
                 }
                 let entry = shared?.find(key, fresh_at);
-                let entry = entry.filter(|it| limit.permits(it))?;
+                let entry = entry.filter(|it| limit.permits(|| it))?;
                 self.count(context, Layer::Call, CacheOutcome::Miss);
                 self.count(context, Layer::L1, CacheOutcome::Hit);
                 own.insert(key.to_key(), entry.clone());
@@ -378,7 +378,7 @@ impl Resolver {
         limit: &AgeLimit,
     ) -> Result<std::result::Result<CacheEntry, Leader<'c>>> {
         // Nearly always, no other session is querying this key.
-        let mut flight = shared.join(key, limit.fresh_at(key), |entry| limit.permits(entry));
+        let mut flight = shared.join(key, limit.fresh_at(key), |entry| limit.permits(|| entry));
         let key = key.to_key();
         let mut began = None;
         loop {

@@ -157,8 +157,9 @@ impl<'a: 's, 's> Bound<'a, 's> {
                 Ok(None)
             }
             Probe::Fallback => {
-                let (context, first) = (&self.context, Extent::First);
-                let rows = self.resolver.rows(context, params, first, policy)?;
+                // A copy, so that the context is in memory only where it is needed.
+                let (context, first) = (self.context, Extent::First);
+                let rows = self.resolver.rows(&context, params, first, policy)?;
                 Ok((!rows.is_empty()).then_some((rows, 0)))
             }
         }

@@ -300,6 +300,31 @@ impl fmt::Display for Value {
 impl PartialEq for Value {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
+        // Most keys are integers, and a call takes longer than the comparison.
+        match (self, other) {
+            (Self::Int(a), Self::Int(b)) => a == b,
+            _ => self.is_equal_to(other),
+        }
+    }
+}
+
+impl Eq for Value {}
+
+impl Hash for Value {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        // As in `eq`.
+        match self {
+            Self::Int(int) => int.hash(state),
+            _ => self.hash_content(state),
+        }
+    }
+}
+
+impl Value {
+    #[inline(never)]
+    fn is_equal_to(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Null, Self::Null) | (Self::Ignore, Self::Ignore) => true,
             (Self::Bool(a), Self::Bool(b)) => a == b,
@@ -318,14 +343,10 @@ impl PartialEq for Value {
             _ => false,
         }
     }
-}
 
-impl Eq for Value {}
-
-impl Hash for Value {
-    #[inline]
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        std::mem::discriminant(self).hash(state);
+    /// Hashes what follows the type.
+    #[inline(never)]
+    fn hash_content<H: Hasher>(&self, state: &mut H) {
         match self {
             Self::Null | Self::Ignore => {}
             Self::Bool(bool) => bool.hash(state),
