@@ -58,9 +58,7 @@ impl Names {
                where attrelid in (select oid from relation) and attnum > 0), \
              publication as materialized (select oid, xmin from pg_catalog.pg_publication \
                where pubname = {publication}) \
-             select pg_catalog.md5(pg_catalog.concat_ws('|', \
-             current_setting('server_encoding'), current_setting('standard_conforming_strings'), \
-             current_schemas(true)::text, \
+             select pg_catalog.md5(pg_catalog.concat_ws('|', {SETTINGS}, \
              (select string_agg(concat_ws(',', name, oid, xmin, relfilenode), ';' order by name) \
                from relation), \
              (select concat_ws(',', oid, xmin) from publication), {PARTS}, \
@@ -73,6 +71,12 @@ impl Names {
         )
     }
 }
+
+/// What the fingerprint contains of the session. It changes without a transaction that has an
+/// identifier; everything else in the fingerprint is changed by one that has.
+pub(crate) const SETTINGS: &str = "pg_catalog.concat_ws('|', \
+    current_setting('server_encoding'), current_setting('standard_conforming_strings'), \
+    current_schemas(true)::text)";
 
 /// What belongs to the relations and to the publication: columns, and their types with the labels
 /// of enums, unique indexes, tables that inherit, the tables and schemas that are published. Types

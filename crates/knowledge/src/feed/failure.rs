@@ -97,6 +97,12 @@ impl Failure {
         Self::new(FeedResetReason::WalLimit, text)
     }
 
+    /// The same, naming the key of the configuration whose value failed.
+    pub(super) fn with_key(self, key: &str) -> Self {
+        let text = format!("{key}: {}", self.text);
+        Self { text, ..self }
+    }
+
     fn new(reason: FeedResetReason, text: impl Into<String>) -> Self {
         Self {
             reason,

@@ -68,6 +68,8 @@ struct Shared {
     changing: Mutex<()>,
     horizon: Arc<Horizon>,
     figures: Figures,
+    /// Why the feed is down, if that was logged.
+    logged: Mutex<Option<String>>,
     on_change: Option<OnChange>,
 }
 
@@ -84,7 +86,7 @@ impl Feed {
         let (registered, to_register) = unbounded_channel();
         let source = Source {
             provider: provider.to_owned(),
-            sender: (config.sender.as_deref()).unwrap_or(&server).clone(),
+            sender: config.sender.as_deref().cloned(),
             server,
             publication: config.publication.clone(),
             wal_size_max: config.wal_max,
@@ -179,6 +181,7 @@ impl Shared {
             changing: Mutex::new(()),
             horizon: Arc::new(Horizon::new(Instant::now())),
             figures: Figures::default(),
+            logged: Mutex::default(),
             on_change,
         })
     }
@@ -201,18 +204,29 @@ impl Shared {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the state, and logs it if it is new.
+    /// Sets the state, and logs it if it is new. Attempts that fail for the same reason as the one before
+    /// are not logged.
     fn set_state(&self, source: &Source, state: FeedState, reason: Option<String>) {
         if !self.figures.set_state(state, reason.clone()) {
             return;
         }
         let provider = &*source.provider;
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         match state {
-            FeedState::Down => tracing::warn!(
-                provider,
-                reason,
-                "the change feed is down; answers are as fresh as their age"
-            ),
+            FeedState::Down if *logged != reason => {
+                tracing::warn!(
+                    provider,
+                    reason,
+                    "the change feed is down; changes do not invalidate cached answers"
+                );
+                *logged = reason;
+            }
+            FeedState::Live if logged.take().is_some() => {
+                tracing::warn!(provider, "the change feed is live again");
+            }
+            FeedState::Down | FeedState::Starting => {
+                tracing::debug!(provider, "the change feed is {state}");
+            }
             _ => tracing::info!(provider, "the change feed is {state}"),
         }
     }

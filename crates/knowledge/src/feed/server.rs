@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::gate::Probe;
 use super::tracked::TrackedStatement;
 use super::visibility::Snapshot;
-use crate::depends::{Catalog, Dependency, Names, Shape, classify};
+use crate::depends::{Catalog, Dependency, Names, SETTINGS, Shape, classify};
 
 /// The first version whose slots and functions the feed uses.
 const VERSION_MIN: i64 = 14_00_00;
@@ -39,6 +39,8 @@ pub(super) struct Server {
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) probe: Probe,
+    /// The [settings](SETTINGS) of the session; `None` if they were not asked for.
+    pub(super) settings: Option<String>,
     /// `None` if it was not asked for.
     pub(super) fingerprint: Option<String>,
     /// From where on the slot holds back the log. `None` if it was not asked for, or if there is no such
@@ -62,6 +64,15 @@ pub(super) struct Classified {
     pub(super) names: Names,
     /// The fingerprint of these names at the time of the classification.
     pub(super) fingerprint: String,
+}
+
+/// What to ask for of what statements depend on.
+pub(super) enum Asked {
+    Nothing,
+    /// What may change without a transaction that has an identifier.
+    Settings,
+    /// The settings and the fingerprint.
+    Fingerprint(Arc<Names>),
 }
 
 impl Server {
@@ -108,17 +119,18 @@ impl Server {
         })
     }
 
-    /// Asks which transactions the server shows; with names, also for the fingerprint of what
-    /// statements depend on; with a slot, also what it holds back.
+    /// Asks which transactions the server shows, and for what statements depend on; with a slot, also what
+    /// it holds back.
     pub(super) async fn shown(
         self,
-        names: Option<Arc<Names>>,
+        asked: Asked,
         slot: Option<SlotName>,
     ) -> Result<Shown, Failure> {
-        let fingerprint = names.map_or_else(
-            || "null".to_owned(),
-            |names| names.fingerprint_sql(&self.publication),
-        );
+        let (settings, fingerprint) = match asked {
+            Asked::Nothing => ("null", "null".to_owned()),
+            Asked::Settings => (SETTINGS, "null".to_owned()),
+            Asked::Fingerprint(names) => (SETTINGS, names.fingerprint_sql(&self.publication)),
+        };
         // The name of a slot has no character that would have to be quoted.
         let restart = slot.map_or_else(
             || "null::text".to_owned(),
@@ -132,11 +144,11 @@ impl Server {
         // next identifier of a transaction.
         let sql = format!(
             "select pg_current_snapshot()::text, pg_catalog.age('{XID_MIN}'::pg_catalog.xid)::text, \
-             pg_current_wal_insert_lsn()::text, {fingerprint}, {restart}"
+             pg_current_wal_insert_lsn()::text, {settings}, {fingerprint}, {restart}"
         );
         let sent = Instant::now();
         let answer = self.client.query(&*sql, &[]).await?;
-        let [snapshot, age, end, fingerprint, restart] =
+        let [snapshot, age, end, settings, fingerprint, restart] =
             texts(&answer.rows).ok_or_else(unexpected)?;
         let snapshot: Option<Snapshot> = snapshot.and_then(|it| it.parse().ok());
         let age: Option<i32> = age.and_then(|it| it.parse().ok());
@@ -149,6 +161,7 @@ impl Server {
                 end: self.end_of_records(end),
                 snapshot,
             },
+            settings,
             fingerprint,
             restart: restart.and_then(|it| it.parse().ok()),
         })

@@ -18,7 +18,7 @@ use super::Shared;
 use super::changes::Changes;
 use super::failure::{Failure, FeedResetReason};
 use super::gate::Gate;
-use super::server::{Classification, Classified, Server, Shown};
+use super::server::{Asked, Classification, Classified, Server, Shown};
 use super::status::FeedState;
 use super::tracked::TrackedStatement;
 use super::visibility::Snapshot;
@@ -57,8 +57,8 @@ pub(super) struct Source {
     pub(super) provider: String,
     /// The server that answers queries.
     pub(super) server: PostgresConfig,
-    /// The server that sends its changes: the same one, perhaps by another way.
-    pub(super) sender: PostgresConfig,
+    /// Another way to the same server, for the stream of changes.
+    pub(super) sender: Option<PostgresConfig>,
     pub(super) publication: String,
     /// The most bytes of the server's log that the slot may hold back.
     pub(super) wal_size_max: u64,
@@ -152,11 +152,19 @@ async fn connect(source: &Source) -> Result<(Server, ChangeFeed, FeedStart), Fai
         reply_timeout: PROBE_TIMEOUT,
         ..FeedOptions::default()
     };
-    let mut feed = ChangeFeed::new(&source.sender, [source.publication.as_str()], options)?;
+    let sender = source.sender.as_ref();
+    let publications = [source.publication.as_str()];
+    let mut feed = ChangeFeed::new(sender.unwrap_or(&source.server), publications, options)?;
     let start = loop {
         match feed.next().await {
             FeedEvent::Streaming(start) => break start,
-            FeedEvent::Lost(error) => return Err(error.into()),
+            FeedEvent::Lost(error) => {
+                let failure = Failure::from(error);
+                return Err(match sender {
+                    Some(_) => failure.with_key("feed_uri"),
+                    None => failure,
+                });
+            }
             _ => {}
         }
     };
@@ -226,6 +234,12 @@ struct WaitingStatement {
     snapshot: Option<Snapshot>,
 }
 
+/// What the server showed when the fingerprint was asked for.
+struct Compared {
+    snapshot: Snapshot,
+    settings: String,
+}
+
 /// The state of one stream.
 struct Follower<'a> {
     source: &'a Source,
@@ -247,6 +261,10 @@ struct Follower<'a> {
     tracked: Vec<Arc<TrackedStatement>>,
     /// What the statements depend on, and its fingerprint.
     names: Option<(Arc<Names>, String)>,
+    /// When the fingerprint was asked for last, since there are these names.
+    compared: Option<Compared>,
+    /// Whether it showed the same as the time before.
+    is_quiet: bool,
     work: Option<Work>,
     /// When the server was asked last, and for the horizon.
     asked: Instant,
@@ -291,6 +309,8 @@ impl<'a> Follower<'a> {
             waiting: Vec::new(),
             tracked: Vec::new(),
             names: None,
+            compared: None,
+            is_quiet: false,
             work: None,
             asked: now,
             probed: now,
@@ -348,26 +368,25 @@ impl<'a> Follower<'a> {
         if slot_is_due {
             self.slot_due = now + SLOT_INTERVAL;
         }
-        let names = match is_probe_due {
+        let asked = match is_probe_due {
             true => {
                 self.shared.horizon.take_wanted(now);
                 self.is_wanted = false;
                 self.probed = now;
-                Some(
-                    self.names
-                        .as_ref()
-                        .map(|(names, _)| Arc::clone(names))
-                        .unwrap_or_default(),
-                )
+                let names = self.names.as_ref().map(|(names, _)| Arc::clone(names));
+                match self.is_quiet {
+                    true => Asked::Settings,
+                    false => Asked::Fingerprint(names.unwrap_or_default()),
+                }
             }
-            false => None,
+            false => Asked::Nothing,
         };
         self.asked = now;
         self.shared
             .figures
             .probe_count
             .fetch_add(1, Ordering::Relaxed);
-        let showing = self.server.clone().shown(names, slot);
+        let showing = self.server.clone().shown(asked, slot);
         self.work = Some(timed(async { showing.await.map(Done::Shown) }));
     }
 
@@ -431,6 +450,28 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// Whether what statements depend on is as it was when the fingerprint was asked for last, because
+    /// since then no transaction has begun that has an identifier, and none has ended.
+    fn is_unchanged(&mut self, shown: &Shown) -> bool {
+        let Some(settings) = &shown.settings else {
+            return false;
+        };
+        let before = self.compared.as_ref();
+        let is_unchanged = before
+            .is_some_and(|it| it.snapshot == shown.probe.snapshot && it.settings == *settings);
+        self.is_quiet = is_unchanged && self.names.is_some();
+        if shown.fingerprint.is_some() {
+            self.compared = Some(Compared {
+                snapshot: shown.probe.snapshot.clone(),
+                settings: settings.clone(),
+            });
+        } else if !is_unchanged {
+            // The fingerprint, soon.
+            self.is_wanted = true;
+        }
+        is_unchanged
+    }
+
     fn apply(&mut self, shown: Shown) {
         let now = Instant::now();
         self.shared.horizon.set_log_end(shown.probe.end);
@@ -446,6 +487,7 @@ impl<'a> Follower<'a> {
                 .snapshot
                 .get_or_insert_with(|| shown.probe.snapshot.clone());
         }
+        let is_unchanged = self.is_unchanged(&shown);
         let versions = &self.shared.versions;
         match (&shown.fingerprint, &self.names) {
             (Some(new), Some((_, known))) if new != known && !Mutant::NoFingerprint.is_active() => {
@@ -453,6 +495,7 @@ impl<'a> Follower<'a> {
                 self.classify_again();
             }
             (Some(_), _) => self.gate.probed(shown.probe, now, versions),
+            (None, _) if is_unchanged => self.gate.probed(shown.probe, now, versions),
             (None, _) => self.gate.apply(shown.probe.snapshot, now, versions),
         }
         self.fruitless_count = match self.gate.queue_len() < before {
@@ -469,6 +512,7 @@ impl<'a> Follower<'a> {
         // Also those that no feed could follow before.
         self.unclassified.clone_from(&*self.statements);
         self.names = None;
+        (self.compared, self.is_quiet) = (None, false);
         self.changes.clear_statements();
         self.gate.forget_horizon();
         self.shared.reset(&self.unclassified);
@@ -479,6 +523,7 @@ impl<'a> Follower<'a> {
     /// Begins to track statements, for which the stream is now read.
     fn track(&mut self, classified: Classified) {
         self.names = Some((Arc::new(classified.names), classified.fingerprint));
+        (self.compared, self.is_quiet) = (None, false);
         // A transaction that is being received may have changed rows before this.
         let count = self.gate.received_count() + u64::from(self.changes.is_in_transaction());
         for (statement, dependency) in classified.statements {

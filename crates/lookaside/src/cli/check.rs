@@ -35,13 +35,13 @@ model, prepares its SQL, validates the values of [enrich] and [server], and prep
 `lookaside serve`. Prints the tables with their derived SQL, the providers, the models, which model
 runs by default, and how each lookup is answered: by a native plan, by SQLite with an index, or by a
 full scan. For lookups of a provider with a change feed, prints which changes invalidate their answers
-and why not fewer, and what the feed needs. Warns of lookups that are probably wrong. Ends with exit code 1 after the first step that
-finds an error.")]
+and why not fewer, what the feed needs, and whether it is live. Warns of lookups that are probably
+wrong. Ends with exit code 1 after the first step that finds an error.")]
 pub(crate) struct CheckArguments {
     /// The project: a folder with a knowdb.toml, or the path of that file
     dir: PathBuf,
 
-    /// Treat warnings about lookups as errors, with exit code 1
+    /// Treat warnings about lookups, and problems of change feeds, as errors, with exit code 1
     #[arg(long)]
     strict: bool,
 }
@@ -118,13 +118,14 @@ pub(crate) fn run(arguments: &CheckArguments) -> CommandResult {
                 .map(|lookup| &lookup.explanation)
                 .chain(served)
                 .collect();
+            let mut feed_problem_count = 0;
             for provider in &config.providers {
-                warning_count += feed::report::check(provider, &knowledge, &explanations)?;
+                feed_problem_count += feed::report::check(provider, &knowledge, &explanations)?;
             }
-            match warning_count {
-                0 => Ok(Exit::Done),
+            match (warning_count, feed_problem_count) {
+                (0, 0) => Ok(Exit::Done),
                 _ if !is_strict => Ok(Exit::Done),
-                count => Err(strict_failure(count)),
+                counts => Err(strict_failure(counts)),
             }
         }
         Some((first, rest)) => {
@@ -138,14 +139,22 @@ pub(crate) fn run(arguments: &CheckArguments) -> CommandResult {
     }
 }
 
-/// The error of a strict check that found only warnings.
-fn strict_failure(warning_count: usize) -> Failure {
+/// The error of a strict check that found only warnings about lookups, and problems of change feeds.
+fn strict_failure((warning_count, feed_problem_count): (usize, usize)) -> Failure {
     let warnings = match warning_count {
-        1 => "1 warning about a lookup".to_owned(),
-        count => format!("{count} warnings about lookups"),
+        0 => None,
+        1 => Some("1 warning about a lookup".to_owned()),
+        count => Some(format!("{count} warnings about lookups")),
     };
-    Failure::new(format!("{warnings}, which --strict treats as errors"))
-        .with_help("correct what the warnings name, or omit --strict and [enrich] strict")
+    let feed_problems = match feed_problem_count {
+        0 => None,
+        1 => Some("1 problem of a change feed".to_owned()),
+        count => Some(format!("{count} problems of change feeds")),
+    };
+    let problems: Vec<String> = warnings.into_iter().chain(feed_problems).collect();
+    let problems = problems.join(" and ");
+    Failure::new(format!("{problems}, which --strict treats as errors"))
+        .with_help("correct what the output names, or omit --strict and [enrich] strict")
 }
 
 /// Describes a lookup of `lookaside serve`: how it is answered, and warnings about it.

@@ -132,7 +132,7 @@ fn setup_makes_the_feed_live_and_drop_undoes_it() {
         project
             .run(&["check", "--strict", "."])
             .ended(1)
-            .err_has(&["--strict treats as errors"]);
+            .err_has(&["problems of change feeds, which --strict treats as errors"]);
         project.run(&["feed", "status"]).ended(1).out_has(&[
             "missing: the publication lookaside does not exist",
             "lookups.total: age only, because",
@@ -178,6 +178,15 @@ fn setup_makes_the_feed_live_and_drop_undoes_it() {
             "  note: public.log has no primary key",
             "  lookups.customer: key of public.customers (id)\n",
         ]);
+        project.run(&["check", "--strict", "."]).ended(0);
+        // Nothing is missing at the server, but no stream can be begun.
+        let nowhere = "feed = \"auto\"\nfeed_uri = \"postgres://app@127.0.0.1:1/postgres\"";
+        let unreachable = self::project(&postgres, nowhere, LOOKUPS);
+        unreachable
+            .run(&["check", "--strict", "."])
+            .ended(1)
+            .out_has(&["change feed of shop: down: feed_uri: "])
+            .err_has(&["a change feed, which --strict treats as errors"]);
         as_admin(&project, &postgres, &["setup"])
             .ended(0)
             .out_has(&["nothing to change"]);

@@ -22,7 +22,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Prints the state of a provider's feed, if the configuration sets one, and what is missing. Returns
-/// the number of missing requirements.
+/// the number of problems: missing requirements, or a feed that is down without one.
 pub(crate) fn check(
     config: &ProviderConfig,
     knowledge: &Knowledge,
@@ -41,14 +41,17 @@ pub(crate) fn check(
     let found = observe(&provider, &dependencies);
     let is_refused = config.pooler || provider.server.hosts.len() > 1;
     let is_cached = knowledge.snapshot().cache_enabled;
-    let line = if is_refused {
-        "off".to_owned()
+    let (line, is_down) = if is_refused {
+        ("off".to_owned(), false)
     } else if !is_cached {
-        "idle, because no answers are cached: [cache] enabled = false".to_owned()
+        let reason = "idle, because no answers are cached: [cache] enabled = false";
+        (reason.to_owned(), false)
     } else if dependencies.is_empty() {
-        "idle, no lookup uses it".to_owned()
+        ("idle, no lookup uses it".to_owned(), false)
     } else {
-        state_line(started(knowledge, provider.name()).as_ref(), &dependencies)
+        let status = started(knowledge, provider.name());
+        let is_down = (status.as_ref()).is_some_and(|it| it.state == FeedState::Down);
+        (state_line(status.as_ref(), &dependencies), is_down)
     };
     write_stdout(|out| {
         writeln!(out, "change feed of {}: {line}", provider.name())?;
@@ -67,7 +70,8 @@ pub(crate) fn check(
         }
     })?;
     let found = found.unwrap_or_default();
-    Ok(found.iter().filter(|it| it.is_missing()).count())
+    let missing_count = found.iter().filter(|it| it.is_missing()).count();
+    Ok(missing_count.max(usize::from(is_down)))
 }
 
 /// What the feed needs, and has.

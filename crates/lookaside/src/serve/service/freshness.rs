@@ -142,7 +142,7 @@ pub(super) fn behind(
 /// The problem of an answer that is not used because the change feed is behind.
 pub(super) fn refused() -> Problem {
     let detail = "the cached answer does not include what is required, and on_behind of the lookup is \
-                  \"refuse\"; retry, or require less";
+                  \"refuse\"; retry, or allow older answers";
     Problem::new(503, "the change feed is behind")
         .detail(detail)
         .retry_after(1)

@@ -319,3 +319,48 @@ fn issue_15_changes_of_a_copy_of_the_cluster_are_refused() {
         reason.contains("another server") && reason.contains("feed_uri")
     });
 }
+
+/// While no transaction begins or ends, the feed does not compare the catalog. Settings change without a
+/// transaction.
+#[test]
+fn a_search_path_that_is_set_while_nothing_is_written_is_noticed() {
+    let Some(postgres) = server() else { return };
+    let sql = "create schema later; create table later.goods (id int primary key, name text); \
+               insert into later.goods values (1, 'later'); \
+               alter publication lookaside add table later.goods";
+    postgres.execute(sql).unwrap();
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    assert_eq!(name(&knowledge, BY_ID, 1).as_deref(), Some("n1"));
+    wait_until_live(&knowledge, 1);
+    assert_eq!(name(&knowledge, BY_ID, 1).as_deref(), Some("n1"));
+    let asked = |count: u64| {
+        let until = status(&knowledge).probe_count + count;
+        wait_until("the server is asked", || {
+            status(&knowledge).probe_count >= until
+        });
+    };
+    // Both show the same, so the next ones do not compare.
+    asked(4);
+    let before = status(&knowledge);
+    let path = "alter system set search_path = later, public";
+    postgres.execute(path).unwrap();
+    postgres.execute("select pg_reload_conf()").unwrap();
+    wait_until("it is noticed", || {
+        name(&knowledge, BY_ID, 1).as_deref() == Some("later")
+    });
+    let after = status(&knowledge);
+    assert!(after.reset_count > before.reset_count, "all is invalidated");
+    // Not by chance, since a transaction of the server itself has ended some 20 seconds later.
+    assert!(after.probe_count < before.probe_count + 40, "{after:?}");
+    wait_until_live(&knowledge, 1);
+    asked(4);
+    // A definition that changes after that is a transaction.
+    let sql = "begin; alter table later.goods rename to former; \
+               create table later.goods (id int primary key, name text); \
+               insert into later.goods values (1, 'newest'); commit";
+    postgres.execute(sql).unwrap();
+    wait_until("it is noticed", || {
+        name(&knowledge, BY_ID, 1).as_deref() == Some("newest")
+    });
+}
