@@ -42,10 +42,11 @@ impl DataVersion {
     /// There is no change feed, or it has never been live.
     pub(crate) const UNTRACKED: Self = Self::untracked(0);
 
-    /// No change feed invalidates the answer, after it was live so many times.
-    pub(crate) const fn untracked(live_count: u32) -> Self {
+    /// No change feed invalidates the answer, after its statement has become live, or ceased to be, so many
+    /// times.
+    pub(crate) const fn untracked(transition_count: u32) -> Self {
         Self {
-            version: Version(live_count.wrapping_mul(2)),
+            version: Version(transition_count.wrapping_mul(2)),
             slot: VersionSlot(0),
         }
     }

@@ -32,8 +32,8 @@ pub(crate) struct TrackedStatement {
     pub(crate) horizon: Arc<Horizon>,
     /// The number of the scope that callers use; [`NO_SCOPE`] while the statement is not tracked.
     live: AtomicUsize,
-    /// How often it has been live before.
-    live_count: AtomicU32,
+    /// How often it has become live, or ceased to be. Incremented before the change is published.
+    transition_count: AtomicU32,
     /// The number of the scope that changes are compared with. Only the feed sets it.
     selected: AtomicUsize,
     scopes: Scopes,
@@ -116,7 +116,7 @@ impl TrackedStatement {
             versions: Arc::clone(versions),
             horizon: Arc::clone(horizon),
             live: AtomicUsize::new(NO_SCOPE),
-            live_count: AtomicU32::new(0),
+            transition_count: AtomicU32::new(0),
             selected: AtomicUsize::new(NO_SCOPE),
             scopes: Scopes::default(),
             refused_fill_count: Arc::clone(refused_fill_count),
@@ -150,14 +150,28 @@ impl TrackedStatement {
                 horizon.is_none_or(|horizon| horizon.elapsed() >= age)
             }
             // A statement that is not followed any more has no scope.
-            false => self.live_count.load(Ordering::Relaxed) > 0 && self.selected_scope().is_some(),
+            false => {
+                self.transition_count.load(Ordering::Relaxed) > 0 && self.selected_scope().is_some()
+            }
         }
     }
 
     /// The version of all answers while the statement is not tracked. It is another one each time, so
     /// that an answer from before is not used again, which callers may know to be outdated.
     fn untracked(&self) -> DataVersion {
-        DataVersion::untracked(self.live_count.load(Ordering::Acquire))
+        DataVersion::untracked(self.transition_count.load(Ordering::Acquire))
+    }
+
+    /// The text to send for a text of this statement, after the version of the key was read.
+    ///
+    /// A prepared statement keeps its tables even when the same name means another table from now on,
+    /// which precedes them in the `search_path`. The changes of that one are followed, so the server has
+    /// to read the names anew after each classification: a text that it has not seen makes it do so.
+    pub(crate) fn text_to_send(&self, sql: &Arc<str>) -> Arc<str> {
+        match self.transition_count.load(Ordering::Acquire) {
+            0 => Arc::clone(sql),
+            count => format!("{sql}\n/* {count} */").into(),
+        }
     }
 
     /// Whether an answer to the statement is valid still; one that is untracked, if its age permits.
@@ -330,10 +344,9 @@ impl TrackedStatement {
             true => self.selected.load(Ordering::Relaxed),
             false => NO_SCOPE,
         };
-        // Incremented before the end is published, and not at the beginning: a caller that reads the new
-        // number queries the server after the end.
-        if !is_live && self.is_live() {
-            self.live_count.fetch_add(1, Ordering::Release);
+        // A caller that reads the new number queries the server after the change.
+        if is_live != self.is_live() {
+            self.transition_count.fetch_add(1, Ordering::Release);
         }
         self.live.store(number, Ordering::Release);
     }

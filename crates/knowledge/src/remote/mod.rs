@@ -381,19 +381,20 @@ impl Remote {
         })
     }
 
-    /// The server's answers to all parameter sets, queried in one flight.
+    /// The server's answers to all parameter sets, queried in one flight. `sql` is a text of the
+    /// statement.
     pub(crate) async fn ask(
         &self,
         transport: &impl Transport,
         info: &StatementInfo,
         statement: &RemoteStatement,
-        extent: Extent,
+        sql: Arc<str>,
         sets: &[&[Value]],
     ) -> Vec<Result<RowSet>> {
         let timeouts = self.timeouts();
         // All statements are read-only, so queries may be sent and fail together.
         let params = statement.batch(sets);
-        let request = Request::many(Arc::clone(statement.sql(extent)), params).syncs(Syncs::Shared);
+        let request = Request::many(sql, params).syncs(Syncs::Shared);
         let request = match timeouts.timeout {
             Some(timeout) => request.deadline(Instant::now() + timeout),
             None => request,
@@ -441,12 +442,12 @@ impl Remote {
         transport: &impl Transport,
         info: &StatementInfo,
         statement: &RemoteStatement,
-        extent: Extent,
+        sql: Arc<str>,
         sets: &[&[Value]],
     ) -> Vec<Result<RowSet>> {
         let began = Instant::now();
         let failed_total = self.pool.status().open_failed_total;
-        let mut asking = pin!(self.ask(transport, info, statement, extent, sets));
+        let mut asking = pin!(self.ask(transport, info, statement, sql, sets));
         loop {
             let turn = async { tokio::time::timeout(POLL_INTERVAL, &mut asking).await };
             if let Ok(answers) = self.runtime.within(turn).await {
@@ -494,7 +495,8 @@ impl Remote {
         let info = StatementInfo::unregistered(0, sql, Vec::new());
         let (names, tables) = (Names::default(), LocalTables::default());
         let statement = self.describe(&info, sql, &names, &tables).await?;
-        let rows = self.ask(&Pooled, &info, &statement, Extent::All, &[&[]]);
+        let sql = Arc::clone(statement.sql(Extent::All));
+        let rows = self.ask(&Pooled, &info, &statement, sql, &[&[]]);
         let rows = rows.await;
         let rows = rows.into_iter().next().expect("one answer a set")?;
         let version = rows.first().and_then(|row| row.first().cloned());

@@ -1,5 +1,7 @@
 //! A statement in one generation of an engine: its cache keys and its counters.
 
+use std::sync::Arc;
+
 use lookaside_value::Value;
 
 use super::Provider;
@@ -12,6 +14,7 @@ use crate::feed::TrackedStatement;
 use crate::generation::Generation;
 use crate::policy::Policy;
 use crate::provenance::AnsweredBy;
+use crate::remote::RemoteStatement;
 use crate::statement::StatementInfo;
 
 /// The context of a query: its statement, generation and engine.
@@ -37,6 +40,15 @@ impl<'a> StatementContext<'a> {
     #[inline]
     pub(crate) fn tracked(&self) -> Option<&'a TrackedStatement> {
         self.description.tracked.as_deref()
+    }
+
+    /// The text that a provider is queried with, after the version of the key was read.
+    pub(super) fn sql_to_send(&self, statement: &RemoteStatement, extent: Extent) -> Arc<str> {
+        let sql = statement.sql(extent);
+        match self.tracked() {
+            Some(tracked) => tracked.text_to_send(sql),
+            None => Arc::clone(sql),
+        }
     }
 
     /// The provider that answers, if it is not SQLite.

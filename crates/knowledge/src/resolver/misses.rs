@@ -179,21 +179,22 @@ impl<T: Transport> MissBatch<'_, T> {
         let info = self.context.info;
         let (remote, statement) = self.provider;
         let stale = remote.stale();
-        let (extent, sets) = (self.extent, &sets[..]);
+        let sets = &sets[..];
+        let sql = self.context.sql_to_send(statement, self.extent);
         let is_replaceable = self.limit.is_lenient && stale.is_some_and(has_stale_answers);
         let answers = match is_replaceable {
             // It polls while it waits, so it must not block in the transport.
             true if T::BLOCKS => {
-                let asking = remote.ask_with_stale_timeout(&Pooled, info, statement, extent, sets);
+                let asking = remote.ask_with_stale_timeout(&Pooled, info, statement, sql, sets);
                 asking.await
             }
             true => {
                 let asking =
-                    remote.ask_with_stale_timeout(self.transport, info, statement, extent, sets);
+                    remote.ask_with_stale_timeout(self.transport, info, statement, sql, sets);
                 asking.await
             }
             false => {
-                let asking = remote.ask(self.transport, info, statement, extent, sets);
+                let asking = remote.ask(self.transport, info, statement, sql, sets);
                 asking.await
             }
         };

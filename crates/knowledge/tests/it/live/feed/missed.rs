@@ -364,3 +364,28 @@ fn a_search_path_that_is_set_while_nothing_is_written_is_noticed() {
         name(&knowledge, BY_ID, 1).as_deref() == Some("newest")
     });
 }
+
+/// The server does not plan a prepared statement anew when a table comes first in the search path.
+#[test]
+fn issue_15_a_table_that_precedes_another_in_the_search_path_is_read() {
+    let Some(postgres) = server() else { return };
+    let role = text(&mut connect(&postgres), "select current_user::text");
+    postgres.execute(&format!("create schema {role}")).unwrap();
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    assert_eq!(name(&knowledge, BY_ID, 1).as_deref(), Some("n1"));
+    wait_until_live(&knowledge, 1);
+    assert_eq!(name(&knowledge, BY_ID, 1).as_deref(), Some("n1"));
+    let sql = format!(
+        "begin; create table {role}.goods (like public.goods including all); \
+         alter publication lookaside add table {role}.goods; commit"
+    );
+    postgres.execute(&sql).unwrap();
+    wait_until("it is read", || name(&knowledge, BY_ID, 1).is_none());
+    wait_until_live(&knowledge, 1);
+    let insert = format!("insert into {role}.goods values (1, 'preceding')");
+    postgres.execute(&insert).unwrap();
+    wait_until("it is followed", || {
+        name(&knowledge, BY_ID, 1).as_deref() == Some("preceding")
+    });
+}
