@@ -30,12 +30,23 @@ pub enum Mutant {
     NoContract,
     /// A query after a position takes the answer of one that was sent before.
     AfterJoinsFlights,
+    /// Of each run of events that are there already and as many as are taken in one go, the last one is
+    /// lost.
+    DropRunEnd,
+    /// A commit that the server does not show yet is not waited for by statements that are used for the
+    /// first time meanwhile.
+    ForgetPending,
+    /// A statement does not wait for the transactions that were writing when its table was published.
+    NoWriterWait,
+    /// The statements of a stream that begins do not wait for the transactions that the server does not
+    /// show yet, and that may have committed before the stream.
+    NoStartWait,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All mistakes.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::ApplyOnArrival,
         Self::NoLease,
         Self::DropRows,
@@ -45,6 +56,10 @@ impl Mutant {
         Self::NoFingerprint,
         Self::NoContract,
         Self::AfterJoinsFlights,
+        Self::DropRunEnd,
+        Self::ForgetPending,
+        Self::NoWriterWait,
+        Self::NoStartWait,
     ];
 
     /// The name in options and reports.
@@ -59,6 +74,10 @@ impl Mutant {
             Self::NoFingerprint => "no-fingerprint",
             Self::NoContract => "no-contract",
             Self::AfterJoinsFlights => "after-joins-flights",
+            Self::DropRunEnd => "drop-run-end",
+            Self::ForgetPending => "forget-pending",
+            Self::NoWriterWait => "no-writer-wait",
+            Self::NoStartWait => "no-start-wait",
         }
     }
 

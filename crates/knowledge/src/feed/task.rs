@@ -194,11 +194,13 @@ async fn follow(
                 follower.take(event)?;
                 // Events that are there already are taken in one go, so that a snapshot is asked for
                 // once for all of them.
-                for _ in 1..EVENT_COUNT_MAX {
+                for count in 2..=EVENT_COUNT_MAX {
                     let Some(event) = feed.next().now_or_never() else {
                         break;
                     };
-                    follower.take(event)?;
+                    if count < EVENT_COUNT_MAX || !Mutant::DropRunEnd.is_active() {
+                        follower.take(event)?;
+                    }
                 }
                 follower.publish();
             }
@@ -479,7 +481,10 @@ impl<'a> Follower<'a> {
         if !self.has_begun {
             let first = self
                 .first
-                .get_or_insert_with(|| shown.probe.snapshot.clone());
+                .get_or_insert_with(|| match Mutant::NoStartWait.is_active() {
+                    true => Snapshot::EMPTY,
+                    false => shown.probe.snapshot.clone(),
+                });
             self.has_begun = shown.probe.snapshot.is_after_all_of(first);
         }
         for waiting in &mut self.waiting {
@@ -525,7 +530,11 @@ impl<'a> Follower<'a> {
         self.names = Some((Arc::new(classified.names), classified.fingerprint));
         (self.compared, self.is_quiet) = (None, false);
         // A transaction that is being received may have changed rows before this.
-        let count = self.gate.received_count() + u64::from(self.changes.is_in_transaction());
+        let count = match Mutant::ForgetPending.is_active() {
+            true => 0,
+            false => self.gate.received_count() + u64::from(self.changes.is_in_transaction()),
+        };
+        let snapshot = self.known_snapshot();
         for (statement, dependency) in classified.statements {
             let reason = match &dependency {
                 Dependency::None { reason } => Some(reason.clone()),
@@ -537,7 +546,7 @@ impl<'a> Follower<'a> {
                     self.waiting.push(WaitingStatement {
                         statement,
                         transaction_count: count,
-                        snapshot: None,
+                        snapshot: snapshot.clone(),
                     });
                 }
                 None => {
@@ -555,6 +564,16 @@ impl<'a> Follower<'a> {
         self.fruitless_count = 0;
         // The fingerprint is compared once more before anything is as fresh as the next probe.
         self.is_wanted = true;
+    }
+
+    /// The snapshot whose transactions a statement waits for, if it is not the next one: a mistake.
+    fn known_snapshot(&self) -> Option<Snapshot> {
+        let is_early = Mutant::ForgetPending.is_active() || Mutant::NoWriterWait.is_active();
+        match &self.first {
+            None if Mutant::NoStartWait.is_active() => Some(Snapshot::EMPTY),
+            first if is_early => first.clone(),
+            _ => None,
+        }
     }
 
     /// Publishes how far the caches are.

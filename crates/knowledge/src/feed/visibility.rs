@@ -19,6 +19,14 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
+    /// That of a server which has had no transactions.
+    pub(crate) const EMPTY: Self = Self {
+        xmin: 0,
+        xmax: 0,
+        in_progress: Vec::new(),
+        next: 0,
+    };
+
     /// Whether it shows a committed transaction, of which the log has the lower 32 bits of its
     /// identifier.
     pub(crate) fn shows(&self, xid: u32) -> bool {
