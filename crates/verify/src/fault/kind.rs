@@ -65,10 +65,16 @@ pub enum FaultKind {
     Truncate,
     /// A synchronous standby that does not answer: commits are in the log and not visible.
     StallStandby,
+    /// The process that sends the log is terminated, and the new slot is created between commits that are
+    /// in the log before it and not visible, because a synchronous standby does not answer.
+    StalledReconnect,
     /// `synchronous_commit = off`: commits are visible before they are in the log.
     AsynchronousCommit,
     /// One transaction over so many rows that it is handled by table.
     LargeTransaction,
+    /// One transaction over more than a thousand rows that is handled row by row, in which each row that
+    /// is read in place has its next version.
+    BulkUpdate,
     /// `prepare transaction`, and `commit prepared` later by another connection.
     PreparedTransaction,
     /// Writes in savepoints, part of which are rolled back.
@@ -83,7 +89,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::TerminateWalsender,
         Self::StopWalsender,
         Self::KillBackend,
@@ -100,8 +106,10 @@ impl FaultKind {
         Self::ReplaceView,
         Self::Truncate,
         Self::StallStandby,
+        Self::StalledReconnect,
         Self::AsynchronousCommit,
         Self::LargeTransaction,
+        Self::BulkUpdate,
         Self::PreparedTransaction,
         Self::Savepoint,
         Self::StopProcess,
@@ -128,8 +136,10 @@ impl FaultKind {
             Self::ReplaceView => "replace-view",
             Self::Truncate => "truncate",
             Self::StallStandby => "stall-standby",
+            Self::StalledReconnect => "stalled-reconnect",
             Self::AsynchronousCommit => "asynchronous-commit",
             Self::LargeTransaction => "large-transaction",
+            Self::BulkUpdate => "bulk-update",
             Self::PreparedTransaction => "prepared-transaction",
             Self::Savepoint => "savepoint",
             Self::StopProcess => "stop-process",
@@ -142,7 +152,10 @@ impl FaultKind {
     pub fn control(self) -> Control {
         match self {
             Self::CutMessage | Self::Blackhole => Control::Link,
-            Self::StopWalsender | Self::KillPostmaster | Self::StallStandby => Control::Server,
+            Self::StopWalsender
+            | Self::KillPostmaster
+            | Self::StallStandby
+            | Self::StalledReconnect => Control::Server,
             Self::StopProcess | Self::Reload => Control::Process,
             Self::TerminateWalsender
             | Self::KillBackend
@@ -157,6 +170,7 @@ impl FaultKind {
             | Self::Truncate
             | Self::AsynchronousCommit
             | Self::LargeTransaction
+            | Self::BulkUpdate
             | Self::PreparedTransaction
             | Self::Savepoint
             | Self::OverflowQueue => Control::Sql,
@@ -207,7 +221,8 @@ mod tests {
             [
                 FaultKind::StopWalsender,
                 FaultKind::KillPostmaster,
-                FaultKind::StallStandby
+                FaultKind::StallStandby,
+                FaultKind::StalledReconnect
             ]
         );
     }

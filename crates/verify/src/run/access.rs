@@ -81,8 +81,8 @@ pub trait Reader: Send {
     /// If there is no answer. The run counts it and continues.
     fn read(&mut self, request: &Request) -> Result<Answer, Cause>;
 
-    /// The number of the session that a layer's reads belong to, below the number of layers. Reads of
-    /// one session never go back; layers that do not share what they have shown differ in it.
+    /// The number of the session that the last read belongs to, which was of this layer; below 16. Reads of
+    /// one session never go back; those that do not share what they have shown differ in it.
     fn session(&self, layer: Layer) -> u16 {
         let _ = layer;
         0

@@ -19,7 +19,7 @@ use crate::history::{
 /// beside the phases of a plan.
 const FAILURE_PAUSE: Duration = Duration::from_millis(1);
 
-/// The sessions that a reader may have; there are fewer layers.
+/// The sessions that a reader may have: one for each layer, and more.
 pub(super) const SESSION_STEP: u16 = 1 << 4;
 
 const _: () = assert!(Layer::ALL.len() <= SESSION_STEP as usize);
@@ -237,6 +237,8 @@ impl<'a, R: Reader> Session<'a, R> {
         let end = shared.clock.now();
         match answer {
             Ok(answer) => {
+                let session = self.reader.session(layer);
+                assert!(session < SESSION_STEP, "the number of a session: {session}");
                 recorder.read(&Read {
                     key,
                     version: answer.version,
@@ -245,7 +247,7 @@ impl<'a, R: Reader> Session<'a, R> {
                     contract: id,
                     token,
                     layer,
-                    session: SessionId(self.number * SESSION_STEP + self.reader.session(layer)),
+                    session: SessionId(self.number * SESSION_STEP + session),
                     fresh_as_of: answer.fresh_as_of.map(|claim| shared.clock.time(claim)),
                     phase,
                     source: answer.source,
