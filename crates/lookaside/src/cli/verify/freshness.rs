@@ -22,6 +22,7 @@ use lookaside_verify::run::{KeyDistribution, KeyLaw, RunOptions, run as run_thre
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use super::Cause;
+use super::first_use::FirstUses;
 use super::inject::{Faults, Injections, left_out};
 use super::names::{self, FaultChoice};
 use super::pattern::Patterns;
@@ -326,7 +327,9 @@ fn check_tables(
     prometheus: &PrometheusHandle,
     stop: &StopFlag,
 ) -> Result<(History, Outcome), Failure> {
-    let relay = match choice.has(Control::Link) {
+    // The server of a URL may check the name that it is called by.
+    let is_held = choice.faults.contains(&FaultKind::BulkUpdate) && server.is_own();
+    let relay = match choice.has(Control::Link) || is_held {
         true => Some(start_relay(server)?),
         false => None,
     };
@@ -353,7 +356,9 @@ fn check_tables(
     let product = Product::start(&url, &options, prometheus)?;
     let signal = PhaseSignal::new();
     let patterns = Patterns::new(&signal, &choice.plan);
-    let readers = readers(arguments, server, &product)
+    let first_uses = FirstUses::new(&product.knowledge, &signal, &choice.plan, arguments.seed);
+    let first_uses = options.has_feed.then_some(&first_uses);
+    let readers = readers(arguments, server, &product, first_uses)
         .map_err(|cause| Failure::new("cannot prepare the lookups").because(cause.as_ref()))?;
     if options.has_feed {
         let status = product.wait_for_feed(FEED_TIMEOUT);
@@ -364,7 +369,10 @@ fn check_tables(
         }
     }
     let writers = (0..usize::from(arguments.writers))
-        .map(|number| Writer::new(&server.url, number, &patterns))
+        .map(|number| {
+            let random = fastrand::Rng::with_seed(arguments.seed ^ ((number as u64) << 32));
+            Writer::new(&server.url, number, &patterns, random)
+        })
         .collect();
     let faults = Faults {
         server,
@@ -442,6 +450,7 @@ fn readers<'a>(
     arguments: &FreshnessArguments,
     server: &'a Server,
     product: &Product,
+    first_uses: Option<&'a FirstUses<'a>>,
 ) -> Result<Vec<ProductReader<'a>>, Cause> {
     let options = ReaderOptions {
         statements: Statements::prepare(&product.knowledge)?,
@@ -450,9 +459,12 @@ fn readers<'a>(
         http: product.http_address(),
         url: &server.url,
         cluster: server.cluster()?,
+        first_uses,
     };
-    let readers =
-        (0..arguments.readers).map(|_| ProductReader::new(&product.knowledge, options.clone()));
+    let readers = (0..arguments.readers).map(|number| {
+        let random = fastrand::Rng::with_seed(arguments.seed ^ (u64::from(number) << 16));
+        ProductReader::new(&product.knowledge, options.clone(), random)
+    });
     readers.collect()
 }
 

@@ -28,6 +28,13 @@ const STOP_LENGTH: Duration = Duration::from_secs(1);
 /// The rows of one transaction that fills a feed's queue.
 const QUEUE_ROW_COUNT: i64 = 20_000;
 
+/// How long the server may take to send a large transaction.
+const SEND_TIME: Duration = Duration::from_millis(50);
+
+/// How long a feed may take to notice a definition, or to begin, and to follow the statements: it asks for
+/// definitions every 250 ms.
+const FOLLOW_TIME: Duration = Duration::from_millis(400);
+
 /// Why a fault of the feed cannot be injected.
 const NO_FEED: &str = "no feed: no replication slot is named lookaside…";
 const NO_PUBLICATION: &str = "no feed: no publication is named lookaside…";
@@ -117,6 +124,7 @@ impl Faults<'_> {
             | FaultKind::StopWalsender
             | FaultKind::DropSlot
             | FaultKind::AlterPublication
+            | FaultKind::StalledReconnect
             | FaultKind::OverflowQueue => self.inject_feed(kind, hold),
             _ => self.inject_sql(kind, hold),
         }
@@ -135,7 +143,18 @@ impl Faults<'_> {
                 return Ok(Injected::NotApplicable("max_prepared_transactions is 0"));
             }
         }
+        // All of a transaction then arrives at once.
+        let relay = self.relay.filter(|_| kind == FaultKind::BulkUpdate);
+        if let Some(relay) = relay {
+            relay.hold();
+        }
         let is_done = self.patterns.wait_for(phase);
+        if let Some(relay) = relay {
+            thread::sleep(SEND_TIME);
+            relay.pass();
+            // The reads that matter come now, before the next one invalidates all of these rows again.
+            thread::sleep(FOLLOW_TIME);
+        }
         hold.wait();
         match is_done {
             true => Ok(Injected::Done),
@@ -256,6 +275,12 @@ impl Faults<'_> {
                     let _ = kill_process(*pid, Signal::CONT);
                 }
             }
+            FaultKind::StalledReconnect => {
+                reconnect_stalled(self.server, &mut connection, &senders)?;
+                // The reads that matter come when it is over.
+                thread::sleep(FOLLOW_TIME.max(hold.length));
+                return end_stall(&mut connection).map(|()| Injected::Done);
+            }
             FaultKind::OverflowQueue => {
                 let update = format!(
                     "insert into lookaside_verify.registers (id, version) \
@@ -311,6 +336,8 @@ impl Faults<'_> {
             let add = "add table lookaside_verify.registers";
             self.retry(&format!("alter publication {name} {add}"))?;
         }
+        // Beside writers that go on.
+        thread::sleep(FOLLOW_TIME);
         Ok(Injected::Done)
     }
 
@@ -323,15 +350,108 @@ impl Faults<'_> {
 
 /// Commits are in the log and wait for a standby that there is not.
 fn stall_standby(connection: &mut Connection, hold: Hold) -> Result<Injected, Cause> {
+    let begun = begin_stall(connection);
+    hold.wait();
+    end_stall(connection)?;
+    begun?;
+    Ok(Injected::Done)
+}
+
+fn begin_stall(connection: &mut Connection) -> Result<(), Cause> {
     // Not in a transaction, and so one by one.
     connection
         .batch_execute("alter system set synchronous_standby_names = 'lookaside_verify_absent'")?;
-    let begun = connection.batch_execute("select pg_reload_conf()");
-    hold.wait();
+    connection.batch_execute("select pg_reload_conf()")?;
+    Ok(())
+}
+
+fn end_stall(connection: &mut Connection) -> Result<(), Cause> {
     connection.batch_execute("alter system reset synchronous_standby_names")?;
     connection.batch_execute("select pg_reload_conf()")?;
-    begun?;
-    Ok(Injected::Done)
+    Ok(())
+}
+
+/// A feed begins after commits that its new slot does not send, and that are not visible yet: commits
+/// wait for a standby from here on.
+///
+/// The server creates a slot in two steps. Before each, it waits for the transactions that have begun
+/// before it, and what commits after the second one is sent. So a transaction is open at the first step,
+/// another one at the second step, and a commit has to begin to wait between the steps.
+fn reconnect_stalled(
+    server: &Server,
+    connection: &mut Connection,
+    senders: &[i64],
+) -> Result<(), Cause> {
+    let mut first = OpenTransaction::begin(server)?;
+    for pid in senders {
+        connection.query("select pg_terminate_backend($1::int)", &[Value::Int(*pid)])?;
+    }
+    wait_until_true(connection, &first.is_awaited())?;
+    let mut second = OpenTransaction::begin(server)?;
+    first.end()?;
+    wait_until_true(connection, &second.is_awaited())?;
+    let stalled = begin_stall(connection).and_then(|()| {
+        let waiting = "select exists (select from pg_stat_activity where wait_event = 'SyncRep')";
+        wait_until_true(connection, waiting)
+    });
+    let streaming = "select exists (select from pg_stat_replication where state = 'streaming')";
+    let ended = stalled
+        .and_then(|()| second.end())
+        .and_then(|()| wait_until_true(connection, streaming));
+    if ended.is_err() {
+        end_stall(connection)?;
+    }
+    ended
+}
+
+/// A transaction with an identifier, which commits nothing.
+struct OpenTransaction {
+    connection: Connection,
+    pid: i64,
+}
+
+impl OpenTransaction {
+    fn begin(server: &Server) -> Result<Self, Cause> {
+        let mut connection = server.connect()?;
+        connection.batch_execute("begin; select pg_current_xact_id()")?;
+        let pid = connection.query("select pg_backend_pid()::bigint", &[])?;
+        let pid = pid.rows.first().and_then(|row| int(&row, 0));
+        Ok(Self {
+            connection,
+            pid: pid.ok_or("no process number")?,
+        })
+    }
+
+    /// Whether the creation of a slot waits for it.
+    fn is_awaited(&self) -> String {
+        format!(
+            "select exists (select from pg_stat_activity where backend_type = 'walsender' \
+             and {} = any(pg_blocking_pids(pid)))",
+            self.pid
+        )
+    }
+
+    fn end(&mut self) -> Result<(), Cause> {
+        Ok(self.connection.batch_execute("rollback")?)
+    }
+}
+
+/// How long a feed may take to connect again, after several failures.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(12);
+
+/// Asks until the answer is true.
+fn wait_until_true(connection: &mut Connection, sql: &str) -> Result<(), Cause> {
+    let begin = Instant::now();
+    loop {
+        let answer = connection.query(sql, &[])?;
+        if let Some([Value::Bool(true)]) = answer.rows.first().as_deref() {
+            return Ok(());
+        }
+        if begin.elapsed() > RECONNECT_TIMEOUT {
+            return Err("the feed does not create a slot while commits wait".into());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A slot can be dropped as soon as nobody uses it.

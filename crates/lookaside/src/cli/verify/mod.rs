@@ -8,12 +8,14 @@
 //! | [`registers`] | the tables of the run, and the statements of lookups |
 //! | [`product`] | the product under test: a project folder, its tables, its HTTP service |
 //! | [`demand`] | what of a contract the product is asked for |
+//! | [`first_use`] | statements that are used for the first time during the run |
 //! | [`read`], [`http`] | the readers: sessions over all layers, and requests over HTTP |
 //! | [`write`], [`pattern`] | the writers, and how they write during a fault |
 //! | [`inject`], [`relay`] | the faults, and the link that some of them disturb |
 //! | [`report`] | what is printed |
 
 mod demand;
+mod first_use;
 mod freshness;
 mod http;
 mod inject;

@@ -1,5 +1,6 @@
 //! How writers write during a fault that is a kind of write.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,6 +20,12 @@ pub(super) enum Pattern {
     Prepared,
     /// Beside changes of very many other rows.
     Large,
+    /// Together with all other keys that are updated in place.
+    Together,
+    /// Likewise, among very many changes of other rows.
+    Bulk,
+    /// In a transaction that stays open for this long.
+    Slow(Duration),
     /// The row is removed by `truncate`, and all other rows are inserted again.
     Truncate,
     /// `alter column … type … using` makes the next version of all rows.
@@ -33,6 +40,7 @@ impl Pattern {
             FaultKind::Savepoint => Some(Self::Savepoint),
             FaultKind::PreparedTransaction => Some(Self::Prepared),
             FaultKind::LargeTransaction => Some(Self::Large),
+            FaultKind::BulkUpdate => Some(Self::Bulk),
             FaultKind::Truncate => Some(Self::Truncate),
             FaultKind::ChangeColumnType => Some(Self::ChangeColumnType),
             _ => None,
@@ -41,9 +49,35 @@ impl Pattern {
 
     /// Whether one write a phase is enough, since it blocks all others.
     fn is_heavy(self) -> bool {
-        matches!(self, Self::Large | Self::Truncate | Self::ChangeColumnType)
+        matches!(
+            self,
+            Self::Large | Self::Bulk | Self::Truncate | Self::ChangeColumnType
+        )
+    }
+
+    /// Whether the injector waits for a write of this pattern.
+    fn is_fault(self) -> bool {
+        !matches!(self, Self::Plain | Self::Together | Self::Slow(_))
     }
 }
+
+/// How every second write is made beside a fault that is not a kind of write.
+fn pattern_beside(kind: FaultKind, random: &mut fastrand::Rng) -> Option<Pattern> {
+    let pattern = match kind {
+        // What has been changed before these is not in the stream.
+        FaultKind::AlterPublication | FaultKind::DropSlot | FaultKind::TerminateWalsender => {
+            Pattern::Slow(Duration::from_millis(random.u64(SLOW_MS)))
+        }
+        // A writer makes one commit that waits for a standby.
+        FaultKind::StallStandby | FaultKind::StalledReconnect => Pattern::Together,
+        _ => return None,
+    };
+    random.bool().then_some(pattern)
+}
+
+/// How long the transaction of a slow writer stays open, in milliseconds: up to twice the longest fault,
+/// so that it may commit during a later one.
+const SLOW_MS: RangeInclusive<u64> = 10..=500;
 
 /// No phase has this number: it is that of more phases than a plan has.
 const NO_PHASE: u32 = u32::MAX;
@@ -73,7 +107,11 @@ impl<'a> Patterns<'a> {
     }
 
     /// Begins a write. `fits` tells whether a pattern can be used for the key.
-    pub(super) fn begin(&self, fits: impl FnOnce(Pattern) -> bool) -> PatternWrite<'_> {
+    pub(super) fn begin(
+        &self,
+        random: &mut fastrand::Rng,
+        fits: impl Fn(Pattern) -> bool,
+    ) -> PatternWrite<'_> {
         // Before the phase is read: whoever sees 0 after the phase has ended knows that no later
         // write commits asynchronously. Sequentially consistent, as the order of the counter and the
         // phase is what matters.
@@ -86,6 +124,10 @@ impl<'a> Patterns<'a> {
         };
         let fault = self.plan.fault(write.phase);
         let wanted = fault.and_then(Pattern::of_fault);
+        let beside = fault.and_then(|kind| pattern_beside(kind, random));
+        if let Some(pattern) = beside.filter(|pattern| fits(*pattern)) {
+            write.pattern = pattern;
+        }
         if let Some(pattern) = wanted.filter(|pattern| fits(*pattern))
             && (!pattern.is_heavy() || self.claim(write.phase))
         {
@@ -146,7 +188,7 @@ pub(super) struct PatternWrite<'a> {
 impl PatternWrite<'_> {
     /// The write was committed as its pattern says.
     pub(super) fn done(&self) {
-        if self.pattern != Pattern::Plain {
+        if self.pattern.is_fault() {
             let phase = number(self.phase);
             self.patterns.done.store(phase, Ordering::Relaxed);
         }

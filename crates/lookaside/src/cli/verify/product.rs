@@ -142,8 +142,8 @@ fn knowdb(url: &str, options: &ProductOptions) -> String {
         Value::Table(pairs.collect::<Table>())
     };
     let int = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
-    // Statements of both lookups, of first rows and of all rows.
-    let capacity = u64::from(options.key_count) * 4 + 1024;
+    // Statements of both lookups, of first rows and of all rows; and new ones, of which few are read.
+    let capacity = u64::from(options.key_count) * 8 + 1024;
     let cache = match options.ttl.is_zero() {
         true => table(vec![("enabled", false.into())]),
         false => table(vec![

@@ -21,12 +21,17 @@ use lookaside_verify::run::{Answer, Reader, Request};
 
 use super::Cause;
 use super::demand::{Cluster, demand, header};
+use super::first_use::{FirstUse, FirstUses};
 use super::http::{HttpAnswer, HttpClient};
 use super::registers::{LOOKUPS, lookup_index};
 use super::server::{self, WRITER_NAME};
 
 /// How many keys a batch has: the one that is read, and others after it.
 const BATCH_LEN: u32 = 4;
+
+/// The sessions of a reader: those of the lookups of the run, and those of new statements.
+const SESSION_COUNT: u16 = 6;
+const FIRST_USE_SESSION_COUNT: usize = 8;
 
 /// How many reads the cache of one call serves. Without caches it is one.
 const CALL_READ_COUNT: u32 = 8;
@@ -69,7 +74,7 @@ impl Statements {
 }
 
 /// What all readers of a run have in common.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct ReaderOptions<'a> {
     pub(super) statements: Statements,
     /// How many keys there are.
@@ -81,6 +86,8 @@ pub(super) struct ReaderOptions<'a> {
     /// The database itself.
     pub(super) url: &'a str,
     pub(super) cluster: Cluster,
+    /// Statements that are new; `None` without a change feed, for which these are no different.
+    pub(super) first_uses: Option<&'a FirstUses<'a>>,
 }
 
 /// One reader.
@@ -97,6 +104,19 @@ pub(super) struct ProductReader<'a> {
     answers: Answers,
     http: Option<HttpClient>,
     database: Option<Connection>,
+    random: fastrand::Rng,
+    /// The new statement of the current read, if it has one.
+    first_use: Option<Arc<FirstUse>>,
+    first_use_sessions: [FirstUseSession; FIRST_USE_SESSION_COUNT],
+}
+
+/// A session of the run that reads one new statement, and later another one: each statement is cached
+/// separately, and may show another version of a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct FirstUseSession {
+    number: u32,
+    /// When the last read of the statement ended.
+    read: Option<Instant>,
 }
 
 /// What was found, and where.
@@ -108,7 +128,11 @@ struct Found {
 }
 
 impl<'a> ProductReader<'a> {
-    pub(super) fn new(knowledge: &Knowledge, options: ReaderOptions<'a>) -> Result<Self, Cause> {
+    pub(super) fn new(
+        knowledge: &Knowledge,
+        options: ReaderOptions<'a>,
+        random: fastrand::Rng,
+    ) -> Result<Self, Cause> {
         let mut session = knowledge.session();
         let params = [Text::from("id")];
         let prepared = LOOKUPS
@@ -126,12 +150,16 @@ impl<'a> ProductReader<'a> {
             params: ParamBatch::new(1),
             answers: Answers::new(),
             database: None,
+            random,
+            first_use: None,
+            first_use_sessions: Default::default(),
         })
     }
 
     fn read_at(&mut self, request: &Request) -> Result<Found, Cause> {
         let freshness = demand(request);
         self.session.set_freshness(freshness);
+        self.first_use = self.draw_first_use(request.layer);
         match request.layer {
             Layer::L0 if self.is_served_next() => self.read_served(request.key, freshness),
             Layer::L0 => self.read_session(request.key),
@@ -145,6 +173,35 @@ impl<'a> ProductReader<'a> {
         }
     }
 
+    /// The new statement of the next read: of every second one through a layer that any statement can be
+    /// read through.
+    fn draw_first_use(&mut self, layer: Layer) -> Option<Arc<FirstUse>> {
+        let first_uses = self.options.first_uses?;
+        let is_readable = matches!(layer, Layer::L0 | Layer::L1 | Layer::Call | Layer::Batch);
+        if !is_readable || self.random.bool() {
+            return None;
+        }
+        let first_use = first_uses.draw(&mut self.random)?;
+        let session = &mut self.first_use_sessions[session_index(&first_use)];
+        if session.number != first_use.number {
+            // Answers of the new statement are newer than all of the old one.
+            let is_after = session.read.is_none_or(|read| read < first_use.since);
+            if !is_after {
+                return None;
+            }
+            session.number = first_use.number;
+        }
+        Some(first_use)
+    }
+
+    fn statement_of(&self, key: Key) -> Statement {
+        let statement = match &self.first_use {
+            Some(first_use) => first_use.statement_of(key),
+            None => self.options.statements.of(key),
+        };
+        statement.clone()
+    }
+
     /// Whether the session is read by the functions for services, as every second time.
     fn is_served_next(&mut self) -> bool {
         self.is_served = !self.is_served;
@@ -153,17 +210,17 @@ impl<'a> ProductReader<'a> {
 
     /// Through the session's cache.
     fn read_session(&mut self, key: Key) -> Result<Found, Cause> {
-        let (statement, params) = (self.options.statements.of(key), [param(key)]);
+        let (statement, params) = (self.statement_of(key), [param(key)]);
         let session = &mut self.session;
-        found_by_thread(|| version(session.first(statement, &params)?))
+        found_by_thread(|| version(session.first(&statement, &params)?))
     }
 
     /// Through the session's cache, as services ask.
     fn read_served(&mut self, key: Key, freshness: Freshness) -> Result<Found, Cause> {
-        let statement = self.options.statements.of(key);
+        let statement = self.statement_of(key);
         let extent = Extent::First;
         if let Some(served) =
-            (self.session).try_local(statement, &[param(key)], extent, freshness)?
+            (self.session).try_local(&statement, &[param(key)], extent, freshness)?
         {
             return Ok(Found {
                 version: version(served.rows.iter().next())?,
@@ -181,7 +238,7 @@ impl<'a> ProductReader<'a> {
             );
             ControlFlow::Continue(())
         };
-        (self.session).answer_each(statement, &self.params, extent, freshness, visit)?;
+        (self.session).answer_each(&statement, &self.params, extent, freshness, visit)?;
         Ok(Found {
             version: found.ok_or("a batch of one has no answer")??,
             source: Source::Database,
@@ -191,8 +248,8 @@ impl<'a> ProductReader<'a> {
 
     /// Through the shared cache alone, as asynchronous callers ask.
     fn read_shared(&mut self, key: Key, freshness: Freshness) -> Result<Found, Cause> {
-        let (statement, params) = (self.options.statements.of(key), [param(key)]);
-        let asking = (self.knowledge).answer_async(statement, &params, Extent::First, freshness);
+        let (statement, params) = (self.statement_of(key), [param(key)]);
+        let asking = (self.knowledge).answer_async(&statement, &params, Extent::First, freshness);
         let (rows, provenance) = block_on(asking)?;
         Ok(Found {
             version: version(rows.iter().next())?,
@@ -207,10 +264,10 @@ impl<'a> ProductReader<'a> {
         if self.call_read_count == 0 || !self.options.is_cached {
             self.call.clear();
         }
-        let (statement, params) = (self.options.statements.of(key), [param(key)]);
+        let (statement, params) = (self.statement_of(key), [param(key)]);
         let (session, call) = (&mut self.session, &mut self.call);
         let policy = Policy::CallScope(call);
-        found_by_thread(|| version(session.first_with(statement, &params, policy)?))
+        found_by_thread(|| version(session.first_with(&statement, &params, policy)?))
     }
 
     /// As one key of a batch.
@@ -222,7 +279,10 @@ impl<'a> ProductReader<'a> {
             let is_same = lookup_index(other) == lookup_index(key);
             self.params.push([param(if is_same { other } else { key })]);
         }
-        let statement = self.batch_statements[lookup_index(key)];
+        let statement = match &self.first_use {
+            Some(first_use) => first_use.statement_of(key).id(),
+            None => self.batch_statements[lookup_index(key)],
+        };
         let (session, params, answers) = (&mut self.session, &self.params, &mut self.answers);
         found_by_thread(|| {
             Lookup::answer(session, statement, Contract::ANY, params, answers);
@@ -267,7 +327,12 @@ impl<'a> ProductReader<'a> {
 
 impl Reader for ProductReader<'_> {
     fn read(&mut self, request: &Request) -> Result<Answer, Cause> {
-        let found = self.read_at(request)?;
+        let found = self.read_at(request);
+        if let Some(first_use) = &self.first_use {
+            let session = &mut self.first_use_sessions[session_index(first_use)];
+            session.read = Some(Instant::now());
+        }
+        let found = found?;
         Ok(Answer {
             version: found.version,
             fresh_as_of: found.fresh_as_of,
@@ -277,6 +342,9 @@ impl Reader for ProductReader<'_> {
 
     /// A session and its batches share a cache; over HTTP, the threads of the service have their own.
     fn session(&self, layer: Layer) -> u16 {
+        if let Some(first_use) = &self.first_use {
+            return SESSION_COUNT + session_index(first_use) as u16;
+        }
         match layer {
             Layer::L0 | Layer::Batch => 0,
             Layer::L1 => 1,
@@ -286,6 +354,10 @@ impl Reader for ProductReader<'_> {
             _ => 5,
         }
     }
+}
+
+fn session_index(first_use: &FirstUse) -> usize {
+    first_use.number as usize % FIRST_USE_SESSION_COUNT
 }
 
 fn param(key: Key) -> Value {

@@ -11,9 +11,8 @@ pub(super) const SCHEMA: &str = "lookaside_verify";
 /// The publication of the tables that lookups read.
 pub(super) const PUBLICATION: &str = "lookaside_verify";
 
-/// Publishes them, which needs the right to create publications and changes nothing else.
-pub(super) const PUBLISH: &str =
-    "create publication lookaside_verify for table lookaside_verify.registers";
+/// Publishes them, and one that no lookup reads, which needs the right to create publications and changes nothing else.
+pub(super) const PUBLISH: &str = "create publication lookaside_verify for table lookaside_verify.registers, lookaside_verify.unread";
 
 /// Creates the tables. `lookaside_verify` is written out: statements are easier to read so.
 pub(super) const CREATE: &str = "\
@@ -24,6 +23,7 @@ create table lookaside_verify.registers (
     note text not null default ''
 );
 create table lookaside_verify.counters (id bigint primary key, version bigint not null);
+create table lookaside_verify.unread (id bigint primary key);
 create table lookaside_verify.flushes (id bigint primary key, count bigint not null);
 insert into lookaside_verify.flushes values (0, 0);";
 

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::process;
+use std::thread;
 use std::time::Instant;
 
 use lookaside_client::TransactionOptions;
@@ -30,11 +31,27 @@ const POSITION: &str = "select (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bi
 /// feed counts a change of the table, not of rows.
 const LARGE_ROW_COUNT: u32 = 50_000;
 
+/// A feed takes this many events in one go, if they are there. A transaction that updates all rows inserts
+/// up to three times as many other rows before, so that one of those that are read is likely to be the
+/// last. Far more are a change of the table for a feed, not of rows.
+const BULK_RUN_LEN: u32 = 1024;
+
+/// All keys that are updated in place and are read by number, up to some, in one transaction.
+const UPDATE_TOGETHER: &str = "update lookaside_verify.registers set version = version + 1 \
+                               where id < 2000 and id % 4 <> 3 returning id, version";
+
+/// About how many rows these are with the default number of keys.
+const TOGETHER_COUNT: u32 = 75;
+
+/// How long it waits for the row of a writer that has not ended.
+const TOGETHER_LOCK_TIMEOUT_MS: u32 = 2_000;
+
 /// A connection of one writer, opened again when it is lost.
 pub(super) struct Writer<'a> {
     url: &'a str,
     number: usize,
     patterns: &'a Patterns<'a>,
+    random: fastrand::Rng,
     connection: Option<Connection>,
     /// A second one, which commits what the first has prepared.
     second: Option<Connection>,
@@ -46,6 +63,7 @@ pub(super) struct Writer<'a> {
 /// How a transaction that was not acknowledged ended.
 struct Failed {
     outcome: WriteOutcome,
+    others: Vec<(Key, WriteOutcome)>,
     is_connection_lost: bool,
 }
 
@@ -54,15 +72,19 @@ impl Failed {
     fn aborted(error: &lookaside_client::Error, state: Option<State>) -> Self {
         Self {
             outcome: WriteOutcome::Aborted(state),
+            others: Vec::new(),
             is_connection_lost: error.is_connection_lost(),
         }
     }
 
     /// `commit` was sent. An error does not tell what became of it: a session that is terminated while
     /// it waits for a standby has committed already.
-    fn unknown(error: &lookaside_client::Error, state: State) -> Self {
+    fn unknown(error: &lookaside_client::Error, changed: Changed) -> Self {
+        let unknown = |state| WriteOutcome::Unknown(Some(state));
+        let others = changed.others.into_iter();
         Self {
-            outcome: WriteOutcome::Unknown(Some(state)),
+            outcome: unknown(changed.state),
+            others: others.map(|(key, state)| (key, unknown(state))).collect(),
             is_connection_lost: error.is_connection_lost(),
         }
     }
@@ -84,11 +106,17 @@ impl From<State> for Changed {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(url: &'a str, number: usize, patterns: &'a Patterns<'a>) -> Self {
+    pub(super) fn new(
+        url: &'a str,
+        number: usize,
+        patterns: &'a Patterns<'a>,
+        random: fastrand::Rng,
+    ) -> Self {
         Self {
             url,
             number,
             patterns,
+            random,
             connection: None,
             second: None,
             unresolved: None,
@@ -115,6 +143,7 @@ impl<'a> Writer<'a> {
     fn write_as(&mut self, key: Key, pattern: Pattern) -> Result<Changed, Failed> {
         let never_begun = |_| Failed {
             outcome: WriteOutcome::Aborted(None),
+            others: Vec::new(),
             is_connection_lost: true,
         };
         self.resolve().map_err(never_begun)?;
@@ -141,12 +170,18 @@ impl<'a> Writer<'a> {
         let changed = match pattern {
             Pattern::Truncate => truncate(query, key),
             Pattern::ChangeColumnType => change_column_type(query, key),
+            Pattern::Together => update_together(query, key),
+            Pattern::Bulk => bulk_update(query, key, &mut self.random),
             _ => change(query, key).map(Changed::from),
         };
         let changed = changed.map_err(aborted)?;
+        if let Pattern::Slow(length) = pattern {
+            // sleep: a transaction that stays open
+            thread::sleep(length);
+        }
         match transaction.commit() {
             Ok(()) => Ok(changed),
-            Err(error) => Err(Failed::unknown(&error, changed.state)),
+            Err(error) => Err(Failed::unknown(&error, changed)),
         }
     }
 
@@ -154,6 +189,7 @@ impl<'a> Writer<'a> {
     fn write_prepared(&mut self, key: Key) -> Result<State, Failed> {
         let never_begun = |_| Failed {
             outcome: WriteOutcome::Aborted(None),
+            others: Vec::new(),
             is_connection_lost: true,
         };
         self.prepared_count += 1;
@@ -187,13 +223,14 @@ impl<'a> Writer<'a> {
             Err(_) => {
                 return Err(Failed {
                     outcome: WriteOutcome::Aborted(Some(state)),
+                    others: Vec::new(),
                     is_connection_lost: false,
                 });
             }
         };
         if let Err(error) = second.batch_execute(format!("commit prepared '{name}'")) {
             self.second = None;
-            return Err(Failed::unknown(&error, state));
+            return Err(Failed::unknown(&error, state.into()));
         }
         self.unresolved = None;
         Ok(state)
@@ -211,10 +248,10 @@ impl<'a> Writer<'a> {
 impl WriteConnection for Writer<'_> {
     fn write(&mut self, key: Key) -> Written {
         let patterns = self.patterns;
-        let write = patterns.begin(|pattern| match pattern {
+        let write = patterns.begin(&mut self.random, |pattern| match pattern {
             // The version of the key alone is written by the truncation.
             Pattern::Truncate => is_toggled(key),
-            Pattern::ChangeColumnType => !is_toggled(key),
+            Pattern::ChangeColumnType | Pattern::Together | Pattern::Bulk => !is_toggled(key),
             _ => true,
         });
         let result = self.write_as(key, write.pattern);
@@ -247,6 +284,7 @@ impl WriteConnection for Writer<'_> {
                 }
                 Written {
                     ended,
+                    others: failed.others,
                     ..Written::new(failed.outcome)
                 }
             }
@@ -354,8 +392,40 @@ fn change_column_type(query: &mut Query<'_>, key: Key) -> lookaside_client::Resu
         "select id, version from lookaside_verify.registers where id < $1",
         &[Value::Int(FOREIGN_ID_MIN)],
     )?;
+    Ok(changed_rows(&rows, key))
+}
+
+/// Makes the next version of all rows that are updated in place. The key is one of them.
+fn update_together(query: &mut Query<'_>, key: Key) -> lookaside_client::Result<Changed> {
+    let lock_timeout = format!("set local lock_timeout = {TOGETHER_LOCK_TIMEOUT_MS}");
+    query(&lock_timeout, &[])?;
+    let rows = query(UPDATE_TOGETHER, &[])?;
+    let mut changed = changed_rows(&rows, key);
+    if changed.state.version == Version(0) {
+        // There are more keys than those that are updated together.
+        changed.state = change(query, key)?;
+    }
+    Ok(changed)
+}
+
+/// The same, between very many changes of rows that no lookup reads.
+fn bulk_update(
+    query: &mut Query<'_>,
+    key: Key,
+    random: &mut fastrand::Rng,
+) -> lookaside_client::Result<Changed> {
+    let count = BULK_RUN_LEN * random.u32(1..=3) - random.u32(0..TOGETHER_COUNT);
+    let insert = "insert into lookaside_verify.unread select generate_series(1, $1)";
+    query(insert, &[Value::Int(count.into())])?;
+    let changed = update_together(query, key)?;
+    query("delete from lookaside_verify.unread", &[])?;
+    Ok(changed)
+}
+
+/// The rows that a statement returned with their new versions.
+fn changed_rows(answer: &lookaside_client::Answer, key: Key) -> Changed {
     let mut changed = Changed::from(State::present(0));
-    for row in rows.rows.iter() {
+    for row in answer.rows.iter() {
         let (Some(id), Some(version)) = (int(row, 0), int(row, 1)) else {
             continue;
         };
@@ -364,7 +434,7 @@ fn change_column_type(query: &mut Query<'_>, key: Key) -> lookaside_client::Resu
             other => changed.others.push(other),
         }
     }
-    Ok(changed)
+    changed
 }
 
 /// The version that a statement returned. There is always one row: no statement removes a counter, or the
