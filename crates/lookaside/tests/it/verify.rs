@@ -42,6 +42,21 @@ fn a_change_feed_keeps_every_contract_from_the_caches() {
 }
 
 #[test]
+fn a_change_feed_misses_nothing_that_is_under_way() {
+    if !has_postgres() {
+        return;
+    }
+    let faults = "bulk-update,stall-standby,alter-publication,stalled-reconnect";
+    let said = verify(&format!("--seconds 2 --ttl-ms 2000 --faults {faults}"));
+    assert!([0, 1].contains(&said.code), "{}", said.err);
+    let report = report(&said);
+    assert_eq!(report["violations"], 0, "{report:#}");
+    for fault in report["faults"].as_array().unwrap() {
+        assert!(fault["injections"].as_u64() > Some(0), "{fault:#}");
+    }
+}
+
+#[test]
 fn without_a_change_feed_contracts_are_kept_by_the_age() {
     if !has_postgres() {
         return;
