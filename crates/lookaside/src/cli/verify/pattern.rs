@@ -22,9 +22,9 @@ pub(super) enum Pattern {
     Large,
     /// Together with all other keys that are updated in place.
     Together,
-    /// Likewise, among very many changes of other rows.
+    /// Likewise, between very many changes of other rows.
     Bulk,
-    /// In a transaction that stays open for this long.
+    /// In a transaction that stays open for this long; every second one updates the others, too.
     Slow(Duration),
     /// The row is removed by `truncate`, and all other rows are inserted again.
     Truncate,

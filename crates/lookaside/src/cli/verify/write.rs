@@ -171,6 +171,9 @@ impl<'a> Writer<'a> {
             Pattern::Truncate => truncate(query, key),
             Pattern::ChangeColumnType => change_column_type(query, key),
             Pattern::Together => update_together(query, key),
+            Pattern::Slow(_) if !is_toggled(key) && self.random.bool() => {
+                update_together(query, key)
+            }
             Pattern::Bulk => bulk_update(query, key, &mut self.random),
             _ => change(query, key).map(Changed::from),
         };
