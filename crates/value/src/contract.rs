@@ -102,7 +102,9 @@ pub struct ParseContractError;
 
 impl fmt::Display for ParseContractError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("must be \"any\", \"now\", or a time such as \"50ms\" or \"2s\"")
+        f.write_str(
+            "must be \"any\", \"now\", or a time such as \"50ms\", \"2s\", \"1m\" or \"1h\"",
+        )
     }
 }
 

@@ -37,7 +37,7 @@ impl Error {
     pub(crate) fn no_replication_right(user: &str, place: &str, error: Self) -> Self {
         let role = user.replace('"', "\"\"");
         let message = format!(
-            "the user `{user}` may not replicate from {place}; a superuser permits it with `alter \
+            "the user `{user}` may not replicate at {place}; a superuser permits it with `alter \
              role \"{role}\" replication`"
         );
         Self::missing(message, error)
@@ -88,7 +88,8 @@ impl Error {
         let message = format!(
             "the slot was not created within {timeout:?}, because the server first waits for the \
              transactions that write, which `select pid, xact_start, query from pg_stat_activity \
-             where backend_xid is not null order by xact_start` lists; end them"
+             where backend_xid is not null order by xact_start` lists, and for those that are \
+             prepared, which `select gid, prepared from pg_prepared_xacts` lists; end them"
         );
         Self::missing(message, error)
     }
@@ -146,10 +147,8 @@ impl Error {
     }
 
     pub(crate) fn stream_silent(timeout: Duration) -> Self {
-        let message = format!(
-            "the server has not answered a status of the change feed for {timeout:?}; see \
-             `FeedOptions::reply_timeout`"
-        );
+        let message =
+            format!("the server has not answered a status of the change feed for {timeout:?}");
         Self::new(ErrorKind::Connection, Sent::Something, message)
     }
 

@@ -113,7 +113,6 @@ impl Failure {
 
 impl From<lookaside_client::Error> for Failure {
     fn from(error: lookaside_client::Error) -> Self {
-        let cause = error.source().map(|cause| format!(": {cause}"));
         // Class 57P: an operator ends the session or the server, or it is starting.
         let state = error.sqlstate();
         let has_ended = state.is_some_and(|state| state.as_bytes().starts_with(b"57P"));
@@ -126,6 +125,16 @@ impl From<lookaside_client::Error> for Failure {
             ClientKind::Canceled => FeedResetReason::ServerFailed,
             _ => FeedResetReason::Refused,
         };
-        Self::new(reason, format!("{error}{}", cause.unwrap_or_default()))
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(next) = cause {
+            let next_text = next.to_string();
+            // Some repeat their cause.
+            if !text.contains(&next_text) {
+                text = format!("{text}: {next_text}");
+            }
+            cause = next.source();
+        }
+        Self::new(reason, text)
     }
 }

@@ -221,8 +221,18 @@ impl Shared {
                 );
                 *logged = reason;
             }
+            FeedState::Starting | FeedState::Live if reason.is_some() => {
+                if *logged != reason {
+                    tracing::warn!(
+                        provider,
+                        reason,
+                        "changes do not invalidate all answers yet"
+                    );
+                    *logged = reason;
+                }
+            }
             FeedState::Live if logged.take().is_some() => {
-                tracing::warn!(provider, "the change feed is live again");
+                tracing::warn!(provider, "the change feed is live");
             }
             FeedState::Down | FeedState::Starting => {
                 tracing::debug!(provider, "the change feed is {state}");

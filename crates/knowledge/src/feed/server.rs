@@ -46,6 +46,9 @@ pub(super) struct Shown {
     /// From where on the slot holds back the log. `None` if it was not asked for, or if there is no such
     /// slot any more.
     pub(super) restart: Option<Position>,
+    /// The transaction that has been writing for longest. `None` if it was not asked for, or if there is
+    /// none.
+    pub(super) writer: Option<String>,
 }
 
 /// The result of a classification.
@@ -64,6 +67,21 @@ pub(super) struct Classified {
     pub(super) names: Names,
     /// The fingerprint of these names at the time of the classification.
     pub(super) fingerprint: String,
+}
+
+/// The transaction that has been writing for longest, which anyone may see.
+const WRITER: &str = "(select coalesce('process ' || l.pid, 'prepared transaction ' || p.gid) \
+      || ' in the database ' || coalesce(a.datname, p.database) \
+    from pg_catalog.pg_locks l left join pg_catalog.pg_stat_activity a on a.pid = l.pid \
+    left join pg_catalog.pg_prepared_xacts p on p.transaction = l.transactionid \
+    where l.locktype = 'transactionid' and l.granted and l.mode = 'ExclusiveLock' \
+    order by pg_catalog.age(l.transactionid) desc limit 1)";
+
+/// What a slot holds back that is being created, and why that takes long.
+pub(super) struct Creation {
+    /// In bytes; `None` if the slot does not exist yet.
+    pub(super) wal_size: Option<u64>,
+    pub(super) writer: Option<String>,
 }
 
 /// What to ask for of what statements depend on.
@@ -120,7 +138,7 @@ impl Server {
     }
 
     /// Asks which transactions the server shows, and for what statements depend on; with a slot, also what
-    /// it holds back.
+    /// it holds back and which transaction has been writing for longest.
     pub(super) async fn shown(
         self,
         asked: Asked,
@@ -133,10 +151,11 @@ impl Server {
         };
         // The name of a slot has no character that would have to be quoted.
         let restart = slot.map_or_else(
-            || "null::text".to_owned(),
+            || "null::text, null::text".to_owned(),
             |slot| {
                 format!(
-                    "(select restart_lsn::text from pg_replication_slots where slot_name = '{slot}')"
+                    "(select restart_lsn::text from pg_replication_slots where slot_name = '{slot}'), \
+                     {WRITER}"
                 )
             },
         );
@@ -148,7 +167,7 @@ impl Server {
         );
         let sent = Instant::now();
         let answer = self.client.query(&*sql, &[]).await?;
-        let [snapshot, age, end, settings, fingerprint, restart] =
+        let [snapshot, age, end, settings, fingerprint, restart, writer] =
             texts(&answer.rows).ok_or_else(unexpected)?;
         let snapshot: Option<Snapshot> = snapshot.and_then(|it| it.parse().ok());
         let age: Option<i32> = age.and_then(|it| it.parse().ok());
@@ -164,6 +183,7 @@ impl Server {
             settings,
             fingerprint,
             restart: restart.and_then(|it| it.parse().ok()),
+            writer,
         })
     }
 
@@ -196,6 +216,21 @@ impl Server {
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// How the creation of a slot goes.
+    pub(super) async fn creation(&self, slot: &SlotName) -> Result<Creation, Failure> {
+        let sql = format!(
+            "select (pg_current_wal_insert_lsn() - restart_lsn)::text, {WRITER} \
+             from (select) as one left join pg_replication_slots on slot_name = $1"
+        );
+        let slot = [Value::from(slot.as_str())];
+        let answer = self.client.query(&*sql, &slot).await?;
+        let [size, writer] = texts(&answer.rows).ok_or_else(unexpected)?;
+        Ok(Creation {
+            wal_size: size.and_then(|it| it.parse().ok()),
+            writer,
+        })
     }
 
     /// Finds out what statements depend on, beside those with the names before, whose fingerprint has

@@ -51,7 +51,8 @@ impl fmt::Display for FeedState {
 pub struct FeedStatus {
     /// What it does.
     pub state: FeedState,
-    /// Why it is down, or was before it started again.
+    /// Why it is down, or was before it started again; while it is starting or live, what it has been
+    /// waiting for, which keeps changes from invalidating the answers to some statements.
     pub reason: Option<String>,
     /// How old valid answers are at most: the time since the horizon. `None` without one.
     pub lag: Option<Duration>,

@@ -18,7 +18,7 @@ use super::Shared;
 use super::changes::Changes;
 use super::failure::{Failure, FeedResetReason};
 use super::gate::Gate;
-use super::server::{Asked, Classification, Classified, Server, Shown};
+use super::server::{Asked, Classification, Classified, Creation, Server, Shown};
 use super::status::FeedState;
 use super::tracked::TrackedStatement;
 use super::visibility::Snapshot;
@@ -44,6 +44,9 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a probe also asks how much of the log the slot holds back. It is asked sooner if that may
 /// have exceeded the limit.
 const SLOT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// When the status shows that something waits for the end of a transaction. Most take milliseconds.
+const WAIT_SHOWN_AFTER: Duration = Duration::from_secs(2);
 
 /// The pause after a classification that a lock on a table delayed.
 const LOCKED_PAUSE: Duration = Duration::from_secs(1);
@@ -144,7 +147,10 @@ async fn await_and_register<T>(
 }
 
 /// Connects to both ends, and begins a stream.
-async fn connect(source: &Source) -> Result<(Server, ChangeFeed, FeedStart), Failure> {
+async fn connect(
+    source: &Source,
+    shared: &Shared,
+) -> Result<(Server, ChangeFeed, FeedStart), Failure> {
     let connecting = Server::connect(&source.server, &source.publication);
     let server = tokio::time::timeout(PROBE_TIMEOUT, connecting).await;
     let server = server.map_err(|_| no_answer())??;
@@ -155,22 +161,51 @@ async fn connect(source: &Source) -> Result<(Server, ChangeFeed, FeedStart), Fai
     let sender = source.sender.as_ref();
     let publications = [source.publication.as_str()];
     let mut feed = ChangeFeed::new(sender.unwrap_or(&source.server), publications, options)?;
+    let mut look_at = Instant::now() + WAIT_SHOWN_AFTER;
     let start = loop {
-        match feed.next().await {
-            FeedEvent::Streaming(start) => break start,
-            FeedEvent::Lost(error) => {
-                let failure = Failure::from(error);
-                return Err(match sender {
-                    Some(_) => failure.with_key("feed_uri"),
-                    None => failure,
-                });
-            }
-            _ => {}
+        tokio::select! {
+            event = feed.next() => match event {
+                FeedEvent::Streaming(start) => break start,
+                FeedEvent::Lost(error) => {
+                    let failure = Failure::from(error);
+                    return Err(match sender {
+                        Some(_) => failure.with_key("feed_uri"),
+                        None => failure,
+                    });
+                }
+                _ => continue,
+            },
+            () = sleep_until(look_at.into()) => {}
+        }
+        // The slot is being created, and holds back the log already.
+        look_at += SLOT_INTERVAL;
+        if let Some(slot) = feed.slot().cloned() {
+            let asking = tokio::time::timeout(PROBE_TIMEOUT, server.creation(&slot));
+            let creation = asking.await.map_err(|_| no_answer())??;
+            check_creation(source, shared, &creation)?;
         }
     };
     let checking = tokio::time::timeout(PROBE_TIMEOUT, server.check_slot(&start.slot));
     checking.await.map_err(|_| no_answer())??;
     Ok((server, feed, start))
+}
+
+/// Gives up a slot that holds back too much before it has been created, and says what it waits for.
+fn check_creation(source: &Source, shared: &Shared, creation: &Creation) -> Result<(), Failure> {
+    shared.figures.set_slot_wal_size(creation.wal_size);
+    if let Some(writer) = &creation.writer {
+        shared.set_state(source, FeedState::Starting, Some(waits_for(writer)));
+    }
+    match creation.wal_size {
+        Some(size) if size > source.wal_size_max => {
+            Err(Failure::wal_limit(size, source.wal_size_max))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn waits_for(writer: &str) -> String {
+    format!("it waits for the end of a transaction that is writing: {writer}")
 }
 
 /// Follows one stream of changes. Returns `Ok` when the engine drops the feed.
@@ -180,7 +215,7 @@ async fn follow(
     registered: &mut UnboundedReceiver<Arc<TrackedStatement>>,
     statements: &mut Vec<Arc<TrackedStatement>>,
 ) -> Result<(), Failure> {
-    let connecting = await_and_register(connect(source), registered, statements);
+    let connecting = await_and_register(connect(source, shared), registered, statements);
     let Some(connected) = connecting.await else {
         return Ok(());
     };
@@ -229,6 +264,7 @@ async fn follow(
 /// A statement that will be tracked.
 struct WaitingStatement {
     statement: Arc<TrackedStatement>,
+    since: Instant,
     /// When so many transactions have been applied: they were received before its changes were read.
     transaction_count: u64,
     /// And when the transactions of this snapshot, the first one after its classification, have ended:
@@ -281,6 +317,8 @@ struct Follower<'a> {
     slot_due: Instant,
     /// From where on the slot held back the log when the server was asked last.
     slot_restart: Option<Position>,
+    /// The transaction that had been writing for longest then.
+    writer: Option<String>,
 }
 
 impl<'a> Follower<'a> {
@@ -322,6 +360,7 @@ impl<'a> Follower<'a> {
             slot: start.slot.clone(),
             slot_due: now,
             slot_restart: None,
+            writer: None,
         }
     }
 
@@ -414,6 +453,9 @@ impl<'a> Follower<'a> {
         match done {
             Done::Shown(shown) => {
                 let held = self.check_slot(&shown);
+                if shown.restart.is_some() {
+                    self.writer.clone_from(&shown.writer);
+                }
                 self.apply(shown);
                 held?;
             }
@@ -545,6 +587,7 @@ impl<'a> Follower<'a> {
                     self.changes.add(&statement, &relations);
                     self.waiting.push(WaitingStatement {
                         statement,
+                        since: Instant::now(),
                         transaction_count: count,
                         snapshot: snapshot.clone(),
                     });
@@ -609,7 +652,16 @@ impl<'a> Follower<'a> {
         }
         if self.has_begun {
             self.shared.horizon.publish(self.gate.progress());
-            self.shared.set_state(self.source, FeedState::Live, None);
+        }
+        let waits_long = |it: &WaitingStatement| it.since.elapsed() > WAIT_SHOWN_AFTER;
+        let waits_long = self.waiting.iter().any(waits_long);
+        let writer = self.writer.as_deref().filter(|_| waits_long);
+        let reason = writer.map(waits_for);
+        if self.has_begun {
+            self.shared.set_state(self.source, FeedState::Live, reason);
+        } else if reason.is_some() {
+            self.shared
+                .set_state(self.source, FeedState::Starting, reason);
         }
     }
 }

@@ -401,7 +401,8 @@ fn read_client_freshness(section: &Section<'_>) -> Result<ClientFreshness, Failu
         }) => Ok(ClientFreshness::AtLeast(least)),
         // Not "any", although that is a contract: it would not say whether clients may demand one.
         _ => {
-            let wanted = "must be \"off\", \"now\", or a time such as \"50ms\" or \"2s\"";
+            let wanted =
+                "must be \"off\", \"now\", or a time such as \"50ms\", \"2s\", \"1m\" or \"1h\"";
             Err(section.bad(key, &format!("is {text:?}, but {wanted}")))
         }
     }

@@ -134,6 +134,8 @@ pub struct FeedStart {
 /// The connection, or what becomes one.
 struct Link {
     source: Arc<Source>,
+    /// Of the stream, or of the attempt to begin one.
+    slot: Option<SlotName>,
     state: State,
     back_off: BackOff,
 }
@@ -189,6 +191,7 @@ impl ChangeFeed {
         Ok(Self {
             link: Link {
                 source: Arc::new(source),
+                slot: None,
                 state: State::Paused(sleep_until(Instant::now())),
                 back_off: BackOff::default(),
             },
@@ -215,6 +218,12 @@ impl ChangeFeed {
         };
         link.pause();
         FeedEvent::Lost(error)
+    }
+
+    /// The slot of the stream, or the one that the attempt which is running will create, or is creating.
+    /// `None` before [`next`](Self::next) has begun an attempt, and after it has failed.
+    pub fn slot(&self) -> Option<&SlotName> {
+        self.link.slot.as_ref()
     }
 
     /// Tells the server, with the next status, that everything up to this position was processed,
@@ -245,7 +254,12 @@ impl Link {
             match &mut self.state {
                 State::Paused(sleep) => {
                     ready!(Pin::new(sleep).poll(cx));
-                    let connecting = setup::start(Arc::clone(&self.source));
+                    let slot = match slot::unique_slot_name(&self.source.options.slot_prefix) {
+                        Ok(slot) => slot,
+                        Err(error) => return Poll::Ready(Step::Failed(error)),
+                    };
+                    self.slot = Some(slot.clone());
+                    let connecting = setup::start(Arc::clone(&self.source), slot);
                     self.state = State::Connecting(Box::pin(connecting));
                 }
                 State::Connecting(connecting) => {
@@ -284,6 +298,7 @@ impl Link {
         {
             self.back_off.reset();
         }
+        self.slot = None;
         self.state = State::Paused(self.back_off.pause());
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lookaside_wire::postgres::DataRow;
 use lookaside_wire::postgres::replication::{
-    CreatedSlot, IDENTIFY_SYSTEM, SlotLifetime, SlotSnapshot, StreamOptions, SystemIdentity,
-    create_replication_slot, start_replication,
+    CreatedSlot, IDENTIFY_SYSTEM, SlotLifetime, SlotName, SlotSnapshot, StreamOptions,
+    SystemIdentity, create_replication_slot, start_replication,
 };
 use tokio::time::timeout;
 
@@ -14,7 +14,6 @@ use super::connection::{Answered, FeedConnection};
 use super::protocol::FeedProtocol;
 use super::requirement::{self, ServerSettings};
 use super::session::FeedSession;
-use super::slot::unique_slot_name;
 use super::{FeedOptions, FeedStart, Lsn, SystemId, Timeline};
 use crate::driver::Fitness;
 use crate::net::Attempt;
@@ -30,7 +29,7 @@ pub(super) struct Source {
 }
 
 /// Logs in, creates a slot, and starts the stream.
-pub(super) async fn start(source: Arc<Source>) -> Result<(FeedSession, FeedStart)> {
+pub(super) async fn start(source: Arc<Source>, slot: SlotName) -> Result<(FeedSession, FeedStart)> {
     let options = &source.options;
     let size_max = options.message_size_max;
     let connecting = first_session(&source.config, |config, attempt| {
@@ -45,7 +44,6 @@ pub(super) async fn start(source: Arc<Source>) -> Result<(FeedSession, FeedStart
     // PostgreSQL 18 only warns then. An error in the session would drop the slot, so this is first.
     check_publications(&mut connection, &source).await?;
 
-    let slot = unique_slot_name(&options.slot_prefix)?;
     let create = create_replication_slot(&slot, SlotLifetime::Temporary, SlotSnapshot::Nothing);
     let mut consistent_point = None;
     let created = connection.command(&create, |row| {

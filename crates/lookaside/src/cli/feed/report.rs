@@ -129,14 +129,17 @@ fn state_line(status: Option<&FeedStatus>, dependencies: &[&StatementDependency]
         return "off".to_owned();
     };
     match (status.state, &status.reason) {
-        (FeedState::Live, _) => {
+        (FeedState::Live, None) => {
             format!("live, changes invalidate the answers of {followed} of {all} lookups")
+        }
+        (FeedState::Live, Some(reason)) => {
+            format!("live, but changes do not invalidate all answers yet: {reason}")
         }
         (FeedState::Down, Some(reason)) => format!("down: {reason}"),
         (FeedState::Idle, _) => "idle".to_owned(),
-        (state, _) => format!(
-            "{state}, not live within {START_TIMEOUT:?}: it waits for transactions that write, which `select \
-             pid, xact_start, query from pg_stat_activity where backend_xid is not null` lists"
-        ),
+        (state, Some(reason)) => {
+            format!("{state}, not live within {START_TIMEOUT:?}: {reason}")
+        }
+        (state, None) => format!("{state}, not live within {START_TIMEOUT:?}"),
     }
 }

@@ -1,11 +1,10 @@
 //! `lookaside feed status`: what of a change feed's requirements is there.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use clap::Args;
+use lookaside_client::PostgresConfig;
 use lookaside_client::postgres::{ChangeFeed, FeedEvent, FeedOptions};
-use lookaside_client::{Error, PostgresConfig};
 
 use super::ServerArguments;
 use super::lookups::{FeedLookup, feed_lookups, tables};
@@ -127,15 +126,8 @@ fn try_stream(sender: &PostgresConfig, publication: &str) -> Result<Requirement,
     Ok(match begun {
         Ok(()) => Requirement::met("a stream of changes can be begun"),
         Err(error) => {
-            Requirement::missing("a stream of changes cannot be begun", with_cause(&error))
+            let error = Failure::from_error(&error);
+            Requirement::missing("a stream of changes cannot be begun", error.line())
         }
     })
-}
-
-/// The message of an error, which contains the way out, and its cause.
-fn with_cause(error: &Error) -> String {
-    match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
 }
