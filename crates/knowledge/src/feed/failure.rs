@@ -82,6 +82,12 @@ impl Failure {
         Self::new(FeedResetReason::ConnectionLost, text)
     }
 
+    /// The stream may lack the changes of a table: see the comment where it is used.
+    pub(super) fn changed_at_start() -> Self {
+        let text = "a definition was changed while the stream began";
+        Self::new(FeedResetReason::DefinitionChanged, text)
+    }
+
     pub(super) fn queue_full() -> Self {
         let text = "too many changes wait until the server shows them";
         Self::new(FeedResetReason::QueueFull, text)

@@ -12,7 +12,9 @@ use super::failure::Failure;
 use super::gate::Probe;
 use super::tracked::TrackedStatement;
 use super::visibility::Snapshot;
-use crate::depends::{Catalog, Dependency, Names, SETTINGS, Shape, classify};
+use crate::depends::{
+    Catalog, Dependency, Names, SETTINGS, Shape, classify, publication_fingerprint_sql,
+};
 
 /// The first version whose slots and functions the feed uses.
 const VERSION_MIN: i64 = 14_00_00;
@@ -274,6 +276,14 @@ impl Server {
             names,
             fingerprint,
         }))
+    }
+
+    /// A text that changes with the definition of what is published.
+    pub(super) async fn publication_fingerprint(&self) -> Result<String, Failure> {
+        let sql = publication_fingerprint_sql(&self.publication);
+        let answer = self.client.query(&*sql, &[]).await?;
+        let [fingerprint] = texts(&answer.rows).ok_or_else(unexpected)?;
+        fingerprint.ok_or_else(unexpected)
     }
 
     async fn fingerprint(&self, names: &Names) -> Result<String, Failure> {

@@ -102,8 +102,10 @@ pub(super) async fn run(
             return;
         };
         shared.figures.count_reset(failure.reason);
-        shared.set_state(&source, FeedState::Down, Some(failure.text.clone()));
-        last_failure = Some(failure.text);
+        if failure.reason != FeedResetReason::DefinitionChanged {
+            shared.set_state(&source, FeedState::Down, Some(failure.text.clone()));
+            last_failure = Some(failure.text);
+        }
         // What worked once is tried again soon.
         if was_live {
             failure_count = 0;
@@ -151,15 +153,14 @@ async fn connect(
     source: &Source,
     shared: &Shared,
 ) -> Result<(Server, ChangeFeed, FeedStart), Failure> {
-    let connecting = Server::connect(&source.server, &source.publication);
-    let server = tokio::time::timeout(PROBE_TIMEOUT, connecting).await;
-    let server = server.map_err(|_| no_answer())??;
+    let server = timed_out(Server::connect(&source.server, &source.publication)).await?;
     let options = FeedOptions {
         reply_timeout: PROBE_TIMEOUT,
         ..FeedOptions::default()
     };
     let sender = source.sender.as_ref();
     let publications = [source.publication.as_str()];
+    let before = timed_out(server.publication_fingerprint()).await?;
     let mut feed = ChangeFeed::new(sender.unwrap_or(&source.server), publications, options)?;
     let mut look_at = Instant::now() + WAIT_SHOWN_AFTER;
     let start = loop {
@@ -180,13 +181,17 @@ async fn connect(
         // The slot is being created, and holds back the log already.
         look_at += SLOT_INTERVAL;
         if let Some(slot) = feed.slot().cloned() {
-            let asking = tokio::time::timeout(PROBE_TIMEOUT, server.creation(&slot));
-            let creation = asking.await.map_err(|_| no_answer())??;
+            let creation = timed_out(server.creation(&slot)).await?;
             check_creation(source, shared, &creation)?;
         }
     };
-    let checking = tokio::time::timeout(PROBE_TIMEOUT, server.check_slot(&start.slot));
-    checking.await.map_err(|_| no_answer())??;
+    timed_out(server.check_slot(&start.slot)).await?;
+    // The server can miss a change of its catalog that is committed while it creates a slot beside other
+    // writers. It then decodes all later changes by the catalog of before: those of a table that was
+    // published meanwhile are not in the stream, and nothing tells. A new slot knows the change.
+    if timed_out(server.publication_fingerprint()).await? != before {
+        return Err(Failure::changed_at_start());
+    }
     Ok((server, feed, start))
 }
 
@@ -691,12 +696,15 @@ pub(super) fn receive(
 }
 
 fn timed(work: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Work {
-    Box::pin(async {
-        let timed = tokio::time::timeout(PROBE_TIMEOUT, work);
-        timed.await.unwrap_or_else(|_| Err(no_answer()))
-    })
+    Box::pin(timed_out(work))
 }
 
-fn no_answer() -> Failure {
-    Failure::server("the server does not answer the feed's statements")
+/// The result, or a failure if it takes too long.
+async fn timed_out<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let timed = tokio::time::timeout(PROBE_TIMEOUT, work).await;
+    timed.unwrap_or_else(|_| {
+        Err(Failure::server(
+            "the server does not answer the feed's statements",
+        ))
+    })
 }

@@ -1,6 +1,6 @@
 //! The fingerprint of the catalog changes with definitions, and only with them.
 
-use super::super::{Names, Shape};
+use super::super::{Names, Shape, publication_fingerprint_sql};
 use super::{PUBLICATION, connect, databases, run, value_of};
 
 const SCHEMA: &str = "
@@ -153,5 +153,41 @@ fn it_waits_for_no_lock() {
         assert_eq!(value_of(&mut connection, &sql, &[]), before);
         run(&mut other, "commit");
         assert_ne!(value_of(&mut connection, &sql, &[]), before);
+    }
+}
+
+#[test]
+fn what_is_published_has_a_fingerprint_of_its_own() {
+    for (database, mut connection) in databases() {
+        run(&mut connection, SCHEMA);
+        run(&mut connection, "create table apart (id int primary key)");
+        let sql = publication_fingerprint_sql(PUBLICATION);
+        let mut before = value_of(&mut connection, &sql, &[]);
+        for script in [
+            "delete from t where id = 1",
+            "alter table apart add column a int",
+            "vacuum analyze t",
+        ] {
+            run(&mut connection, script);
+            assert_eq!(value_of(&mut connection, &sql, &[]), before, "{script}");
+        }
+        let alter = format!("alter publication {PUBLICATION}");
+        for script in [
+            format!("{alter} add table apart"),
+            "alter table apart add column b int".to_owned(),
+            "alter table apart replica identity full".to_owned(),
+            "create unique index apart_b on apart (b)".to_owned(),
+            format!("{alter} drop table apart"),
+            format!("{alter} set (publish = 'insert, update, delete')"),
+        ] {
+            run(&mut connection, &script);
+            let after = value_of(&mut connection, &sql, &[]);
+            assert_ne!(after, before, "{script}");
+            before = after;
+        }
+        let mut other = connect(&database);
+        run(&mut other, "begin; alter table t add column z int");
+        run(&mut connection, "set statement_timeout = '5s'");
+        assert_eq!(value_of(&mut connection, &sql, &[]), before);
     }
 }

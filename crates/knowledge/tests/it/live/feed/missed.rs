@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_embedded::Postgres;
-use lookaside_knowledge::{Contract, FeedResetReason, FeedState, Knowledge, Value};
+use lookaside_knowledge::{Contract, FeedState, Knowledge, Value};
 use lookaside_testing::wait_until;
 
 use super::{
-    BY_ID, LONG, connect, name, open, project, resets, server, server_with, status, wait_until_live,
+    BY_ID, LONG, connect, name, open, project, server, server_with, status, wait_until_live,
 };
 
 const OTHER: &str = "select name from pg.other where id = :id";
@@ -387,60 +387,5 @@ fn issue_15_a_table_that_precedes_another_in_the_search_path_is_read() {
     postgres.execute(&insert).unwrap();
     wait_until("it is followed", || {
         name(&knowledge, BY_ID, 1).as_deref() == Some("preceding")
-    });
-}
-
-/// A slot that is being created holds back the log already.
-#[test]
-fn a_slot_that_waits_for_a_writer_is_given_up_at_its_limit_and_the_writer_is_named() {
-    let Some(postgres) = server() else { return };
-    let mut writer = connect(&postgres);
-    let pid = text(&mut writer, "select pg_backend_pid()::text");
-    writer
-        .batch_execute("begin; insert into other values (900, 'open')")
-        .unwrap();
-    let more = "feed = 'auto'\nfeed_wal_max = 16777216";
-    let folder = project(&postgres.url(), more, LONG);
-    let knowledge = open(&folder);
-    assert_eq!(name(&knowledge, BY_ID, 1).as_deref(), Some("n1"));
-    wait_until("it says what it waits for", || {
-        let status = status(&knowledge);
-        let reason = status.reason.unwrap_or_default();
-        status.state == FeedState::Starting && reason.contains(&format!("process {pid} in the"))
-    });
-    assert!(status(&knowledge).slot_wal_size.is_some());
-    let fill =
-        "create table filler as select repeat('x', 1000) as text from generate_series(1, 30000)";
-    postgres.execute(fill).unwrap();
-    wait_until("it is given up", || {
-        resets(&knowledge, FeedResetReason::WalLimit) > 0
-    });
-    writer.batch_execute("commit").unwrap();
-    wait_until_live(&knowledge, 1);
-    assert_eq!(status(&knowledge).reason, None);
-}
-
-/// What a statement waits for is shown while the feed is live, too.
-#[test]
-fn a_writer_that_delays_a_statement_is_named() {
-    let Some(postgres) = server() else { return };
-    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
-    let knowledge = open(&folder);
-    name(&knowledge, BY_ID, 1);
-    wait_until_live(&knowledge, 1);
-    let mut writer = connect(&postgres);
-    let prepare = "begin; insert into other values (900, 'open'); prepare transaction 'forgotten'";
-    writer.batch_execute(prepare).unwrap();
-    postgres.execute("alter table goods add more int").unwrap();
-    wait_until("it says what it waits for", || {
-        name(&knowledge, BY_ID, 1);
-        let status = status(&knowledge);
-        let reason = status.reason.unwrap_or_default();
-        status.state == FeedState::Live && reason.contains("prepared transaction forgotten in the")
-    });
-    writer.batch_execute("commit prepared 'forgotten'").unwrap();
-    wait_until_live(&knowledge, 1);
-    wait_until("nothing is waited for", || {
-        status(&knowledge).reason.is_none()
     });
 }

@@ -1,6 +1,7 @@
 //! The change feed of a provider: answers follow the rows, whatever their lifetime.
 
 mod missed;
+mod start;
 
 use std::thread;
 use std::time::{Duration, Instant};
