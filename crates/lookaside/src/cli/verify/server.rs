@@ -39,6 +39,9 @@ const STATEMENT_TIMEOUT_MS: u32 = 20_000;
 /// How long a server may take until it accepts connections again.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long the processes of a server have that was killed to end by themselves.
+const ORPHAN_TIME: Duration = Duration::from_millis(500);
+
 /// The interval at which that is tried.
 const RECOVERY_POLL: Duration = Duration::from_millis(20);
 
@@ -182,6 +185,8 @@ impl Server {
         let own = self.own.as_ref().ok_or("the server is not ours")?;
         let mut slot = own.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = slot.take() {
+            let sql = "select pid::bigint from pg_stat_activity";
+            let processes = self.connect()?.query(sql, &[])?.rows;
             let file = running.folder().join("data/postmaster.pid");
             let text = fs::read_to_string(file)?;
             let pid = text
@@ -190,6 +195,19 @@ impl Server {
                 .and_then(|line| line.trim().parse().ok());
             let pid = pid.and_then(Pid::from_raw).ok_or("no process number")?;
             kill_process(pid, Signal::KILL)?;
+            // They end by themselves, but one that waits for a lock of another may wait for ever, and keeps
+            // the folder.
+            thread::sleep(ORPHAN_TIME);
+            for row in processes.iter() {
+                let pid = match &row[0] {
+                    Value::Int(pid) => i32::try_from(*pid).ok(),
+                    _ => None,
+                };
+                if let Some(pid) = pid.and_then(Pid::from_raw) {
+                    // Most have ended.
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
             // It has ended, and what watches it is waited for.
             drop(running);
         }
