@@ -73,7 +73,8 @@ impl Names {
 }
 
 /// A query without parameters for a text that changes if a publication, or the definition of a table that
-/// it may publish, has changed. As [`Names::fingerprint_sql`], it waits for no lock.
+/// it may publish, has changed: all tables of the database, unless the publication names each. As
+/// [`Names::fingerprint_sql`], it waits for no lock. [`PARTS`] explains the number 6237.
 pub(crate) fn publication_fingerprint_sql(publication: &str) -> String {
     let publication = literal(publication);
     format!(

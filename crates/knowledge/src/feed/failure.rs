@@ -82,7 +82,7 @@ impl Failure {
         Self::new(FeedResetReason::ConnectionLost, text)
     }
 
-    /// The stream may lack the changes of a table: see the comment where it is used.
+    /// What is published was changed while the slot was created, so the stream may lack a table.
     pub(super) fn changed_at_start() -> Self {
         let text = "a definition was changed while the stream began";
         Self::new(FeedResetReason::DefinitionChanged, text)

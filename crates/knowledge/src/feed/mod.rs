@@ -68,7 +68,7 @@ struct Shared {
     changing: Mutex<()>,
     horizon: Arc<Horizon>,
     figures: Figures,
-    /// Why the feed is down, if that was logged.
+    /// The reason that was logged last: why the feed is down, or what it waits for.
     logged: Mutex<Option<String>>,
     on_change: Option<OnChange>,
 }

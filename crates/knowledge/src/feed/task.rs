@@ -269,6 +269,7 @@ async fn follow(
 /// A statement that will be tracked.
 struct WaitingStatement {
     statement: Arc<TrackedStatement>,
+    /// When it was classified.
     since: Instant,
     /// When so many transactions have been applied: they were received before its changes were read.
     transaction_count: u64,

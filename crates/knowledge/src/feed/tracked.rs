@@ -149,9 +149,10 @@ impl TrackedStatement {
                 let horizon = self.horizon.fresh_as_of();
                 horizon.is_none_or(|horizon| horizon.elapsed() >= age)
             }
-            // A statement that is not followed any more has no scope.
+            // One transition is the beginning, before it is published. A statement that is not followed
+            // any more has no scope.
             false => {
-                self.transition_count.load(Ordering::Relaxed) > 0 && self.selected_scope().is_some()
+                self.transition_count.load(Ordering::Relaxed) > 1 && self.selected_scope().is_some()
             }
         }
     }

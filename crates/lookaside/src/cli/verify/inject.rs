@@ -16,7 +16,7 @@ use super::pattern::{Pattern, Patterns};
 use super::product::Product;
 use super::registers::{FOREIGN_ID_MIN, VIEW};
 use super::relay::Relay;
-use super::server::{PRODUCT_NAME, Server, WRITER_NAME};
+use super::server::{PRODUCT_NAME, Server, WRITER_NAME, int};
 
 /// Slots and publications of the product have names that begin like this; only those of the run's own
 /// database are disturbed.
@@ -507,13 +507,6 @@ impl Hold {
     /// Waits for the rest.
     fn wait(&self) {
         thread::sleep(self.left());
-    }
-}
-
-fn int(row: &[Value], column: usize) -> Option<i64> {
-    match row.get(column) {
-        Some(Value::Int(number)) => Some(*number),
-        _ => None,
     }
 }
 

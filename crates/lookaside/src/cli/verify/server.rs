@@ -199,10 +199,7 @@ impl Server {
             // the folder.
             thread::sleep(ORPHAN_TIME);
             for row in processes.iter() {
-                let pid = match &row[0] {
-                    Value::Int(pid) => i32::try_from(*pid).ok(),
-                    _ => None,
-                };
+                let pid = int(row, 0).and_then(|pid| i32::try_from(pid).ok());
                 if let Some(pid) = pid.and_then(Pid::from_raw) {
                     // Most have ended.
                     let _ = kill_process(pid, Signal::KILL);
@@ -223,6 +220,14 @@ impl Server {
     /// Waits until the server accepts a connection.
     pub(super) fn wait_until_ready(&self) -> Result<Connection, Cause> {
         wait_until_ready(&self.url)
+    }
+}
+
+/// The integer in a column; versions, keys and process numbers have 32 bits.
+pub(super) fn int(row: &[Value], column: usize) -> Option<i64> {
+    match row.get(column) {
+        Some(Value::Int(number)) => Some(*number),
+        _ => None,
     }
 }
 

@@ -14,7 +14,7 @@ use lookaside_verify::run::{WriteConnection, Written};
 use super::Cause;
 use super::pattern::{Pattern, Patterns};
 use super::registers::{FOREIGN_ID_MIN, STATES, VIEW, is_toggled};
-use super::server::{self, WRITER_NAME};
+use super::server::{self, WRITER_NAME, int};
 
 /// The next version of a plain key, and the counter of one that is inserted and deleted in turn.
 const UPDATE: &str = "update lookaside_verify.registers set version = version + 1 \
@@ -446,14 +446,6 @@ fn returned_version(answer: &lookaside_client::Answer) -> u32 {
     let row = answer.rows.iter().next();
     let version = row.and_then(|row| int(row, 0));
     version.map_or(0, |version| version as u32)
-}
-
-/// The integer in a column; versions and keys have 32 bits.
-fn int(row: &[Value], column: usize) -> Option<i64> {
-    match row.get(column) {
-        Some(Value::Int(number)) => Some(*number),
-        _ => None,
-    }
 }
 
 fn read_state(row: &[Value]) -> Result<(Key, State), Cause> {

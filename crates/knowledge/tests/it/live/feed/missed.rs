@@ -10,15 +10,10 @@ use lookaside_knowledge::{Contract, FeedState, Knowledge, Value};
 use lookaside_testing::wait_until;
 
 use super::{
-    BY_ID, LONG, connect, name, open, project, server, server_with, status, wait_until_live,
+    BY_ID, LONG, connect, name, open, project, server, server_with, status, text, wait_until_live,
 };
 
 const OTHER: &str = "select name from pg.other where id = :id";
-
-fn text(connection: &mut Connection, sql: &str) -> String {
-    let answer = connection.query(sql, &[]).unwrap();
-    answer.rows.first().unwrap()[0].to_text().to_string()
-}
 
 #[test]
 fn issue_15_no_change_of_a_large_transaction_is_lost() {
@@ -52,6 +47,16 @@ fn issue_15_no_change_of_a_large_transaction_is_lost() {
         let old = read_all().into_iter().filter(|name| *name != new).count();
         assert_eq!(old, 0, "of {COUNT} rows in round {round}");
     }
+}
+
+/// Waits until the feed is refused because of its `feed_uri`, and of this.
+fn wait_until_refused(knowledge: &Knowledge, because: &str) {
+    wait_until("it is refused", || {
+        let status = status(knowledge);
+        assert_ne!(status.state, FeedState::Live);
+        let reason = status.reason.unwrap_or_default();
+        reason.contains(because) && reason.contains("feed_uri")
+    });
 }
 
 /// Ends the wait of a commit for the standby, also if a test fails.
@@ -210,12 +215,7 @@ fn issue_15_changes_of_another_database_are_refused() {
     let folder = project(&url, &more, LONG);
     let knowledge = open(&folder);
     name(&knowledge, BY_ID, 1);
-    wait_until("it is refused", || {
-        let status = status(&knowledge);
-        assert_ne!(status.state, FeedState::Live);
-        let reason = status.reason.unwrap_or_default();
-        reason.contains("elsewhere") && reason.contains("feed_uri")
-    });
+    wait_until_refused(&knowledge, "elsewhere");
     let statement = knowledge.prepare(BY_ID).unwrap();
     let mut session = knowledge.session();
     session.set_freshness(Contract::NOW.into());
@@ -312,12 +312,7 @@ fn issue_15_changes_of_a_copy_of_the_cluster_are_refused() {
     let folder = project(&answers.url(), &more, LONG);
     let knowledge = open(&folder);
     name(&knowledge, BY_ID, 1);
-    wait_until("it is refused", || {
-        let status = status(&knowledge);
-        assert_ne!(status.state, FeedState::Live);
-        let reason = status.reason.unwrap_or_default();
-        reason.contains("another server") && reason.contains("feed_uri")
-    });
+    wait_until_refused(&knowledge, "another server");
 }
 
 /// While no transaction begins or ends, the feed does not compare the catalog. Settings change without a

@@ -63,6 +63,12 @@ fn connect(postgres: &Postgres) -> Connection {
     Connection::connect_with(&config, Options::default()).unwrap()
 }
 
+/// The only value of a query.
+fn text(connection: &mut Connection, sql: &str) -> String {
+    let answer = connection.query(sql, &[]).unwrap();
+    answer.rows.first().unwrap()[0].to_text().to_string()
+}
+
 fn status(knowledge: &Knowledge) -> FeedStatus {
     let provider = knowledge.providers().into_iter().next().unwrap();
     provider.feed.expect("the configuration sets one")

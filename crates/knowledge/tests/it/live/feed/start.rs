@@ -4,12 +4,9 @@ use lookaside_client::postgres::blocking::Connection;
 use lookaside_knowledge::{FeedResetReason, FeedState};
 use lookaside_testing::wait_until;
 
-use super::{BY_ID, LONG, connect, name, open, project, resets, server, status, wait_until_live};
-
-fn text(connection: &mut Connection, sql: &str) -> String {
-    let answer = connection.query(sql, &[]).unwrap();
-    answer.rows.first().unwrap()[0].to_text().to_string()
-}
+use super::{
+    BY_ID, LONG, connect, name, open, project, resets, server, status, text, wait_until_live,
+};
 
 /// A connection in a transaction that has an identifier.
 struct Writer {
