@@ -2,7 +2,7 @@
 
 use std::future;
 
-use lookaside_client::{Answer, Error, Pool, Request, Result};
+use lookaside_client::{Answer, Error, Request, Result};
 
 use super::Remote;
 use crate::cancel::CancelHandle;
@@ -32,7 +32,7 @@ impl Transport for Pooled {
     async fn request(&self, remote: &Remote, request: Request) -> Result<Vec<Result<Answer>>> {
         // The futures of the callers have several of these, and would be some kilobytes long, which are
         // moved for each query.
-        let sending = Box::pin(send(&remote.pool, request));
+        let sending = Box::pin(send(remote, request));
         remote.runtime.within(sending).await
     }
 }
@@ -63,7 +63,7 @@ pub(crate) async fn resend_lost(
     request: &Request,
     mut answers: Vec<Result<Answer>>,
 ) -> Vec<Result<Answer>> {
-    let lost = lost(&answers);
+    let lost = lost(&answers, Error::is_connection_lost);
     if !lost.is_empty() {
         // A server that closed one connection may have closed those of the pool, too.
         let again = Pooled.request(remote, request.only(&lost)).await;
@@ -74,7 +74,11 @@ pub(crate) async fn resend_lost(
 
 /// Sends lost queries again: they are read-only, and a server that is available again, or another
 /// connection, may answer them.
-async fn send(pool: &Pool, request: Request) -> Result<Vec<Result<Answer>>> {
+///
+/// Once only, since a query may be the cause of the loss; but as often as there are connections if
+/// the server ended the session for another reason, as it may have ended those of all connections.
+async fn send(remote: &Remote, request: Request) -> Result<Vec<Result<Answer>>> {
+    let pool = &remote.pool;
     let mut answers = match pool.request(request.clone()).await {
         Ok(answers) => answers,
         // For unsent queries the pool has already retried within the time limit.
@@ -83,17 +87,34 @@ async fn send(pool: &Pool, request: Request) -> Result<Vec<Result<Answer>>> {
         }
         Err(error) => return Err(error),
     };
-    let lost = lost(&answers);
-    if !lost.is_empty() {
+    let mut lost = lost(&answers, Error::is_connection_lost);
+    for _ in 0..remote.config.pool_size {
+        if lost.is_empty() {
+            break;
+        }
         let again = pool.request(request.only(&lost)).await;
+        let is_sent = again.is_ok();
         replace(&mut answers, &lost, again);
+        if !is_sent {
+            break;
+        }
+        lost = self::lost(&answers, is_session_terminated);
     }
     Ok(answers)
 }
 
-/// The positions of queries whose connection was lost before they were answered.
-fn lost(answers: &[Result<Answer>]) -> Vec<usize> {
-    let is_lost = |at: &usize| answers[*at].as_ref().is_err_and(Error::is_connection_lost);
+/// Whether the server ended the session because an administrator told it to, or another session
+/// failed, so that the query was not the cause. PostgreSQL only: MySQL and MariaDB do not say why.
+fn is_session_terminated(error: &Error) -> bool {
+    let state = error.sqlstate();
+    let state = state.as_ref().map(|state| state.as_bytes());
+    // `admin_shutdown` and `crash_shutdown`.
+    error.is_connection_lost() && matches!(state, Some(b"57P01" | b"57P02"))
+}
+
+/// The positions of queries that were lost, by their errors.
+fn lost(answers: &[Result<Answer>], is_lost: impl Fn(&Error) -> bool) -> Vec<usize> {
+    let is_lost = |at: &usize| answers[*at].as_ref().is_err_and(&is_lost);
     (0..answers.len()).filter(is_lost).collect()
 }
 

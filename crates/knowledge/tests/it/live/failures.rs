@@ -7,9 +7,11 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lookaside_client::postgres::blocking::Connection;
 use lookaside_knowledge::{ErrorKind, Knowledge, Value, params};
 use lookaside_testing::wait_until;
 use lookaside_value::{Answers, Contract, Lookup, LookupErrorKind, ParamBatch, Text};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{TEN_THOUSAND, add_local_table, lock_table, open, postgres, project, write_project};
 
@@ -329,4 +331,56 @@ fn descriptions_and_refusals_end_an_outage_as_well() {
         ask(0.5).unwrap();
         fs::remove_file(&link).unwrap();
     }
+}
+
+/// An administrator, or a fail-over, ends all sessions at once. A query that is sent again may meet
+/// another session that is about to end.
+#[test]
+fn issue_14_a_query_survives_the_end_of_all_sessions() {
+    let Some(postgres) = postgres(true) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    let folder = project(&postgres.url(), "pool_size = 3\npipeline_depth = 1", "");
+    let knowledge = open(&folder);
+    let by_id = "select name from t where id = :id";
+    let pool = || knowledge.providers()[0].pool.clone();
+    let lock = lock_table(&postgres, "t");
+    thread::scope(|scope| {
+        for id in 1..=3 {
+            let knowledge = &knowledge;
+            scope.spawn(move || knowledge.query_first(by_id, &params! {"id" => id}).unwrap());
+        }
+        wait_until("all wait for the table", || pool().in_flight_count == 3);
+        drop(lock);
+    });
+    wait_until("all connections are idle", || pool().idle_count == 3);
+    let mut administrator = Connection::connect(&postgres.url()).unwrap();
+    let sessions = "from pg_stat_activity where datname = current_database() \
+                    and backend_type = 'client backend' and pid <> pg_backend_pid()";
+    let answer = administrator.query(format!("select pid {sessions}"), &[]);
+    let rows = answer.unwrap().rows;
+    let processes: Vec<Pid> = (0..rows.len())
+        .map(|row| rows.row(row)[0].to_text().parse().unwrap())
+        .map(|process: i32| Pid::from_raw(process).unwrap())
+        .collect();
+    assert_eq!(processes.len(), 3);
+    // They end only when they go on: each after the query has come to it.
+    for process in &processes {
+        kill_process(*process, Signal::STOP).unwrap();
+    }
+    let terminated =
+        administrator.query(format!("select pg_terminate_backend(pid) {sessions}"), &[]);
+    assert_eq!(terminated.unwrap().rows.len(), 3);
+    thread::scope(|scope| {
+        let query = scope.spawn(|| knowledge.query_first(by_id, &params! {"id" => 4}));
+        for (ended, process) in processes.iter().enumerate() {
+            wait_until("the query is sent", || {
+                pool().lost_total == ended as u64 && pool().in_flight_count == 1
+            });
+            kill_process(*process, Signal::CONT).unwrap();
+        }
+        let row = query.join().unwrap().unwrap();
+        assert_eq!(row.unwrap()[0], Value::from("n4"));
+    });
 }
