@@ -72,34 +72,50 @@ impl Names {
     }
 }
 
-/// A query without parameters for a text that changes if a publication, or the definition of a table that
-/// it may publish, has changed: all tables of the database, unless the publication names each. As
-/// [`Names::fingerprint_sql`], it waits for no lock. [`PARTS`] explains the number 6237.
+/// A scalar subquery without parameters whose value, a text, changes if what a publication contains has
+/// changed. As [`Names::fingerprint_sql`], it waits for no lock. [`PARTS`] explains the number 6237.
 pub(crate) fn publication_fingerprint_sql(publication: &str) -> String {
-    let publication = literal(publication);
+    let publication = publication_oid(publication);
     format!(
-        "with publication as materialized (select oid, xmin, puballtables \
-           from pg_catalog.pg_publication where pubname = {publication}), \
-         namespace as materialized (select objid from pg_catalog.pg_depend \
-           where refclassid = 'pg_catalog.pg_publication'::regclass and classid = 6237 \
-           and refobjid in (select oid from publication)), \
-         member as materialized (select oid, xmin, prrelid from pg_catalog.pg_publication_rel \
-           where prpubid in (select oid from publication)), \
-         relation as materialized (select oid, xmin, relfilenode from pg_catalog.pg_class \
-           where oid in (select prrelid from member) \
-           or relkind in ('r', 'p') and relpersistence = 'p' and (exists (select from namespace) \
-             or exists (select from publication where puballtables))) \
+        "(select pg_catalog.md5(pg_catalog.concat_ws('|', \
+           (select concat_ws(',', oid, xmin) from pg_catalog.pg_publication \
+             where oid = {publication}), \
+           (select string_agg(objid::text, ',' order by objid) from pg_catalog.pg_depend \
+             where refclassid = 'pg_catalog.pg_publication'::regclass and classid = 6237 \
+             and refobjid = {publication}), \
+           (select string_agg(concat_ws(',', oid, xmin), ';' order by oid) \
+             from pg_catalog.pg_publication_rel where prpubid = {publication}))))"
+    )
+}
+
+/// The same for the definitions of the tables that it may publish: all tables of the database, unless the
+/// publication names each.
+pub(crate) fn definitions_fingerprint_sql(publication: &str) -> String {
+    let publication = publication_oid(publication);
+    format!(
+        "(with relation as materialized (select oid, xmin, relfilenode from pg_catalog.pg_class \
+           where oid in (select prrelid from pg_catalog.pg_publication_rel \
+             where prpubid = {publication}) \
+           or relkind in ('r', 'p') and relpersistence = 'p' and ( \
+             exists (select from pg_catalog.pg_publication \
+               where oid = {publication} and puballtables) \
+             or exists (select from pg_catalog.pg_depend \
+               where refclassid = 'pg_catalog.pg_publication'::regclass and classid = 6237 \
+               and refobjid = {publication}))) \
          select pg_catalog.md5(pg_catalog.concat_ws('|', \
-           (select concat_ws(',', oid, xmin) from publication), \
-           (select string_agg(objid::text, ',' order by objid) from namespace), \
-           (select string_agg(concat_ws(',', oid, xmin), ';' order by oid) from member), \
            (select string_agg(concat_ws(',', oid, xmin, relfilenode), ';' order by oid) \
              from relation), \
            (select string_agg(concat_ws(',', attrelid, attnum, xmin), ';' order by attrelid, attnum) \
              from pg_catalog.pg_attribute where attrelid in (select oid from relation) and attnum > 0), \
            (select string_agg(concat_ws(',', indexrelid, xmin), ';' order by indexrelid) \
-             from pg_catalog.pg_index where indrelid in (select oid from relation))))"
+             from pg_catalog.pg_index where indrelid in (select oid from relation)))))"
     )
+}
+
+/// A scalar subquery for the identifier of a publication.
+fn publication_oid(publication: &str) -> String {
+    let publication = literal(publication);
+    format!("(select oid from pg_catalog.pg_publication where pubname = {publication})")
 }
 
 /// What the fingerprint contains of the session. It changes without a transaction that has an

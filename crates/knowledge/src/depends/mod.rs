@@ -36,7 +36,9 @@ use std::borrow::Cow;
 pub(crate) use self::catalog::Catalog;
 pub(crate) use self::classify::{Dependency, classify};
 pub use self::explain::{DependencyClass, StatementDependency};
-pub(crate) use self::fingerprint::{Names, SETTINGS, publication_fingerprint_sql};
+pub(crate) use self::fingerprint::{
+    Names, SETTINGS, definitions_fingerprint_sql, publication_fingerprint_sql,
+};
 pub(crate) use self::keys::{Family, Field, KeyColumn, KeyDependency, RowKey};
 pub(crate) use self::shape::Shape;
 

@@ -88,6 +88,12 @@ impl Failure {
         Self::new(FeedResetReason::DefinitionChanged, text)
     }
 
+    /// A stream has the changes of what was published when it began.
+    pub(super) fn publication_changed() -> Self {
+        let text = "the publication was changed";
+        Self::new(FeedResetReason::DefinitionChanged, text)
+    }
+
     pub(super) fn queue_full() -> Self {
         let text = "too many changes wait until the server shows them";
         Self::new(FeedResetReason::QueueFull, text)

@@ -263,12 +263,6 @@ impl Gate {
         self.received_count
     }
 
-    /// Whether all transactions that were in progress at `earlier` have ended, as the server shows.
-    pub(crate) fn is_after_all_of(&self, earlier: &Snapshot) -> bool {
-        let newest = self.snapshot.as_ref();
-        newest.is_some_and(|newest| newest.is_after_all_of(earlier))
-    }
-
     /// Whether the first `count` transactions were received and applied.
     pub(crate) fn has_applied(&self, count: u64) -> bool {
         let touched = self.queue.front().map(|queued| queued.number);

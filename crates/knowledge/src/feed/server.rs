@@ -13,11 +13,17 @@ use super::gate::Probe;
 use super::tracked::TrackedStatement;
 use super::visibility::Snapshot;
 use crate::depends::{
-    Catalog, Dependency, Names, SETTINGS, Shape, classify, publication_fingerprint_sql,
+    Catalog, Dependency, Names, SETTINGS, Shape, classify, definitions_fingerprint_sql,
+    publication_fingerprint_sql,
 };
 
 /// The first version whose slots and functions the feed uses.
 const VERSION_MIN: i64 = 14_00_00;
+
+/// The first minor releases whose streams follow a change of their publication beside older transactions:
+/// those before may leave out all later changes of a table that was published.
+/// <https://www.postgresql.org/docs/release/17.5/>
+const FOLLOWS_PUBLICATION: [i64; 4] = [14_00_18, 15_00_13, 16_00_09, 17_00_05];
 
 /// How long a statement of the feed may wait for a lock. Reading which tables are published locks them.
 const LOCK_TIMEOUT_MS: u32 = 1000;
@@ -35,6 +41,8 @@ pub(super) struct Server {
     publication: Arc<str>,
     /// The size of a page of the log, in bytes.
     wal_block_size: u64,
+    /// Whether a stream goes on when its publication is changed.
+    follows_publication: bool,
 }
 
 /// What the server shows.
@@ -53,6 +61,15 @@ pub(super) struct Shown {
     pub(super) writer: Option<String>,
 }
 
+/// What the stream contains, as texts that change with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Published {
+    /// The tables that are published.
+    pub(super) publication: String,
+    /// How they are defined.
+    definitions: String,
+}
+
 /// The result of a classification.
 pub(super) enum Classification {
     Done(Classified),
@@ -69,6 +86,8 @@ pub(super) struct Classified {
     pub(super) names: Names,
     /// The fingerprint of these names at the time of the classification.
     pub(super) fingerprint: String,
+    /// That of the publication.
+    pub(super) publication: String,
 }
 
 /// The transaction that has been writing for longest, which anyone may see.
@@ -136,6 +155,7 @@ impl Server {
             client,
             publication: publication.into(),
             wal_block_size: wal_block_size.unsigned_abs(),
+            follows_publication: follows_publication(*version),
         })
     }
 
@@ -262,6 +282,9 @@ impl Server {
         let catalog = Catalog::from_rows(&catalog.rows)
             .map_err(|error| Failure::server(format!("its catalog cannot be read: {error}")))?
             .ok_or_else(unexpected)?;
+        let publication = self
+            .text(&publication_fingerprint_sql(&self.publication))
+            .await?;
         let is_same = self.fingerprint(&names).await? == fingerprint;
         let is_same_before = match &before {
             Some((names, fingerprint)) => self.fingerprint(names).await? == *fingerprint,
@@ -275,23 +298,46 @@ impl Server {
             statements: statements.iter().cloned().zip(dependencies).collect(),
             names,
             fingerprint,
+            publication,
         }))
     }
 
-    /// A text that changes with the definition of what is published.
-    pub(super) async fn publication_fingerprint(&self) -> Result<String, Failure> {
-        let sql = publication_fingerprint_sql(&self.publication);
-        let answer = self.client.query(&*sql, &[]).await?;
-        let [fingerprint] = texts(&answer.rows).ok_or_else(unexpected)?;
-        fingerprint.ok_or_else(unexpected)
+    /// Whether a stream goes on when its publication is changed.
+    pub(super) fn follows_publication(&self) -> bool {
+        self.follows_publication
+    }
+
+    /// What a stream contains that begins now.
+    pub(super) async fn published(&self) -> Result<Published, Failure> {
+        let publication = publication_fingerprint_sql(&self.publication);
+        let definitions = definitions_fingerprint_sql(&self.publication);
+        let sql = format!("select {publication}, {definitions}");
+        let answer = self.client.query(sql, &[]).await?;
+        match texts(&answer.rows) {
+            Some([Some(publication), Some(definitions)]) => Ok(Published {
+                publication,
+                definitions,
+            }),
+            _ => Err(unexpected()),
+        }
     }
 
     async fn fingerprint(&self, names: &Names) -> Result<String, Failure> {
-        let sql = format!("select {}", names.fingerprint_sql(&self.publication));
-        let answer = self.client.query(&*sql, &[]).await?;
-        let [fingerprint] = texts(&answer.rows).ok_or_else(unexpected)?;
-        fingerprint.ok_or_else(unexpected)
+        self.text(&names.fingerprint_sql(&self.publication)).await
     }
+
+    /// The value of a scalar subquery.
+    async fn text(&self, subquery: &str) -> Result<String, Failure> {
+        let answer = self.client.query(format!("select {subquery}"), &[]).await?;
+        let [text] = texts(&answer.rows).ok_or_else(unexpected)?;
+        text.ok_or_else(unexpected)
+    }
+}
+
+fn follows_publication(version: i64) -> bool {
+    let same_major = |first: &&i64| *first / 10_000 == version / 10_000;
+    let first = FOLLOWS_PUBLICATION.iter().find(same_major);
+    first.is_none_or(|first| version >= *first)
 }
 
 /// Whether a lock delayed a statement for too long.
@@ -313,4 +359,26 @@ fn texts<const COUNT: usize>(rows: &RowSet) -> Option<[Option<String>; COUNT]> {
 
 fn unexpected() -> Failure {
     Failure::server("the server gave an unexpected answer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minor_releases_that_lose_changes_are_known() {
+        for (version, follows) in [
+            (14_00_17, false),
+            (14_00_18, true),
+            (15_00_12, false),
+            (15_00_13, true),
+            (16_00_08, false),
+            (17_00_04, false),
+            (17_00_05, true),
+            (18_00_00, true),
+            (19_00_01, true),
+        ] {
+            assert_eq!(follows_publication(version), follows, "{version}");
+        }
+    }
 }

@@ -18,7 +18,7 @@ use super::Shared;
 use super::changes::Changes;
 use super::failure::{Failure, FeedResetReason};
 use super::gate::Gate;
-use super::server::{Asked, Classification, Classified, Creation, Server, Shown};
+use super::server::{Asked, Classification, Classified, Creation, Published, Server, Shown};
 use super::status::FeedState;
 use super::tracked::TrackedStatement;
 use super::visibility::Snapshot;
@@ -148,11 +148,16 @@ async fn await_and_register<T>(
     }
 }
 
+/// A stream of changes, and the server that answers queries.
+struct Connected {
+    server: Server,
+    feed: ChangeFeed,
+    start: FeedStart,
+    published: Published,
+}
+
 /// Connects to both ends, and begins a stream.
-async fn connect(
-    source: &Source,
-    shared: &Shared,
-) -> Result<(Server, ChangeFeed, FeedStart), Failure> {
+async fn connect(source: &Source, shared: &Shared) -> Result<Connected, Failure> {
     let server = timed_out(Server::connect(&source.server, &source.publication)).await?;
     let options = FeedOptions {
         reply_timeout: PROBE_TIMEOUT,
@@ -160,7 +165,7 @@ async fn connect(
     };
     let sender = source.sender.as_ref();
     let publications = [source.publication.as_str()];
-    let before = timed_out(server.publication_fingerprint()).await?;
+    let published = timed_out(server.published()).await?;
     let mut feed = ChangeFeed::new(sender.unwrap_or(&source.server), publications, options)?;
     let mut look_at = Instant::now() + WAIT_SHOWN_AFTER;
     let start = loop {
@@ -189,10 +194,15 @@ async fn connect(
     // The server can miss a change of its catalog that is committed while it creates a slot beside other
     // writers. It then decodes all later changes by the catalog of before: those of a table that was
     // published meanwhile are not in the stream, and nothing tells. A new slot knows the change.
-    if timed_out(server.publication_fingerprint()).await? != before {
+    if timed_out(server.published()).await? != published {
         return Err(Failure::changed_at_start());
     }
-    Ok((server, feed, start))
+    Ok(Connected {
+        server,
+        feed,
+        start,
+        published,
+    })
 }
 
 /// Gives up a slot that holds back too much before it has been created, and says what it waits for.
@@ -224,8 +234,17 @@ async fn follow(
     let Some(connected) = connecting.await else {
         return Ok(());
     };
-    let (server, mut feed, start) = connected?;
-    let mut follower = Follower::new(source, shared, server, &start, statements);
+    let connected = connected?;
+    let mut feed = connected.feed;
+    let (server, publication) = (connected.server, connected.published.publication);
+    let mut follower = Follower::new(
+        source,
+        shared,
+        server,
+        publication,
+        &connected.start,
+        statements,
+    );
     loop {
         follower.begin_work();
         let next_work = follower.next_work;
@@ -266,6 +285,14 @@ async fn follow(
     }
 }
 
+/// The transactions that were writing when the publication was changed.
+#[derive(PartialEq, Eq)]
+enum Writers {
+    Ended,
+    /// They are those of this snapshot, the first one after a classification that found the change.
+    Awaited(Option<Snapshot>),
+}
+
 /// A statement that will be tracked.
 struct WaitingStatement {
     statement: Arc<TrackedStatement>,
@@ -273,9 +300,6 @@ struct WaitingStatement {
     since: Instant,
     /// When so many transactions have been applied: they were received before its changes were read.
     transaction_count: u64,
-    /// And when the transactions of this snapshot, the first one after its classification, have ended:
-    /// what they changed before a table was published is not in the stream.
-    snapshot: Option<Snapshot>,
 }
 
 /// What the server showed when the fingerprint was asked for.
@@ -289,6 +313,10 @@ struct Follower<'a> {
     source: &'a Source,
     shared: &'a Shared,
     server: Server,
+    /// The fingerprint of the publication.
+    publication: String,
+    /// No statement is tracked before these have ended.
+    writers: Writers,
     gate: Gate,
     changes: Changes,
     /// The first snapshot of the stream. Nothing is tracked before its transactions have ended: they
@@ -332,6 +360,7 @@ impl<'a> Follower<'a> {
         source: &'a Source,
         shared: &'a Shared,
         server: Server,
+        publication: String,
         start: &FeedStart,
         statements: &'a mut Vec<Arc<TrackedStatement>>,
     ) -> Self {
@@ -345,6 +374,8 @@ impl<'a> Follower<'a> {
             source,
             shared,
             server,
+            publication,
+            writers: Writers::Ended,
             gate: Gate::new(Position(start.consistent_point.0)),
             changes: Changes::default(),
             first: None,
@@ -465,7 +496,10 @@ impl<'a> Follower<'a> {
                 self.apply(shown);
                 held?;
             }
-            Done::Classified(Classification::Done(classified)) => self.track(classified),
+            Done::Classified(Classification::Done(classified)) => {
+                self.check_publication(&classified.publication)?;
+                self.track(classified);
+            }
             Done::Classified(Classification::Changed) => self.classify_again(),
             Done::Classified(Classification::Locked(statements)) => {
                 self.unclassified.extend(statements);
@@ -535,10 +569,11 @@ impl<'a> Follower<'a> {
                 });
             self.has_begun = shown.probe.snapshot.is_after_all_of(first);
         }
-        for waiting in &mut self.waiting {
-            waiting
-                .snapshot
-                .get_or_insert_with(|| shown.probe.snapshot.clone());
+        if let Writers::Awaited(earlier) = &mut self.writers {
+            let earlier = earlier.get_or_insert_with(|| shown.probe.snapshot.clone());
+            if shown.probe.snapshot.is_after_all_of(earlier) {
+                self.writers = Writers::Ended;
+            }
         }
         let is_unchanged = self.is_unchanged(&shown);
         let versions = &self.shared.versions;
@@ -573,6 +608,19 @@ impl<'a> Follower<'a> {
         self.shared.figures.count_reset(reason);
     }
 
+    /// What a transaction has changed before it, or another one, publishes a table, is not in the stream.
+    fn check_publication(&mut self, publication: &str) -> Result<(), Failure> {
+        if publication == self.publication || Mutant::NoWriterWait.is_active() {
+            return Ok(());
+        }
+        if !self.server.follows_publication() {
+            return Err(Failure::publication_changed());
+        }
+        publication.clone_into(&mut self.publication);
+        self.writers = Writers::Awaited(None);
+        Ok(())
+    }
+
     /// Begins to track statements, for which the stream is now read.
     fn track(&mut self, classified: Classified) {
         self.names = Some((Arc::new(classified.names), classified.fingerprint));
@@ -582,7 +630,6 @@ impl<'a> Follower<'a> {
             true => 0,
             false => self.gate.received_count() + u64::from(self.changes.is_in_transaction()),
         };
-        let snapshot = self.known_snapshot();
         for (statement, dependency) in classified.statements {
             let reason = match &dependency {
                 Dependency::None { reason } => Some(reason.clone()),
@@ -595,7 +642,6 @@ impl<'a> Follower<'a> {
                         statement,
                         since: Instant::now(),
                         transaction_count: count,
-                        snapshot: snapshot.clone(),
                     });
                 }
                 None => {
@@ -615,25 +661,14 @@ impl<'a> Follower<'a> {
         self.is_wanted = true;
     }
 
-    /// The snapshot whose transactions a statement waits for, if it is not the next one: a mistake.
-    fn known_snapshot(&self) -> Option<Snapshot> {
-        let is_early = Mutant::ForgetPending.is_active() || Mutant::NoWriterWait.is_active();
-        match &self.first {
-            None if Mutant::NoStartWait.is_active() => Some(Snapshot::EMPTY),
-            first if is_early => first.clone(),
-            _ => None,
-        }
-    }
-
     /// Publishes how far the caches are.
     fn publish(&mut self) {
         let figures = &self.shared.figures;
-        if self.has_begun && !self.waiting.is_empty() {
+        let have_ended = self.writers == Writers::Ended;
+        if self.has_begun && have_ended && !self.waiting.is_empty() {
             let (gate, tracked) = (&self.gate, &mut self.tracked);
             self.waiting.retain(|waiting| {
-                let have_ended =
-                    (waiting.snapshot.as_ref()).is_some_and(|it| gate.is_after_all_of(it));
-                let is_ready = have_ended && gate.has_applied(waiting.transaction_count);
+                let is_ready = gate.has_applied(waiting.transaction_count);
                 if is_ready {
                     waiting.statement.set_live(true);
                     tracked.push(Arc::clone(&waiting.statement));
