@@ -81,6 +81,7 @@ Examples:
   lookaside verify freshness --seconds 10
   lookaside verify freshness --contracts any --seconds 60 --faults all
   lookaside verify freshness --pg 15,18 --seconds 600 --faults all --json
+  lookaside verify freshness --seconds 600 --faults all --synchronous-commit off
   lookaside verify freshness --ttl-ms 0 --layers l0,body --edn history.edn
   lookaside verify freshness --url postgres://app@db1/test --faults kill-backend,truncate
 
@@ -151,6 +152,11 @@ pub(super) struct FreshnessArguments {
     /// Whether the product follows the changes of the rows, as with feed = "auto"
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = ["on", "off"])]
     feed: String,
+
+    /// Whether commits wait until they are on disk; with off, they do only while a fault needs it:
+    /// kill-postmaster and those of standbys
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = ["on", "off"])]
+    synchronous_commit: String,
 
     /// A mistake to build into the product, which has to be found
     #[cfg(feature = "mutants")]
@@ -355,7 +361,8 @@ fn check_tables(
     }
     let product = Product::start(&url, &options, prometheus)?;
     let signal = PhaseSignal::new();
-    let patterns = Patterns::new(&signal, &choice.plan);
+    let is_asynchronous = arguments.synchronous_commit == "off";
+    let patterns = Patterns::new(&signal, &choice.plan, is_asynchronous);
     let first_uses = FirstUses::new(&product.knowledge, &signal, &choice.plan, arguments.seed);
     let first_uses = options.has_feed.then_some(&first_uses);
     let readers = readers(arguments, server, &product, first_uses)

@@ -12,7 +12,7 @@ use lookaside_verify::fault::{FaultKind, FaultPlan, PhaseId, PhaseSignal};
 pub(super) enum Pattern {
     /// One transaction with one change.
     Plain,
-    /// With `synchronous_commit = off`.
+    /// One that commits asynchronously.
     Asynchronous,
     /// In a savepoint, after one that is rolled back.
     Savepoint,
@@ -75,6 +75,15 @@ fn pattern_beside(kind: FaultKind, random: &mut fastrand::Rng) -> Option<Pattern
     random.bool().then_some(pattern)
 }
 
+/// Whether commits must wait for the disk, or for a standby, during a fault: what was acknowledged has to
+/// survive a crash, and a standby delays no others.
+fn needs_synchronous(kind: FaultKind) -> bool {
+    matches!(
+        kind,
+        FaultKind::KillPostmaster | FaultKind::StallStandby | FaultKind::StalledReconnect
+    )
+}
+
 /// How long the transaction of a slow writer stays open, in milliseconds: up to twice the longest fault,
 /// so that it may commit during a later one.
 const SLOW_MS: RangeInclusive<u64> = 10..=500;
@@ -93,13 +102,16 @@ pub(super) struct Patterns<'a> {
     done: AtomicU32,
     /// Writes that may commit asynchronously.
     asynchronous_count: AtomicU32,
+    /// Whether writes commit asynchronously unless the fault needs the opposite.
+    is_asynchronous: bool,
 }
 
 impl<'a> Patterns<'a> {
-    pub(super) fn new(signal: &'a PhaseSignal, plan: &'a FaultPlan) -> Self {
+    pub(super) fn new(signal: &'a PhaseSignal, plan: &'a FaultPlan, is_asynchronous: bool) -> Self {
         Self {
             signal,
             plan,
+            is_asynchronous,
             claimed: AtomicU32::new(NO_PHASE),
             done: AtomicU32::new(NO_PHASE),
             asynchronous_count: AtomicU32::new(0),
@@ -120,7 +132,7 @@ impl<'a> Patterns<'a> {
             patterns: self,
             phase: self.signal.current(),
             pattern: Pattern::Plain,
-            is_counted: true,
+            is_asynchronous: true,
         };
         let fault = self.plan.fault(write.phase);
         let wanted = fault.and_then(Pattern::of_fault);
@@ -133,7 +145,8 @@ impl<'a> Patterns<'a> {
         {
             write.pattern = pattern;
         }
-        if write.pattern != Pattern::Asynchronous {
+        let is_asynchronous = self.is_asynchronous && !fault.is_some_and(needs_synchronous);
+        if !is_asynchronous && write.pattern != Pattern::Asynchronous {
             write.end_count();
         }
         write
@@ -182,7 +195,8 @@ pub(super) struct PatternWrite<'a> {
     patterns: &'a Patterns<'a>,
     phase: PhaseId,
     pub(super) pattern: Pattern,
-    is_counted: bool,
+    /// With `synchronous_commit = off`.
+    pub(super) is_asynchronous: bool,
 }
 
 impl PatternWrite<'_> {
@@ -202,8 +216,8 @@ impl PatternWrite<'_> {
     }
 
     fn end_count(&mut self) {
-        if self.is_counted {
-            self.is_counted = false;
+        if self.is_asynchronous {
+            self.is_asynchronous = false;
             let count = &self.patterns.asynchronous_count;
             count.fetch_sub(1, Ordering::SeqCst);
         }

@@ -140,7 +140,12 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn write_as(&mut self, key: Key, pattern: Pattern) -> Result<Changed, Failed> {
+    fn write_as(
+        &mut self,
+        key: Key,
+        pattern: Pattern,
+        is_asynchronous: bool,
+    ) -> Result<Changed, Failed> {
         let never_begun = |_| Failed {
             outcome: WriteOutcome::Aborted(None),
             others: Vec::new(),
@@ -154,8 +159,10 @@ impl<'a> Writer<'a> {
         let aborted = |error| Failed::aborted(&error, None);
         let mut transaction = (connection.begin(TransactionOptions::default())).map_err(aborted)?;
         let mut execute = |sql: &str| transaction.batch_execute(sql).map_err(aborted);
+        if is_asynchronous {
+            execute("set local synchronous_commit = off")?;
+        }
         match pattern {
-            Pattern::Asynchronous => execute("set local synchronous_commit = off")?,
             Pattern::Large => execute(&large(LARGE_ROW_COUNT))?,
             Pattern::Savepoint if !is_toggled(key) => {
                 execute("savepoint one")?;
@@ -257,7 +264,7 @@ impl WriteConnection for Writer<'_> {
             Pattern::ChangeColumnType | Pattern::Together | Pattern::Bulk => !is_toggled(key),
             _ => true,
         });
-        let result = self.write_as(key, write.pattern);
+        let result = self.write_as(key, write.pattern, write.is_asynchronous);
         let ended = Some(Instant::now());
         match result {
             Ok(changed) => {
