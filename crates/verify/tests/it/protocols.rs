@@ -1,9 +1,9 @@
 //! The checker finds what is wrong with a protocol, and nothing in the right one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lookaside_verify::check::{CheckOptions, Report, Rule, check};
+use lookaside_verify::check::{CheckOptions, Figures, Report, Rule, check};
 use lookaside_verify::history::{Contract, History};
 
 use crate::model::{Mutant, Protocol, Switches, WITHIN, simulate};
@@ -66,6 +66,48 @@ fn invalidation_on_arrival_is_found() {
             let is_found = report.violation_counts.contains_key(&Rule::Within);
             assert!(is_found, "{protocol:?}, seed {seed}");
         }
+    }
+}
+
+#[test]
+fn notifications_without_leases_leave_outdated_answers() {
+    for seed in SEEDS {
+        let (_, report) = checked(Protocol::ListenNotify.switches(), seed, DURATION);
+        assert!(violation_count(&report, WITHIN) > 0, "seed {seed}");
+    }
+}
+
+/// The table of each protocol; `--nocapture` shows it.
+#[test]
+fn protocols_are_compared() {
+    println!("| protocol | contract | reads | from memory | outdated | p99 | max | violations |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    for protocol in Protocol::ALL {
+        let mut contracts: BTreeMap<Contract, Figures> = BTreeMap::new();
+        for seed in SEEDS {
+            let (_, report) = checked(protocol.switches(), seed, DURATION);
+            for (cell, figures) in &report.cells {
+                contracts.entry(cell.contract).or_default().add(figures);
+            }
+        }
+        for (contract, figures) in &contracts {
+            let share = 100 * figures.memory_count / figures.read_count.max(1);
+            let staleness = &figures.staleness;
+            println!(
+                "| {protocol:?} | {contract} | {} | {share} % | {} | {:.1?} | {:.1?} | {} |",
+                figures.read_count,
+                staleness.stale_count(),
+                staleness.quantile(0.99),
+                staleness.max(),
+                figures.violation_count
+            );
+        }
+        let is_right = contracts.values().all(|it| it.violation_count == 0);
+        assert_eq!(
+            is_right,
+            protocol == Protocol::GateWithLeases,
+            "{protocol:?}"
+        );
     }
 }
 

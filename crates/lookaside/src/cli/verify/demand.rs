@@ -15,12 +15,18 @@ pub(super) struct Cluster {
 }
 
 /// What the product is asked for. A read after a position is one of `any` as long as no writer of the
-/// key has passed one on.
+/// key has passed one on; of every second key, a second contract is combined with it.
 pub(super) fn demand(request: &Request) -> Freshness {
     let contract = match (request.contract, request.token) {
         (Contract::Within(duration), _) => ProductContract::within(duration),
         (Contract::Now, _) => ProductContract::NOW,
-        (Contract::After, Some(token)) => ProductContract::after(Position(token.0.get())),
+        (Contract::After, Some(token)) => {
+            let after = ProductContract::after(Position(token.0.get()));
+            match request.key.0 % 2 {
+                0 => after,
+                _ => after.and(ProductContract::within(Duration::from_secs(1))),
+            }
+        }
         _ => ProductContract::ANY,
     };
     contract.into()

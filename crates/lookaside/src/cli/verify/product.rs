@@ -31,6 +31,9 @@ const FEED_POLL: Duration = Duration::from_millis(5);
 /// How long a change feed that is down may try again.
 const FEED_RETRY_TIME: Duration = Duration::from_secs(5);
 
+/// How long a request with a position waits for the change feed before the database is queried.
+const POSITION_WAIT_MS: u64 = 2;
+
 /// The threads of the HTTP service.
 const HTTP_THREAD_COUNT: usize = 2;
 
@@ -167,7 +170,11 @@ fn knowdb(url: &str, options: &ProductOptions) -> String {
     ]);
     let lookups = LOOKUPS.map(|(name, sql)| {
         let params = table(vec![("id", "int".into())]);
-        (name, table(vec![("sql", sql.into()), ("params", params)]))
+        let wait = ("wait_ms", int(POSITION_WAIT_MS));
+        (
+            name,
+            table(vec![("sql", sql.into()), ("params", params), wait]),
+        )
     });
     let root = table(vec![
         ("version", 2.into()),

@@ -165,7 +165,7 @@ impl<'a> ProductReader<'a> {
             Layer::L0 => self.read_session(request.key),
             Layer::L1 => self.read_shared(request.key, freshness),
             Layer::Call => self.read_call(request.key),
-            Layer::Batch => self.read_batch(request.key),
+            Layer::Batch => self.read_batch(request.key, freshness),
             Layer::Body => self.read_http(request.key, freshness, HttpClient::get),
             Layer::Http => self.read_http(request.key, freshness, HttpClient::post),
             Layer::Database => self.read_database(request.key),
@@ -270,8 +270,15 @@ impl<'a> ProductReader<'a> {
         found_by_thread(|| version(session.first_with(&statement, &params, policy)?))
     }
 
-    /// As one key of a batch.
-    fn read_batch(&mut self, key: Key) -> Result<Found, Cause> {
+    /// As one key of a batch, every second time with the contract of a model, as `enrich` does.
+    fn read_batch(&mut self, key: Key, freshness: Freshness) -> Result<Found, Cause> {
+        let contract = match self.random.bool() {
+            true => {
+                self.session.set_freshness(Freshness::default());
+                freshness.contract
+            }
+            false => Contract::ANY,
+        };
         self.params.reset(1);
         // Of the same statement: keys that differ by a multiple of 8.
         for index in 0..BATCH_LEN {
@@ -285,7 +292,7 @@ impl<'a> ProductReader<'a> {
         };
         let (session, params, answers) = (&mut self.session, &self.params, &mut self.answers);
         found_by_thread(|| {
-            Lookup::answer(session, statement, Contract::ANY, params, answers);
+            Lookup::answer(session, statement, contract, params, answers);
             version(answers.row(0).map_err(Clone::clone)?)
         })
     }

@@ -5,8 +5,12 @@
 pub(crate) enum Protocol {
     /// A time to live, whatever the contract.
     TtlOnly,
-    /// A change invalidates its entry when the log delivers it; late fills are valid.
+    /// A change invalidates its entry when the log delivers it, as consumers of Debezium and go-pq-cdc
+    /// do; late fills are valid.
     InvalidateOnArrival,
+    /// A trigger notifies of each row, which arrives when the change is visible; late fills are valid, and
+    /// TRUNCATE has no row.
+    ListenNotify,
     /// As above, and a fill is valid only if nothing was invalidated since its question was sent.
     ArrivalWithLeases,
     /// A change invalidates when the database shows it, with leases.
@@ -82,6 +86,14 @@ pub(crate) struct Switches {
 }
 
 impl Protocol {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::TtlOnly,
+        Self::ListenNotify,
+        Self::InvalidateOnArrival,
+        Self::ArrivalWithLeases,
+        Self::GateWithLeases,
+    ];
+
     pub(crate) fn switches(self) -> Switches {
         let right = Switches {
             has_feed: true,
@@ -107,6 +119,11 @@ impl Protocol {
             Self::InvalidateOnArrival => Switches {
                 has_gate: false,
                 has_lease: false,
+                ..right
+            },
+            Self::ListenNotify => Switches {
+                has_lease: false,
+                applies_truncate: false,
                 ..right
             },
             Self::TtlOnly => Switches {
