@@ -182,18 +182,24 @@ fn demanded_time(limit: ClientFreshness, request: &Request<'_>) -> Result<Contra
     Ok(limit.bounded(demanded))
 }
 
-/// The directives of RFC 9111 for requests; others do not concern this cache.
+/// The directives of RFC 9111 for requests; others do not concern this cache. As that recommends for
+/// responses, a time that cannot be read counts as 0.
 fn cache_control(value: &[u8]) -> Contract {
     let mut contract = Contract::ANY;
     for part in value.split(|byte| *byte == b',') {
         let part = part.trim_ascii().to_ascii_lowercase();
         let part = std::str::from_utf8(&part).unwrap_or_default();
         let directive = match part.split_once('=') {
-            None if part == "no-cache" => Contract::NOW,
-            Some(("max-age", seconds)) => match seconds.trim_matches('"').parse() {
-                Ok(0) => Contract::NOW,
-                Ok(seconds) => Contract::within(Duration::from_secs(seconds)),
-                Err(_) => Contract::ANY,
+            None if matches!(part, "no-cache" | "max-age") => Contract::NOW,
+            Some(("no-cache", _)) => Contract::NOW,
+            Some(("max-age", seconds)) => match seconds.trim_matches('"') {
+                "" => Contract::NOW,
+                seconds if seconds.bytes().all(|it| it.is_ascii_digit()) => {
+                    // So many seconds that they are not a number are no limit.
+                    let time = seconds.parse().map_or(Duration::MAX, Duration::from_secs);
+                    Contract::within(time)
+                }
+                _ => Contract::NOW,
             },
             _ => Contract::ANY,
         };
@@ -251,9 +257,17 @@ mod tests {
             ("max-age=\"5\"", within(5)),
             ("no-store, max-age=7", within(7)),
             ("max-age=7, max-age=3", within(3)),
-            ("max-age=x", Contract::ANY),
-            ("max-age", Contract::ANY),
-            ("no-cache=x", Contract::ANY),
+            (
+                "max-age=99999999999999999999",
+                Contract::within(Duration::MAX),
+            ),
+            ("max-age=x", Contract::NOW),
+            ("max-age=-1", Contract::NOW),
+            ("max-age=0.5", Contract::NOW),
+            ("max-age=", Contract::NOW),
+            ("max-age", Contract::NOW),
+            ("no-cache=\"set-cookie, x\"", Contract::NOW),
+            ("max-ages=5", Contract::ANY),
             ("", Contract::ANY),
             (",,", Contract::ANY),
             ("only-if-cached", Contract::ANY),
