@@ -105,6 +105,11 @@ impl Resolver {
                     }
                     self.count(context, Layer::L0, CacheOutcome::Miss);
                     let key = context.key(params.set(index), extent);
+                    if self.must_query(context, &key) {
+                        missed.must_query = true;
+                        missed.add(index, key);
+                        continue;
+                    }
                     let entry = shared.find(&key, limit.fresh_at(&key));
                     let Some(entry) = entry.filter(|it| limit.permits(|| it)) else {
                         missed.add(index, key);
@@ -144,13 +149,15 @@ impl Resolver {
     ) -> Vec<Result<RowSet>> {
         let cache = context.generation.cache.as_ref();
         let transport = Blocking(self.cancel());
+        let mut limit = *limit;
+        limit.joins_inflight &= !missed.must_query;
         let misses = MissBatch {
             transport: &transport,
             context: *context,
             provider,
             extent,
             cache,
-            limit: *limit,
+            limit,
         };
         let sets: Vec<&[Value]> = missed.keys.iter().map(|key| key.params).collect();
         let cancelled = || Error::query_cancelled(&context.info.sql);
@@ -162,6 +169,7 @@ impl Resolver {
             stale.add(&entry, *set_count, now);
             let rows = entry.rows.clone();
             if cache.is_some() {
+                self.note_arrival(context, key, &entry);
                 // If there is no room, the shared cache still has the entry.
                 let _ = self.local.insert(key, entry, now);
             }
@@ -179,6 +187,8 @@ struct MissedKeys<'a> {
     /// The number of parameter sets for each key.
     set_counts: Vec<u64>,
     numbers: HashMap<KeyRef<'a>, usize, Prehashed>,
+    /// Whether the answer of another caller does not do for one of them.
+    must_query: bool,
     /// The parameter sets with a missing key, and the number of that key.
     gaps: Vec<(usize, usize)>,
 }

@@ -5,6 +5,7 @@ mod age_limit;
 mod batch;
 mod context;
 mod misses;
+mod outdated;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use lookaside_value::{Contract, RowSet, Value};
 pub(crate) use self::age_limit::AgeLimit;
 pub(crate) use self::batch::StaleCount;
 pub(crate) use self::context::StatementContext;
+use self::outdated::OutdatedAnswers;
 use crate::Result;
 use crate::cache::{
     CacheEntry, Extent, Flight, KeyRef, Leader, LocalCache, SharedCache, SlotIndex,
@@ -45,6 +47,7 @@ pub(crate) struct Resolver {
     local: LocalCache,
     /// The last answer that is not in `local`.
     uncached: Option<CacheEntry>,
+    outdated: OutdatedAnswers,
     pub(crate) counters: Arc<Counters>,
     /// What queries require that do not state it themselves; a batch may require more.
     pub(crate) freshness: Freshness,
@@ -88,6 +91,7 @@ impl Resolver {
             reader: StoreReader::new(cancel),
             local: LocalCache::new(generation.local_budget()),
             uncached: None,
+            outdated: OutdatedAnswers::default(),
             counters,
             freshness: Freshness::default(),
         }
@@ -110,6 +114,7 @@ impl Resolver {
         self.reader.close();
         self.local.clear(next.local_budget());
         self.uncached = None;
+        self.outdated = OutdatedAnswers::default();
     }
 
     /// The database's description of an unregistered statement.
@@ -269,6 +274,9 @@ impl Resolver {
                         tracking,
                     });
                 }
+                if self.must_query(context, key) {
+                    return None;
+                }
                 let entry = shared.find(key, fresh_at);
                 let entry = entry.filter(|it| limit.permits(|| it))?;
                 self.count(context, Layer::L0, CacheOutcome::Miss);
@@ -302,6 +310,8 @@ impl Resolver {
         policy: Policy<'_>,
         limit: AgeLimit,
     ) -> Result<Location> {
+        let mut limit = limit;
+        limit.joins_inflight &= !self.must_query(context, key);
         let limit = &limit;
         let shared = context.generation.cache.as_ref();
         let first_layer = match &policy {
@@ -320,7 +330,10 @@ impl Resolver {
         let tracking = limit.waited(key);
         let now = context.engine.clock.now();
         Ok(match policy {
-            Policy::Global if shared.is_some() => self.keep(key, entry, (by, now, tracking)),
+            Policy::Global if shared.is_some() => {
+                self.note_arrival(context, key, &entry);
+                self.keep(key, entry, (by, now, tracking))
+            }
             Policy::Global | Policy::Bypass => self.hold(entry, by, now, tracking),
             Policy::CallScope(own) => {
                 if entry.is_fresh(now) {
@@ -329,6 +342,36 @@ impl Resolver {
                 self.hold(entry, by, now, tracking)
             }
         })
+    }
+
+    /// Whether the answers of other callers to a key may be older than one that this session has had.
+    #[inline]
+    fn must_query(&mut self, context: &StatementContext<'_>, key: &KeyRef<'_>) -> bool {
+        if self.outdated.is_empty() {
+            return false;
+        }
+        let horizon = context.tracked().and_then(|it| it.horizon.fresh_as_of());
+        self.outdated.holds(key.hash, horizon)
+    }
+
+    /// Notes whether an answer that has arrived from a provider is outdated.
+    fn note_arrival(
+        &mut self,
+        context: &StatementContext<'_>,
+        key: &KeyRef<'_>,
+        entry: &CacheEntry,
+    ) {
+        let Some(tracked) = context.tracked() else {
+            return;
+        };
+        let version = tracked.version(key.hash, key.params).version();
+        match entry.version() == version {
+            true => self.outdated.remove(key.hash),
+            false => {
+                let ttl = context.generation.ttl;
+                self.outdated.add(key.hash, Instant::now(), ttl);
+            }
+        }
     }
 
     /// The entry of a key that the shared cache did not have. Of several sessions that miss the
