@@ -67,6 +67,19 @@ select
             'has_children', exists (
                 select from pg_catalog.pg_inherits where inhparent = r.oid
             ),
+            'refuses_full_identity', exists (
+                select from pg_catalog.pg_publication_rel member
+                join pg_catalog.pg_publication p on p.oid = member.prpubid
+                where member.prrelid = r.oid and to_jsonb(member) ->> 'prattrs' is not null
+                    and (p.pubupdate or p.pubdelete)
+            ) or current_setting('server_version_num')::int >= 180000 and exists (
+                select from pg_catalog.pg_attribute a
+                where a.attrelid = r.oid and a.attgenerated <> '' and not a.attisdropped
+                    and (a.attgenerated <> 's' or not exists (
+                        select from pg_catalog.pg_publication p
+                        where p.pubname = $4 and to_jsonb(p) ->> 'pubgencols' = 's'
+                    ))
+            ),
             'attributes', (
                 select coalesce(json_agg(json_build_object(
                     'name', a.attname,
@@ -190,6 +203,9 @@ pub(super) struct Relation {
     pub(super) is_partition: bool,
     pub(super) is_row_secured: bool,
     pub(super) has_children: bool,
+    /// Whether the server would refuse updates and deletes if the table had the replica identity `full`: a
+    /// publication leaves out columns of it, or generated ones, which it does from PostgreSQL 18 on.
+    pub(super) refuses_full_identity: bool,
     pub(super) attributes: Vec<Attribute>,
     /// Unique indexes of columns over the whole table.
     pub(super) unique_keys: Vec<UniqueKey>,
@@ -284,9 +300,11 @@ impl Catalog {
         self
     }
 
-    /// The catalog as it would be if the replica identity of each table were the whole row.
-    pub(super) fn with_full_identities(mut self) -> Self {
-        for relation in &mut self.relations {
+    /// The catalog as it would be if the replica identity of each table were the whole row; of those only
+    /// that permit it, unless it is `forced`.
+    pub(super) fn with_full_identities(mut self, is_forced: bool) -> Self {
+        let relations = self.relations.iter_mut();
+        for relation in relations.filter(|it| is_forced || !it.refuses_full_identity) {
             relation.identity = 'f';
         }
         self

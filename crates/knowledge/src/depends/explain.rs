@@ -99,10 +99,11 @@ impl StatementDependency {
 
     /// The dependency of a statement; the catalog was asked with its names.
     pub(crate) fn of(shape: &Shape, catalog: &Catalog) -> Self {
-        let (dependency, published, full) = {
+        let (dependency, published, full, forced) = {
             let published = catalog.clone().published();
-            let full = published.clone().with_full_identities();
-            let classes = [catalog, &published, &full].map(|it| classify(shape, it));
+            let full = published.clone().with_full_identities(false);
+            let forced = published.clone().with_full_identities(true);
+            let classes = [catalog, &published, &full, &forced].map(|it| classify(shape, it));
             classes.into()
         };
         let relations = relations_of(shape, catalog);
@@ -116,6 +117,9 @@ impl StatementDependency {
                 let columns = key.columns.iter().map(|column| column.number);
                 let columns: Vec<i16> = columns.collect();
                 relations.first().map(|it| identity_help(it, &columns))
+            }
+            (DependencyClass::Table, ..) if forced.class() == DependencyClass::Key => {
+                relations.first().map(|it| no_full_identity_help(it))
             }
             _ => None,
         };
@@ -195,8 +199,12 @@ fn missing_identity_help(relations: &[&Relation]) -> String {
             keyed.sql_name
         );
     }
+    let refuses_full = bare.iter().any(|it| it.refuses_full_identity);
     let bare: Vec<&str> = bare.iter().map(|it| it.sql_name.as_str()).collect();
     let bare = bare.join(", ");
+    if refuses_full {
+        return format!("add a primary key to {bare}");
+    }
     format!(
         "add a primary key to {bare}, or let `lookaside feed setup --identity-full` set its replica \
          identity; {FULL_COST}"
@@ -227,6 +235,16 @@ fn identity_help(relation: &Relation, columns: &[i16]) -> String {
              makes the class `key`; {FULL_COST}"
         ),
     }
+}
+
+/// What helps where that must not be done.
+fn no_full_identity_help(relation: &Relation) -> String {
+    let table = &relation.sql_name;
+    format!(
+        "a publication leaves out columns of {table}, so that the replica identity cannot be `full`; \
+         one that uses a unique index over the columns of the key, which are published and not null, \
+         makes the class `key`"
+    )
 }
 
 impl Relation {

@@ -175,7 +175,7 @@ fn setup_makes_the_feed_live_and_drop_undoes_it() {
             "  ok: the publication lookaside exists\n",
             "  ok: public.customers is published, with replica identity default\n",
             "  ok: a stream of changes can be begun\n",
-            "  note: public.log has no primary key",
+            "  note: public.log is not published, because it has no primary key",
             "  lookups.customer: key of public.customers (id)\n",
         ]);
         project.run(&["check", "--strict", "."]).ended(0);
@@ -267,7 +267,8 @@ fn a_printed_script_does_what_setup_does() {
         "freshness: key of public.log (host)\n",
         "live, changes invalidate the answers of 5 of 6 lookups",
     ]);
-    as_admin(&project, &postgres, &["drop"]).ended(0);
+    // No lookup reads the odd table any more, so another project might.
+    as_admin(&project, &postgres, &["drop", "--all"]).ended(0);
     assert_eq!(catalog(&postgres), before);
 }
 
@@ -414,4 +415,138 @@ fn a_command_line_that_cannot_be_meant_is_refused() {
     let local = Project::with(&[("knowdb.toml", "version = 2")]);
     let said = local.run(&["feed", "status"]).ended(2);
     said.err_has(&["has no PostgreSQL provider"]);
+}
+
+/// A server refuses updates and deletes of a published table if its replica identity has columns that a
+/// publication leaves out.
+#[test]
+fn issue_15_setup_leaves_the_writers_of_a_table_alone() {
+    const LOOKUPS: &str = r#"
+[lookups.computed]
+sql = "select name from computed where id = :id"
+[lookups.both]
+sql = "select id from both_columns where name = :name"
+[lookups.few]
+sql = "select id from few_columns where name = :name"
+[lookups.plain]
+sql = "select id from plain where name = :name"
+[lookups.late]
+sql = "select name from late where id = :id"
+"#;
+    const TABLES: [&str; 4] = ["computed", "both_columns", "few_columns", "plain"];
+    for version in ["15", "18"] {
+        let Some(postgres) = server(version, "logical") else {
+            continue;
+        };
+        let schema = "
+            create table computed
+                (base int, id int generated always as (base + 1) stored primary key, name text);
+            create table both_columns
+                (id int primary key, name text, next int generated always as (id + 1) stored);
+            create table few_columns (id int primary key, name text, note text);
+            create table plain (id int primary key, name text);
+            create table late (id int primary key deferrable, name text);
+            create publication warehouse for table few_columns (id, name);
+            insert into computed values (1, default, 'a');
+            insert into both_columns values (1, 'a', default);
+            insert into few_columns values (1, 'a', '');
+            insert into plain values (1, 'a');
+            grant select on computed, both_columns, few_columns, plain, late to app;";
+        postgres.execute(schema).unwrap();
+        let is_left_out = version == "18";
+        let project = project(&postgres, "feed = \"auto\"", LOOKUPS);
+        as_admin(&project, &postgres, &["setup", "--print"])
+            .ended(0)
+            .out_has(&["public.late is left out: its primary key is deferrable"]);
+        let said = as_admin(&project, &postgres, &["setup", "--identity-full"]);
+        let said = said
+            .ended(0)
+            .out_has(&["done: alter table public.plain replica identity full\n"]);
+        if is_left_out {
+            said.out_has(&[
+                "note: public.computed is left out: its replica identity has generated columns",
+            ]);
+        }
+        for table in TABLES {
+            for sql in [
+                format!("update {table} set name = 'b'"),
+                format!("delete from {table}"),
+            ] {
+                postgres
+                    .execute(&sql)
+                    .unwrap_or_else(|error| panic!("{version}, {sql}: {error}"));
+            }
+        }
+        let explained = project.run(&[
+            "explain",
+            ".",
+            "select id from few_columns where name = :name",
+        ]);
+        explained.ended(0).out_has(&[
+            "help: a publication leaves out columns of public.few_columns, so that the replica identity \
+             cannot be `full`",
+        ]);
+        // One that was set by hand is named.
+        let full = "alter table few_columns replica identity full";
+        postgres.execute(full).unwrap();
+        project.run(&["feed", "status"]).ended(1).out_has(&[
+            "missing: public.few_columns is published and has a replica identity with columns that are \
+             not published: the server refuses its updates and deletes",
+        ]);
+    }
+}
+
+/// Several projects may use one publication.
+#[test]
+fn issue_15_drop_leaves_what_was_done_for_another_project() {
+    let Some(postgres) = server("18", "logical") else {
+        return;
+    };
+    let before = catalog(&postgres);
+    let of = |lookup: &str| project(&postgres, "feed = \"auto\"", lookup);
+    let customers = of("[lookups.a]\nsql = \"select name from customers where id = :id\"");
+    let orders = of("[lookups.b]\nsql = \"select price from orders where id = :id\"");
+    as_admin(&customers, &postgres, &["setup"]).ended(0);
+    as_admin(&orders, &postgres, &["setup"]).ended(0);
+    as_admin(&customers, &postgres, &["drop"])
+        .ended(0)
+        .out_has(&[
+            "done: alter publication lookaside drop table public.customers\n",
+            "note: public.orders may have been published for other projects",
+        ]);
+    as_admin(&orders, &postgres, &["status"])
+        .ended(0)
+        .out_has(&[
+            "ok: public.orders is published",
+            "ok: the user app may replicate",
+        ]);
+    // It has nothing there any more.
+    as_admin(&customers, &postgres, &["drop"])
+        .ended(0)
+        .out_has(&["note: public.orders may have been published for other projects"]);
+    as_admin(&customers, &postgres, &["setup"]).ended(0);
+    as_admin(&customers, &postgres, &["drop", "--all"])
+        .ended(0)
+        .out_has(&["done: drop publication lookaside\n", "noreplication"]);
+    assert_eq!(catalog(&postgres), before);
+
+    // A feed of another database needs the same right.
+    let slot = "create database elsewhere";
+    postgres.execute(slot).unwrap();
+    let before = catalog(&postgres);
+    as_admin(&orders, &postgres, &["setup"]).ended(0);
+    let config = Config::parse(&postgres.url(), &Environment::empty()).unwrap();
+    let Config::Postgres(mut config) = config else {
+        panic!("{config} is not PostgreSQL");
+    };
+    config.database = "elsewhere".to_owned();
+    let mut elsewhere = Connection::connect_with(&config, Options::default()).unwrap();
+    let slot = "select pg_create_logical_replication_slot('lookaside_test', 'pgoutput', true)";
+    elsewhere.query(slot, &[]).unwrap();
+    as_admin(&orders, &postgres, &["drop"]).ended(0).out_has(&[
+        "note: the user app may still replicate: a feed of the database elsewhere is running",
+    ]);
+    drop(elsewhere);
+    postgres.execute("alter role app noreplication").unwrap();
+    assert_eq!(catalog(&postgres), before);
 }

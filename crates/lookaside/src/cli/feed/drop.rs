@@ -5,11 +5,14 @@ use std::io;
 use clap::Args;
 
 use super::ServerArguments;
+use super::lookups::{feed_lookups, tables};
 use super::provider::FeedProvider;
 use super::record::Record;
 use super::requirements::Requirement;
 use super::script::{Script, write_comment};
-use super::server::{FeedServer, Identity, PublicationFacts, ServerFacts, literal};
+use super::server::{
+    FeedServer, Identity, PublicationFacts, ServerFacts, SlotFacts, TableFacts, literal,
+};
 use crate::cli::output::{printable, write_stdout};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::project::Project;
@@ -21,6 +24,10 @@ use crate::project::Project;
 /// identities that were changed; and takes back the rights that were granted to the feed's user. All
 /// statements are run in one transaction and printed. What was changed since is left as it is, and
 /// printed. Running feeds go on without invalidating answers.
+///
+/// Tables that no lookup of this project reads may have been added for another project: they stay in
+/// the publication, and so do the rights, unless --all is passed. The right to replicate also stays
+/// while a feed of another database of the server is running.
 #[derive(Debug, Args)]
 pub(super) struct DropArguments {
     #[command(flatten)]
@@ -30,6 +37,10 @@ pub(super) struct DropArguments {
     /// with the right that it needs
     #[arg(long)]
     print: bool,
+
+    /// Undo what was done for other projects, too
+    #[arg(long)]
+    all: bool,
 }
 
 /// What is to be undone.
@@ -63,7 +74,24 @@ pub(super) fn run(arguments: &DropArguments) -> CommandResult {
             "it was created by someone else; nothing was changed. `drop publication {name}` drops it"
         )));
     };
-    let plan = DropPlan::new(&provider, &facts, &publication, &record, &mut server)?;
+    let (undone, kept) = match arguments.all {
+        true => (record, None),
+        false => {
+            let lookups = feed_lookups(&project, &provider)?;
+            let read = server.tables(tables(&lookups), provider.publication())?;
+            let names = record.tables.iter().map(String::as_str);
+            let existing = server.tables(names, provider.publication())?;
+            let is_in = |tables: &[TableFacts], name: &str| tables.iter().any(|it| it.name == name);
+            record.split(|name| is_in(&read, name) || !is_in(&existing, name))
+        }
+    };
+    let plan = DropPlan::new(
+        &provider,
+        &facts,
+        &publication,
+        (&undone, kept.as_ref()),
+        &mut server,
+    )?;
     if arguments.print {
         write_stdout(|out| plan.write_sql(&provider, &facts, out))?;
         return Ok(Exit::Done);
@@ -88,14 +116,27 @@ impl DropPlan {
         provider: &FeedProvider<'_>,
         facts: &ServerFacts,
         publication: &PublicationFacts,
-        record: &Record,
+        (record, kept): (&Record, Option<&Record>),
         server: &mut FeedServer,
     ) -> Result<Self, Failure> {
         let mut plan = Self::default();
         // First, because the server refuses updates of published tables without an identity.
-        plan.withdraw(provider, facts, publication, record, server)?;
+        plan.withdraw(provider, facts, publication, (record, kept), server)?;
         plan.restore_identities(provider, record, server)?;
-        plan.revoke(provider, facts, record);
+        match kept {
+            None => {
+                let slots = server.slots()?;
+                plan.revoke(provider, facts, record, &slots);
+            }
+            Some(kept) => plan.left.push(Requirement::note(
+                format!(
+                    "{} may have been published for other projects: no lookup of this one reads them, so \
+                     they stay published, and the feed's user keeps its rights",
+                    kept.tables.join(", ")
+                ),
+                "`lookaside feed drop` of the other project, or `lookaside feed drop --all`",
+            )),
+        }
         Ok(plan)
     }
 
@@ -105,12 +146,12 @@ impl DropPlan {
         provider: &FeedProvider<'_>,
         facts: &ServerFacts,
         publication: &PublicationFacts,
-        record: &Record,
+        (record, kept): (&Record, Option<&Record>),
         server: &mut FeedServer,
     ) -> Result<(), Failure> {
         let (name, owner) = (&facts.publication_sql, &publication.owner);
         let needs = format!("the owner of the publication ({owner})");
-        if record.created {
+        if record.created && kept.is_none() {
             self.script.add(format!("drop publication {name}"), needs);
             return Ok(());
         }
@@ -123,8 +164,13 @@ impl DropPlan {
             let sql = format!("alter publication {name} drop table {list}");
             self.script.add(sql, needs.clone());
         }
-        let comment = record.comment.as_deref().map(literal);
-        let comment = comment.unwrap_or_else(|| "null".to_owned());
+        let comment = match kept {
+            // Nothing was done for this project.
+            Some(_) if record.tables.is_empty() && record.identities.is_empty() => return Ok(()),
+            Some(kept) => Some(kept.comment_text()),
+            None => record.comment.clone(),
+        };
+        let comment = comment.map_or_else(|| "null".to_owned(), |text| literal(&text));
         let sql = format!("comment on publication {name} is {comment}");
         self.script.add(sql, needs);
         Ok(())
@@ -169,7 +215,13 @@ impl DropPlan {
 
     /// Takes back the rights of the feed's user. The record names the user, but its writer may be the
     /// owner of the publication, so only the configured user loses rights.
-    fn revoke(&mut self, provider: &FeedProvider<'_>, facts: &ServerFacts, record: &Record) {
+    fn revoke(
+        &mut self,
+        provider: &FeedProvider<'_>,
+        facts: &ServerFacts,
+        record: &Record,
+        slots: &[SlotFacts],
+    ) {
         let (role, role_sql) = (provider.role(), &facts.role_sql);
         let mut is_of_role = |granted: &Option<String>, right: &str| match granted {
             Some(granted) if granted == role => facts.has_role,
@@ -194,7 +246,17 @@ impl DropPlan {
                 "the owner of the database",
             );
         }
-        if may_replicate {
+        let elsewhere = slots.iter().find(|slot| !slot.is_of_database);
+        if let Some(slot) = elsewhere.filter(|_| may_replicate) {
+            self.left.push(Requirement::note(
+                format!(
+                    "the user {role} may still replicate: a feed of the database {} is running, with \
+                     the slot {}",
+                    slot.database, slot.name
+                ),
+                format!("`alter role {role_sql} noreplication`, if that feed has another user"),
+            ));
+        } else if may_replicate {
             let sql = format!("alter role {role_sql} noreplication");
             self.script.add(sql, "a superuser");
         }

@@ -48,6 +48,19 @@ impl Record {
         }
     }
 
+    /// What concerns some of the tables, and the rest; no rest if it has no table.
+    pub(super) fn split(self, is_wanted: impl Fn(&str) -> bool) -> (Self, Option<Self>) {
+        let (mut wanted, mut rest) = (self.clone(), self);
+        wanted.tables.retain(|name| is_wanted(name));
+        rest.tables.retain(|name| !is_wanted(name));
+        if rest.tables.is_empty() {
+            return (wanted, None);
+        }
+        wanted.identities.retain(|(name, _)| is_wanted(name));
+        rest.identities.retain(|(name, _)| !is_wanted(name));
+        (wanted, Some(rest))
+    }
+
     /// The record in a comment; `None` if it is another comment.
     pub(super) fn read(comment: &str) -> Result<Option<Self>, Failure> {
         let Some(json) = comment.strip_prefix(BEGIN) else {
@@ -90,7 +103,16 @@ mod tests {
         ];
         record.replication = Some("app".to_owned());
         let read = Record::read(&record.comment_text()).unwrap();
-        assert_eq!(read, Some(record));
+        assert_eq!(read.as_ref(), Some(&record));
+        assert_eq!(record.clone().split(|_| true), (record.clone(), None));
+        record.tables.push("public.a".to_owned());
+        let (wanted, rest) = record.clone().split(|name| name == "public.a");
+        let rest = rest.unwrap();
+        assert_eq!(wanted.tables, ["public.a"]);
+        assert_eq!(rest.tables, record.tables[..1]);
+        assert_eq!(wanted.identities, record.identities[..1]);
+        assert_eq!(rest.identities, record.identities[1..]);
+        assert_eq!(rest.replication, record.replication);
         assert_eq!(Record::read("our tables").unwrap(), None);
         for damaged in ["{", "{\"version\":2,\"created\":true,\"tables\":[]}"] {
             Record::read(&format!("{BEGIN}{damaged}")).unwrap_err();

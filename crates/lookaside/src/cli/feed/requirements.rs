@@ -153,7 +153,7 @@ fn of_server(provider: &FeedProvider<'_>, it: Observed<'_>) -> Vec<Requirement> 
             ),
         ));
     }
-    let is_running = it.slots.iter().any(|slot| slot.is_active);
+    let is_running = it.slots.iter().any(SlotFacts::is_running);
     found.push(of_limit(
         ("replication slots", "max_replication_slots"),
         (facts.slot_count, facts.slot_count_max),
@@ -215,7 +215,8 @@ fn of_limit(
 fn of_publication(it: Observed<'_>) -> Vec<Requirement> {
     let name = &it.facts.publication_sql;
     let Some(publication) = it.publication else {
-        let tables = it.tables.iter().filter(|table| table.has_identity());
+        let tables = it.tables.iter();
+        let tables = tables.filter(|table| table.has_identity() && !table.refuses_updates());
         let tables: Vec<&str> = tables.map(|table| table.name.as_str()).collect();
         let tables = match tables.is_empty() {
             true => String::new(),
@@ -252,18 +253,40 @@ fn of_table(table: &TableFacts, facts: &ServerFacts) -> Requirement {
     let (name, publication) = (&table.name, &facts.publication_sql);
     if !table.has_identity() {
         let (problem, help) = table.identity_problem();
-        let help = format!("{help}, or `lookaside feed setup --identity-full`");
+        let help = match table.full_problem() {
+            None => format!("{help}, or `lookaside feed setup --identity-full`"),
+            Some(_) => help,
+        };
         return match table.is_published {
             true => Requirement::missing(
                 format!(
-                    "{name} is published and {problem}: the server refuses its updates and deletes"
+                    "{name} is published, and {problem}: the server refuses its updates and deletes"
                 ),
                 help,
             ),
             false => Requirement::note(
                 format!(
-                    "{name} {problem}, so it is not published; its answers have their age only"
+                    "{name} is not published, because {problem}; its answers have their age only"
                 ),
+                help,
+            ),
+        };
+    }
+    if table.refuses_updates() {
+        let what = "has a replica identity with columns that are not published";
+        let help = format!(
+            "`alter table {name} replica identity default` or `using index`, with columns that are \
+             published and not generated"
+        );
+        return match table.is_published {
+            true => Requirement::missing(
+                format!(
+                    "{name} is published and {what}: the server refuses its updates and deletes"
+                ),
+                help,
+            ),
+            false => Requirement::note(
+                format!("{name} {what}, so it is not published; its answers have their age only"),
                 help,
             ),
         };

@@ -92,7 +92,20 @@ pub(crate) struct PublicationFacts {
 }
 
 /// `$1` are the names, `$2` is the publication.
+///
+/// From PostgreSQL 18 on, the server refuses updates and deletes of a published table if its replica
+/// identity has a generated column that a publication leaves out; in all versions, if it has another
+/// column that one leaves out.
 const TABLES_SQL: &str = "
+with generated as (
+    select attrelid, attnum from pg_catalog.pg_attribute
+    where attgenerated <> '' and not attisdropped
+        and current_setting('server_version_num')::int >= 180000
+        and (attgenerated <> 's' or not exists (
+            select from pg_catalog.pg_publication p
+            where p.pubname = $2::text and to_jsonb(p) ->> 'pubgencols' = 's'
+        ))
+)
 select wanted.name as wanted,
     format('%I.%I', n.nspname, c.relname) as name,
     pg_get_userbyid(c.relowner)::text as owner,
@@ -102,6 +115,18 @@ select wanted.name as wanted,
         where i.indrelid = c.oid and i.indisreplident) as identity_index,
     exists (select from pg_catalog.pg_index i where i.indrelid = c.oid
         and i.indisprimary and i.indimmediate and i.indisvalid) as has_primary_key,
+    exists (select from generated where attrelid = c.oid and (
+        c.relreplident = 'f' or attnum = any ((select i.indkey::int2[] from pg_catalog.pg_index i
+            where i.indrelid = c.oid and case c.relreplident
+                when 'd' then i.indisprimary when 'i' then i.indisreplident end)::int2[])
+    )) as has_generated_identity,
+    exists (select from generated where attrelid = c.oid) as has_generated_columns,
+    (select min(p.pubname::text) from pg_catalog.pg_publication_rel other
+        join pg_catalog.pg_publication p on p.oid = other.prpubid
+        where other.prrelid = c.oid and to_jsonb(other) ->> 'prattrs' is not null
+            and (p.pubupdate or p.pubdelete)) as column_list,
+    exists (select from pg_catalog.pg_index i where i.indrelid = c.oid
+        and i.indisprimary and not i.indimmediate) as has_deferrable_key,
     member.oid is not null as is_member,
     coalesce(to_jsonb(member) ->> 'prqual', to_jsonb(member) ->> 'prattrs') is not null
         as is_partial,
@@ -128,6 +153,13 @@ pub(crate) struct TableFacts {
     identity: String,
     identity_index: Option<String>,
     has_primary_key: bool,
+    has_deferrable_key: bool,
+    /// Whether its replica identity, or the table, has a generated column that the publication leaves out
+    /// and the server does not permit in a replica identity.
+    has_generated_identity: bool,
+    has_generated_columns: bool,
+    /// A publication that leaves out columns of the table.
+    column_list: Option<String>,
     /// Whether the publication names it.
     pub(crate) is_member: bool,
     /// Whether the publication leaves out some of its rows or columns.
@@ -183,20 +215,49 @@ impl TableFacts {
         }
     }
 
+    /// Whether the server refuses updates and deletes of the table once it is published, although it has
+    /// an identity.
+    pub(crate) fn refuses_updates(&self) -> bool {
+        self.has_generated_identity
+            || self.identity() == Identity::Full && self.column_list.is_some()
+    }
+
+    /// Whether that is because of generated columns.
+    pub(crate) fn has_generated_identity(&self) -> bool {
+        self.has_generated_identity
+    }
+
+    /// Why the replica identity must not be `full`.
+    pub(crate) fn full_problem(&self) -> Option<String> {
+        match &self.column_list {
+            Some(publication) => Some(format!(
+                "the publication {} contains some of its columns only",
+                quoted(publication)
+            )),
+            None => self
+                .has_generated_columns
+                .then(|| "it has generated columns, which are not published".to_owned()),
+        }
+    }
+
     /// Why the log does not tell which row is changed, and what helps beside `--identity-full`.
     pub(crate) fn identity_problem(&self) -> (&'static str, String) {
         let name = &self.name;
         match self.identity() {
             Identity::Nothing if self.has_primary_key => (
-                "has replica identity nothing",
+                "it has replica identity nothing",
                 format!("`alter table {name} replica identity default`"),
             ),
             Identity::Nothing => (
-                "has replica identity nothing, and no primary key",
+                "it has replica identity nothing, and no primary key",
                 format!("add a primary key to {name} and `replica identity default`"),
             ),
+            _ if self.has_deferrable_key => (
+                "its primary key is deferrable, and so not a replica identity",
+                format!("make the primary key of {name} not deferrable"),
+            ),
             _ => (
-                "has no primary key, and no other replica identity",
+                "it has no primary key, and no other replica identity",
                 format!("add a primary key to {name}"),
             ),
         }
@@ -204,7 +265,8 @@ impl TableFacts {
 }
 
 const SLOTS_SQL: &str = "
-select slot_name::text as name, active as is_active,
+select slot_name::text as name, database::text as database,
+    database = current_database() as is_of_database, active as is_active,
     coalesce(wal_status, 'unknown') as wal_status,
     coalesce(pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_replay_lsn()
         else pg_current_wal_lsn() end, restart_lsn), 0)::int8 as held_size
@@ -215,10 +277,20 @@ where starts_with(slot_name::text, $1) order by slot_name";
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct SlotFacts {
     pub(crate) name: String,
+    pub(crate) database: String,
+    /// Whether that is the database of the provider.
+    pub(crate) is_of_database: bool,
     pub(crate) is_active: bool,
     pub(crate) wal_status: String,
     /// The bytes of the log that the server keeps for it.
     pub(crate) held_size: i64,
+}
+
+impl SlotFacts {
+    /// Whether a feed of the provider's database is running.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_active && self.is_of_database
+    }
 }
 
 impl FeedServer {
@@ -291,7 +363,7 @@ impl FeedServer {
         self.rows(TABLES_SQL, &[names.into(), publication.into()])
     }
 
-    /// The slots of change feeds.
+    /// The slots of change feeds, also those of other databases.
     pub(crate) fn slots(&mut self) -> Result<Vec<SlotFacts>, Failure> {
         self.rows(SLOTS_SQL, &[SLOT_PREFIX.into()])
     }

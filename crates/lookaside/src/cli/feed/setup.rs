@@ -174,7 +174,7 @@ impl SetupPlan {
             let needs_full = !table.has_identity()
                 || with_other_keys.contains(table.wanted.as_str())
                     && table.identity() != Identity::Full;
-            let is_full = identity_full && needs_full;
+            let is_full = identity_full && needs_full && table.full_problem().is_none();
             if table.is_partial {
                 left_out.push(Requirement::note(
                     format!(
@@ -186,6 +186,10 @@ impl SetupPlan {
                         table.name
                     ),
                 ));
+                continue;
+            }
+            if table.refuses_updates() && !table.is_published {
+                left_out.push(generated_identity(table, name));
                 continue;
             }
             if !table.has_identity() && !is_full {
@@ -279,12 +283,35 @@ impl SetupPlan {
 fn refusal(table: &TableFacts) -> Requirement {
     let (problem, help) = table.identity_problem();
     let name = &table.name;
+    let help = match table.full_problem() {
+        None => format!("{help}, or pass --identity-full: {FULL_COST}"),
+        Some(_) => help,
+    };
     Requirement::note(
         format!(
-            "{name} is left out: it {problem}, so the server would refuse updates and deletes of a \
+            "{name} is left out: {problem}, so the server would refuse updates and deletes of a \
              published {name}"
         ),
-        format!("{help}, or pass --identity-full: {FULL_COST}"),
+        help,
+    )
+}
+
+/// Why a table is not published although it has an identity.
+fn generated_identity(table: &TableFacts, publication: &str) -> Requirement {
+    let name = &table.name;
+    let problem = match table.has_generated_identity() {
+        true => "its replica identity has generated columns, which are not published".to_owned(),
+        false => table.full_problem().unwrap_or_default(),
+    };
+    Requirement::note(
+        format!(
+            "{name} is left out: {problem}, so the server would refuse updates and deletes of a \
+             published {name}"
+        ),
+        format!(
+            "let the replica identity of {name} have other columns, or create {publication} \
+             yourself, with (publish_generated_columns = stored)"
+        ),
     )
 }
 

@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &StatusArguments) -> CommandResult {
             slots: &slots,
         },
     );
-    let is_running = slots.iter().any(|slot| slot.is_active);
+    let is_running = slots.iter().any(SlotFacts::is_running);
     if !is_running && !found.iter().any(Requirement::is_missing) {
         found.push(try_stream(provider.sender(), name)?);
     }
@@ -70,18 +70,17 @@ pub(super) fn run(arguments: &StatusArguments) -> CommandResult {
                 writeln!(out, "    help: {help}")?;
             }
         }
-        for SlotFacts {
-            name,
-            is_active,
-            wal_status,
-            held_size,
-        } in &slots
-        {
-            let state = if *is_active { "active" } else { "not active" };
-            let size = grouped(held_size.unsigned_abs());
+        for slot in &slots {
+            let state = if slot.is_active {
+                "active"
+            } else {
+                "not active"
+            };
+            let size = grouped(slot.held_size.unsigned_abs());
             writeln!(
                 out,
-                "  slot {name}: {state}, {wal_status}, keeps {size} bytes of the log"
+                "  slot {} of the database {}: {state}, {}, keeps {size} bytes of the log",
+                slot.name, slot.database, slot.wal_status
             )?;
         }
         if !provider.is_on() {
