@@ -45,6 +45,8 @@ pub enum FaultKind {
     CutMessage,
     /// Bytes are accepted and not passed on, and the connection stays open.
     Blackhole,
+    /// Bytes of the server are passed on late, by some milliseconds that are drawn each time.
+    SlowAnswers,
     /// The replication slot is dropped.
     DropSlot,
     /// A table leaves the publication and comes back: its changes are silently missing meanwhile.
@@ -89,13 +91,14 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::TerminateWalsender,
         Self::StopWalsender,
         Self::KillBackend,
         Self::KillPostmaster,
         Self::CutMessage,
         Self::Blackhole,
+        Self::SlowAnswers,
         Self::DropSlot,
         Self::AlterPublication,
         Self::AddColumn,
@@ -126,6 +129,7 @@ impl FaultKind {
             Self::KillPostmaster => "kill-postmaster",
             Self::CutMessage => "cut-message",
             Self::Blackhole => "blackhole",
+            Self::SlowAnswers => "slow-answers",
             Self::DropSlot => "drop-slot",
             Self::AlterPublication => "alter-publication",
             Self::AddColumn => "add-column",
@@ -151,7 +155,7 @@ impl FaultKind {
     /// What injecting it needs.
     pub fn control(self) -> Control {
         match self {
-            Self::CutMessage | Self::Blackhole => Control::Link,
+            Self::CutMessage | Self::Blackhole | Self::SlowAnswers => Control::Link,
             Self::StopWalsender
             | Self::KillPostmaster
             | Self::StallStandby

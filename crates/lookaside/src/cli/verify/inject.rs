@@ -111,7 +111,9 @@ impl Faults<'_> {
             return self.inject_pattern(kind, phase, hold);
         }
         match kind {
-            FaultKind::CutMessage | FaultKind::Blackhole => self.inject_link(kind, hold),
+            FaultKind::CutMessage | FaultKind::Blackhole | FaultKind::SlowAnswers => {
+                self.inject_link(kind, hold)
+            }
             // The reads that matter come when it is over.
             FaultKind::KillPostmaster => self.kill_postmaster().inspect(|_| thread::sleep(length)),
             FaultKind::StopProcess => stop_process().inspect(|_| thread::sleep(length)),
@@ -165,8 +167,11 @@ impl Faults<'_> {
     fn inject_link(&self, kind: FaultKind, hold: Hold) -> Result<Injected, Cause> {
         let relay = self.relay.ok_or("there is no relay")?;
         let count = match kind {
-            FaultKind::Blackhole => {
-                let count = relay.hold();
+            FaultKind::Blackhole | FaultKind::SlowAnswers => {
+                let count = match kind {
+                    FaultKind::Blackhole => relay.hold(),
+                    _ => relay.slow(),
+                };
                 hold.wait();
                 count
             }

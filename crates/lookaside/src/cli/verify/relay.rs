@@ -1,9 +1,11 @@
-//! A link to the server that can be disturbed: cut in the middle of a message, or stopped.
+//! A link to the server that can be disturbed: cut in the middle of a message, stopped, or slow.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
+use std::time::Duration;
 
 /// The size of one read.
 const READ_SIZE: usize = 16 * 1024;
@@ -16,7 +18,12 @@ enum Mode {
     Hold,
     /// Half of them is passed on, and the connection is closed.
     Cut,
+    /// Those of the server are passed on late.
+    Slow,
 }
+
+/// How late, in milliseconds: longer than a change of a row takes to the caches.
+const SLOW_MS: RangeInclusive<u64> = 1..=20;
 
 #[derive(Debug)]
 struct State {
@@ -112,6 +119,13 @@ impl Relay {
         self.shared.set(Mode::Cut);
     }
 
+    /// Passes the bytes of the server on late, until [`pass`](Self::pass). Returns the number of open
+    /// connections.
+    pub(super) fn slow(&self) -> u64 {
+        self.shared.set(Mode::Slow);
+        self.links().len() as u64
+    }
+
     /// Passes bytes on again.
     pub(super) fn pass(&self) {
         self.shared.set(Mode::Pass);
@@ -163,7 +177,12 @@ fn pass(mut from: TcpStream, link: &Link, to_server: bool, shared: &Shared) {
     };
     let mut buffer = vec![0; READ_SIZE];
     while let Ok(size @ 1..) = from.read(&mut buffer) {
-        let is_cut = shared.mode() == Mode::Cut;
+        let mode = shared.mode();
+        if mode == Mode::Slow && !to_server {
+            // sleep: a slow link
+            thread::sleep(Duration::from_millis(fastrand::u64(SLOW_MS)));
+        }
+        let is_cut = mode == Mode::Cut;
         let size = if is_cut { size / 2 } else { size };
         if to.write_all(&buffer[..size]).is_err() {
             return;
@@ -202,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_passes_holds_and_cuts() {
+    fn a_link_passes_holds_delays_and_cuts() {
         let relay = Relay::start(echo()).unwrap();
         let mut client = TcpStream::connect(("127.0.0.1", relay.port)).unwrap();
         let mut received = [0; 4];
@@ -219,6 +238,11 @@ mod tests {
         relay.pass();
         client.read_exact(&mut received).unwrap();
         assert_eq!(&received, b"5678");
+
+        assert_eq!(relay.slow(), 1);
+        client.write_all(b"1234").unwrap();
+        client.read_exact(&mut received).unwrap();
+        assert_eq!(&received, b"1234");
 
         relay.cut();
         client.write_all(b"9876").unwrap();

@@ -24,6 +24,12 @@ const COUNT: &str = "update lookaside_verify.counters set version = version + 1 
 const DELETE: &str = "delete from lookaside_verify.registers where id = $1";
 const INSERT: &str = "insert into lookaside_verify.registers (id, version) values ($1, $2)";
 
+/// The same, for a row that gets the id of no key, and its own one again.
+const MOVED_ID_MIN: i64 = 500_000_000;
+const MOVE_AWAY: &str = "update lookaside_verify.registers set id = id + 500000000 where id = $1";
+const MOVE_BACK: &str = "update lookaside_verify.registers set id = $1, version = $2 \
+                         where id = $1 + 500000000";
+
 /// Where the log is after a commit.
 const POSITION: &str = "select (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint";
 
@@ -329,13 +335,20 @@ fn change(query: &mut Query<'_>, key: Key) -> lookaside_client::Result<State> {
         return Ok(State::present(version));
     }
     let version = returned_version(&query(COUNT, &id)?);
-    if query(DELETE, &id)?.row_count > Some(0) {
+    // A row is inserted and removed in turn, so this alternates among the removals.
+    let remove = if version % 4 < 2 { DELETE } else { MOVE_AWAY };
+    if query(remove, &id)?.row_count > Some(0) {
         return Ok(State::absent(version));
     }
-    query(
-        INSERT,
-        &[Value::Int(key.0.into()), Value::Int(version.into())],
-    )?;
+    insert(query, key, version)
+}
+
+/// Inserts the row of a key, or moves it back.
+fn insert(query: &mut Query<'_>, key: Key, version: u32) -> lookaside_client::Result<State> {
+    let row = [Value::Int(key.0.into()), Value::Int(version.into())];
+    if query(MOVE_BACK, &row)?.row_count == Some(0) {
+        query(INSERT, &row)?;
+    }
     Ok(State::present(version))
 }
 
@@ -364,11 +377,7 @@ fn truncate(query: &mut Query<'_>, key: Key) -> lookaside_client::Result<Changed
         &id,
     )?;
     if found.rows.is_empty() {
-        query(
-            INSERT,
-            &[Value::Int(key.0.into()), Value::Int(version.into())],
-        )?;
-        return Ok(State::present(version).into());
+        return insert(query, key, version).map(Changed::from);
     }
     query(
         "create temporary table lookaside_verify_kept on commit drop as \
@@ -400,7 +409,7 @@ fn change_column_type(query: &mut Query<'_>, key: Key) -> lookaside_client::Resu
     }
     let rows = query(
         "select id, version from lookaside_verify.registers where id < $1",
-        &[Value::Int(FOREIGN_ID_MIN)],
+        &[Value::Int(MOVED_ID_MIN)],
     )?;
     Ok(changed_rows(&rows, key))
 }
