@@ -18,8 +18,6 @@ pub enum Mutant {
     NoLease,
     /// A change of each hundredth row is lost.
     DropRows,
-    /// A truncated table is not noticed.
-    NoTruncate,
     /// The old key of a row that moved is not touched.
     IgnoreOldKey,
     /// Entries stay valid when the connection is lost.
@@ -46,11 +44,10 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All mistakes.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 12] = [
         Self::ApplyOnArrival,
         Self::NoLease,
         Self::DropRows,
-        Self::NoTruncate,
         Self::IgnoreOldKey,
         Self::KeepOverReconnect,
         Self::NoFingerprint,
@@ -68,7 +65,6 @@ impl Mutant {
             Self::ApplyOnArrival => "apply-on-arrival",
             Self::NoLease => "no-lease",
             Self::DropRows => "drop-rows",
-            Self::NoTruncate => "no-truncate",
             Self::IgnoreOldKey => "ignore-old-key",
             Self::KeepOverReconnect => "keep-over-reconnect",
             Self::NoFingerprint => "no-fingerprint",

@@ -141,9 +141,6 @@ impl Changes {
 
     fn truncate(&mut self, relation: u32) -> Result<(), Unexpected> {
         let current = self.current.as_mut().ok_or(OUTSIDE)?;
-        if Mutant::NoTruncate.is_active() {
-            return Ok(());
-        }
         for statement in self.statements.get(&relation).into_iter().flatten() {
             statement.touch(Change::All, &mut current.touched);
         }

@@ -34,6 +34,8 @@ pub(crate) struct TrackedStatement {
     live: AtomicUsize,
     /// How often it has become live, or ceased to be. Incremented before the change is published.
     transition_count: AtomicU32,
+    /// How often it was classified.
+    classification_count: AtomicU32,
     /// The number of the scope that changes are compared with. Only the feed sets it.
     selected: AtomicUsize,
     scopes: Scopes,
@@ -117,6 +119,7 @@ impl TrackedStatement {
             horizon: Arc::clone(horizon),
             live: AtomicUsize::new(NO_SCOPE),
             transition_count: AtomicU32::new(0),
+            classification_count: AtomicU32::new(0),
             selected: AtomicUsize::new(NO_SCOPE),
             scopes: Scopes::default(),
             refused_fill_count: Arc::clone(refused_fill_count),
@@ -166,10 +169,11 @@ impl TrackedStatement {
     /// The text to send for a text of this statement, after the version of the key was read.
     ///
     /// A prepared statement keeps its tables even when the same name means another table from now on,
-    /// which precedes them in the `search_path`. The changes of that one are followed, so the server has
-    /// to read the names anew after each classification: a text that it has not seen makes it do so.
+    /// which precedes them in the `search_path`, and its literals even when a label of an enum is renamed.
+    /// The changes of the former table are followed, so the server has to read the statement anew after
+    /// each classification: a text that it has not seen makes it do so.
     pub(crate) fn text_to_send(&self, sql: &Arc<str>) -> Arc<str> {
-        match self.transition_count.load(Ordering::Acquire) {
+        match self.classification_count.load(Ordering::Acquire) {
             0 => Arc::clone(sql),
             count => format!("{sql}\n/* {count} */").into(),
         }
@@ -305,6 +309,7 @@ impl TrackedStatement {
     /// answer changes. All versions have to have been [renewed](Versions::renew) since it was tracked
     /// the last time, because its keys may have other counters now.
     pub(super) fn set_dependency(&self, dependency: Dependency) -> Option<Vec<u32>> {
+        self.classification_count.fetch_add(1, Ordering::Release);
         self.selected.store(NO_SCOPE, Ordering::Relaxed);
         let (scope, relations) = match dependency {
             Dependency::None { .. } => return None,

@@ -411,3 +411,36 @@ fn issue_15_a_table_that_precedes_another_in_the_search_path_is_read() {
         name(&knowledge, BY_ID, 1).as_deref() == Some("preceding")
     });
 }
+
+/// A prepared statement keeps the label that a literal had when it was prepared.
+#[test]
+fn issue_15_a_label_that_is_renamed_is_read_anew() {
+    let Some(postgres) = server() else { return };
+    let schema = "create type state as enum ('ok', 'bad'); \
+        create table rated (id int primary key, name text, state state); \
+        insert into rated values (1, 'one', 'ok'); \
+        alter publication lookaside add table rated";
+    postgres.execute(schema).unwrap();
+    let folder = project(&postgres.url(), "feed = 'auto'", LONG);
+    let knowledge = open(&folder);
+    let mut session = knowledge.session();
+    session.set_freshness(Contract::NOW.into());
+    // One that is followed, and one whose answers have their age only.
+    let statements = ["name", "name || left(random()::text, 0)"].map(|column| {
+        let sql = format!("select {column} as name from pg.rated where id = :id and state = 'ok'");
+        knowledge.prepare(&sql).unwrap()
+    });
+    let mut has_row = |statement| {
+        let row = session.first(statement, &[Value::Int(1)]).unwrap();
+        row.is_some()
+    };
+    assert!(statements.iter().all(&mut has_row));
+    wait_until_live(&knowledge, 1);
+    assert!(statements.iter().all(&mut has_row));
+    let rename = "alter type state rename value 'ok' to 'good'; \
+        alter type state rename value 'bad' to 'ok'";
+    postgres.execute(rename).unwrap();
+    wait_until("no row is ok", || {
+        statements.iter().all(|statement| !has_row(statement))
+    });
+}
