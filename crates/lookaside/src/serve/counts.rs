@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(crate) struct LookupCounts {
     stripes: [Stripe; STRIPE_COUNT],
-    /// When it was last logged that a provider does not respond.
-    logged_at: Mutex<Option<Instant>>,
+    /// When a failure was logged last: one that does not pass, and one that does.
+    logged_at: [Mutex<Option<Instant>>; 2],
     /// The reason of the last logged failure.
     failure: Mutex<Option<String>>,
 }
@@ -34,8 +34,8 @@ impl ModelCounts {
     }
 }
 
-/// The minimum interval between log entries that the provider of one lookup does not respond;
-/// otherwise each request would log one.
+/// The minimum interval between log entries about failures of one lookup; otherwise each request would
+/// log one.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Enough that the I/O threads of a machine rarely share a stripe.
@@ -75,11 +75,10 @@ impl LookupCounts {
         stripe.failed.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Whether it is due to log again that a provider does not respond.
-    pub(super) fn is_log_due(&self) -> bool {
-        let mut logged_at = self
-            .logged_at
-            .lock()
+    /// Whether it is due to log a failure again: one that passes, as of a provider that does not respond, or
+    /// another one, as of parameters that a statement does not take.
+    pub(super) fn is_log_due(&self, is_passing: bool) -> bool {
+        let mut logged_at = (self.logged_at[usize::from(is_passing)].lock())
             .unwrap_or_else(PoisonError::into_inner);
         let is_log_due = logged_at.is_none_or(|logged_at| logged_at.elapsed() >= LOG_INTERVAL);
         if is_log_due {

@@ -49,9 +49,9 @@ impl Lookup {
         &self.config.name
     }
 
-    /// Logs, in full, why a query failed.
+    /// Logs, in full, why a query failed; not each time, as clients may cause any number of failures.
     pub(crate) fn tell_failure(&self, error: &Error) {
-        if !error.is_retryable() || self.counts.is_log_due() {
+        if self.counts.is_log_due(error.is_retryable()) {
             let cause = std::error::Error::source(error).map(ToString::to_string);
             warn!(lookup = self.name(), %error, cause, "a lookup failed");
         }

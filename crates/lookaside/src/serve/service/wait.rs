@@ -14,7 +14,8 @@ use crossbeam_channel::Sender;
 use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Ticket, Waker};
 use lookaside_knowledge::{
-    Coverage, Error, Freshness, LogPosition, Provenance, RowSet, Session, Value,
+    Coverage, Error, Freshness, LogPosition, Position, Provenance, RowSet, Session, Statement,
+    Value,
 };
 
 use super::super::catalog::Catalog;
@@ -27,7 +28,7 @@ use super::head::KeptHead;
 use super::job::BlockingJob;
 use super::share::Share;
 use super::waiters::Cancel;
-use super::{RequestContext, Responder, Thread};
+use super::{RequestContext, Responder, Shared, Thread};
 
 /// The number of requests that may wait at once. Each costs about a kilobyte, and the databases
 /// serve fewer at once: more requests would only wait longer.
@@ -287,8 +288,8 @@ impl Thread {
             }
             if let Some(position) = awaited {
                 let wait = lookup.config.wait;
-                let reached = (shared.knowledge).wait_for_position(statement, position, wait);
-                if let Some(coverage) = reached.await {
+                if let Some(coverage) = wait_for_position(&shared, statement, position, wait).await
+                {
                     question.coverage = coverage;
                 }
             }
@@ -319,5 +320,33 @@ impl Thread {
         let cancel = Cancel::BlockingJob(handle, job.clone());
         self.waiters.add(ticket.into(), cancel);
         shared.runtime.spawn_blocking(move || job.run());
+    }
+}
+
+/// How often a request that waits for the change feed looks whether the server is to end.
+const DRAIN_LOOK: Duration = Duration::from_millis(100);
+
+/// Waits for the change feed to reach a position, not while the server is to end: the database is queried
+/// then, as after the wait.
+async fn wait_for_position(
+    shared: &Shared,
+    statement: &Statement,
+    position: Position,
+    wait: Duration,
+) -> Option<Coverage> {
+    let end = Instant::now() + wait;
+    loop {
+        let next = (Instant::now() + DRAIN_LOOK).min(end);
+        let left = next.saturating_duration_since(Instant::now());
+        let waiting = shared
+            .knowledge
+            .wait_for_position(statement, position, left);
+        let reached = waiting.await;
+        let now = Instant::now();
+        // Without a live feed, nothing is waited for.
+        let is_over = reached.is_some() || now < next || now >= end;
+        if is_over || shared.is_draining.load(Ordering::Relaxed) {
+            return reached;
+        }
     }
 }

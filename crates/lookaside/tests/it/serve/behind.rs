@@ -177,6 +177,40 @@ fn a_request_may_wait_until_the_feed_has_reached_its_position() {
     assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
+/// A request that waits for the feed does not delay the end of the server, and is answered.
+#[test]
+fn issue_15_a_request_that_waits_for_a_position_is_answered_at_the_end() {
+    let Some(postgres) = feed_database() else {
+        return;
+    };
+    let [config, _] = configs();
+    let config = config
+        + "[lookups.rack]\nparams.name = 'text'\nwait_ms = 60000\n\
+           sql = \"select rack from pg.host where name = :name\"\n";
+    let mut running = start(&postgres.url(), &config);
+    let mut client = running.client();
+    let target = "/v1/lookup/rack?name=b";
+    cached(&mut client, target);
+    // The position does not move beyond a transaction that goes on.
+    let mut open = Writer::new(&postgres);
+    open.begin();
+    let mut writer = Writer::new(&postgres);
+    writer.set(1);
+    let position = writer.position().to_string();
+    let header = [("Lookaside-Min-Position", &*position)];
+    client.send("GET", target, &header, b"");
+    let mut other = running.client();
+    wait_until("it waits", || {
+        let metrics = other.get("/metrics").is(200);
+        // The request for the metrics is the other one.
+        metrics.text().contains("lookaside_http_waiting 2\n")
+    });
+    running.signal("TERM");
+    let answer = client.receive("GET").is(200);
+    assert!(answer.header("X-Cache").unwrap().starts_with("provider"));
+    running.wait();
+}
+
 #[test]
 fn without_a_feed_nothing_is_behind() {
     let Some(postgres) = feed_database() else {

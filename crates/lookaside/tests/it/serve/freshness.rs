@@ -84,6 +84,13 @@ impl Writer {
         Self(Connection::connect_with(&config, Options::default()).unwrap())
     }
 
+    /// Begins a transaction that has an identifier, which goes on as long as the writer.
+    pub(super) fn begin(&mut self) {
+        for sql in ["begin", "select pg_current_xact_id()"] {
+            self.0.query(sql, &[]).unwrap();
+        }
+    }
+
     pub(super) fn set(&mut self, rack: usize) {
         let sql = format!("update host set rack = {rack} where name = 'a'");
         self.0.query(&*sql, &[]).unwrap();
