@@ -692,6 +692,13 @@ impl Error {
         }
     }
 
+    /// A connection is being opened, and there is no other one.
+    pub(crate) fn not_opened() -> Self {
+        let message = "the server has not answered the first connection yet; check its address, and \
+                       whether a firewall is in between";
+        Self::new(ErrorKind::Connection, Sent::Nothing, message)
+    }
+
     pub(crate) fn pool_closed() -> Self {
         Self::new(ErrorKind::Closed, Sent::Something, "the pool was closed")
     }

@@ -357,7 +357,11 @@ impl Inner {
             Refusal::Closed => Error::pool_closed(),
             Refusal::Late if deadline == Some(until) => Error::deadline(Sent::Nothing),
             Refusal::Late => {
-                Error::no_connection(self.options.acquire_timeout, self.state.last_failure())
+                let counts = self.state.look().0;
+                let is_first = counts.open + counts.locked == 0 && counts.opening > 0;
+                let unanswered = || is_first.then(Error::not_opened);
+                let why = self.state.last_failure().or_else(unanswered);
+                Error::no_connection(self.options.acquire_timeout, why)
             }
             Refusal::Failed => {
                 let error = self.state.last_refusal();

@@ -120,6 +120,28 @@ fn a_server_that_does_not_answer_is_waited_for_until_the_timeout() {
     });
 }
 
+/// A server that takes connections and says nothing is not a pool without a free connection.
+#[test]
+fn a_server_that_does_not_answer_the_log_in_is_named() {
+    let site = Site::silent();
+    let options = PoolOptions {
+        acquire_timeout: Duration::from_secs(1),
+        ..PoolOptions::default()
+    };
+    let pool = pool(&site, options);
+    let error = block_on(async {
+        in_time(pool.query(ECHO, &[Value::Int(7)]))
+            .await
+            .unwrap_err()
+    });
+    assert!(error.is_retryable(), "{error:?}");
+    let cause = std::error::Error::source(&error).expect("it says why");
+    // Whichever of the two limits of a second ends first.
+    let cause = cause.to_string();
+    let is_named = ["has not answered the first connection", "no connection was opened"];
+    assert!(is_named.iter().any(|text| cause.contains(text)), "{cause}");
+}
+
 /// The connections live on the runtime that the first request came from, which is not driven here.
 #[test]
 fn a_runtime_that_is_not_driven_is_waited_for_until_the_timeout() {
