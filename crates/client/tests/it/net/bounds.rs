@@ -138,7 +138,10 @@ fn a_server_that_does_not_answer_the_log_in_is_named() {
     let cause = std::error::Error::source(&error).expect("it says why");
     // Whichever of the two limits of a second ends first.
     let cause = cause.to_string();
-    let is_named = ["has not answered the first connection", "no connection was opened"];
+    let is_named = [
+        "has not answered the first connection",
+        "no connection was opened",
+    ];
     assert!(is_named.iter().any(|text| cause.contains(text)), "{cause}");
 }
 
