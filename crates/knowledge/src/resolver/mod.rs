@@ -16,7 +16,7 @@ use lookaside_value::{Contract, RowSet, Value};
 pub(crate) use self::age_limit::AgeLimit;
 pub(crate) use self::batch::StaleCount;
 pub(crate) use self::context::StatementContext;
-use self::outdated::OutdatedAnswers;
+use self::outdated::{FeedId, OutdatedAnswers};
 use crate::Result;
 use crate::cache::{
     CacheEntry, Extent, Flight, KeyRef, Leader, LocalCache, SharedCache, SlotIndex,
@@ -27,6 +27,7 @@ use crate::counters::Counters;
 use crate::description::Answerer;
 use crate::error::Error;
 use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
+use crate::feed::TrackedStatement;
 use crate::freshness::Freshness;
 use crate::generation::{Generation, Prepared, StoreReader};
 use crate::policy::Policy;
@@ -350,8 +351,11 @@ impl Resolver {
         if self.outdated.is_empty() {
             return false;
         }
-        let horizon = context.tracked().and_then(|it| it.horizon.fresh_as_of());
-        self.outdated.holds(key.hash, horizon)
+        let Some(tracked) = context.tracked() else {
+            return false;
+        };
+        let horizon = tracked.horizon.fresh_as_of();
+        self.outdated.holds(key.hash, feed_id(tracked), horizon)
     }
 
     /// Notes whether an answer that has arrived from a provider is outdated.
@@ -368,8 +372,8 @@ impl Resolver {
         match entry.version() == version {
             true => self.outdated.remove(key.hash),
             false => {
-                let ttl = context.generation.ttl;
-                self.outdated.add(key.hash, Instant::now(), ttl);
+                let arrival = Instant::now();
+                self.outdated.add(key.hash, feed_id(tracked), arrival);
             }
         }
     }
@@ -595,4 +599,9 @@ impl Resolver {
     fn count(&self, context: &StatementContext<'_>, layer: Layer, outcome: CacheOutcome) {
         context.count(&self.counters, layer, outcome);
     }
+}
+
+/// All statements of a feed have the same horizon.
+fn feed_id(tracked: &TrackedStatement) -> FeedId {
+    FeedId(Arc::as_ptr(&tracked.horizon).addr())
 }
