@@ -194,6 +194,7 @@ impl Shared {
         self.horizon.withdraw();
         for statement in statements {
             statement.set_live(false);
+            statement.renew_text();
         }
         let _changing = self.changing();
         self.versions.renew();

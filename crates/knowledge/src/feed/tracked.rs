@@ -34,8 +34,8 @@ pub(crate) struct TrackedStatement {
     live: AtomicUsize,
     /// How often it has become live, or ceased to be. Incremented before the change is published.
     transition_count: AtomicU32,
-    /// How often it was classified.
-    classification_count: AtomicU32,
+    /// The number of the text that is sent; 0 for the statement as it is.
+    text_number: AtomicU32,
     /// The number of the scope that changes are compared with. Only the feed sets it.
     selected: AtomicUsize,
     scopes: Scopes,
@@ -119,7 +119,7 @@ impl TrackedStatement {
             horizon: Arc::clone(horizon),
             live: AtomicUsize::new(NO_SCOPE),
             transition_count: AtomicU32::new(0),
-            classification_count: AtomicU32::new(0),
+            text_number: AtomicU32::new(0),
             selected: AtomicUsize::new(NO_SCOPE),
             scopes: Scopes::default(),
             refused_fill_count: Arc::clone(refused_fill_count),
@@ -170,13 +170,18 @@ impl TrackedStatement {
     ///
     /// A prepared statement keeps its tables even when the same name means another table from now on,
     /// which precedes them in the `search_path`, and its literals even when a label of an enum is renamed.
-    /// The changes of the former table are followed, so the server has to read the statement anew after
-    /// each classification: a text that it has not seen makes it do so.
+    /// The changes of the former table are followed, so the server has to read the statement anew when a
+    /// definition has changed, and after each classification: a text that it has not seen makes it do so.
     pub(crate) fn text_to_send(&self, sql: &Arc<str>) -> Arc<str> {
-        match self.classification_count.load(Ordering::Acquire) {
+        match self.text_number.load(Ordering::Acquire) {
             0 => Arc::clone(sql),
             count => format!("{sql}\n/* {count} */").into(),
         }
+    }
+
+    /// Lets the server read the statement anew.
+    pub(super) fn renew_text(&self) {
+        self.text_number.fetch_add(1, Ordering::Release);
     }
 
     /// Whether an answer to the statement is valid still; one that is untracked, if its age permits.
@@ -309,7 +314,7 @@ impl TrackedStatement {
     /// answer changes. All versions have to have been [renewed](Versions::renew) since it was tracked
     /// the last time, because its keys may have other counters now.
     pub(super) fn set_dependency(&self, dependency: Dependency) -> Option<Vec<u32>> {
-        self.classification_count.fetch_add(1, Ordering::Release);
+        self.renew_text();
         self.selected.store(NO_SCOPE, Ordering::Relaxed);
         let (scope, relations) = match dependency {
             Dependency::None { .. } => return None,

@@ -318,7 +318,7 @@ fn what_others_have_made_stays_theirs() {
     let forged = "
         alter role owner replication;
         comment on publication lookaside is 'changed by lookaside feed setup, undone by lookaside \
-         feed drop: {\"version\":1,\"created\":false,\"tables\":[],\"replication\":\"owner\"}'";
+         feed drop: {\"version\":1,\"created\":false,\"tables\":[],\"replication\":[\"owner\"]}'";
     postgres.execute(forged).unwrap();
     as_admin(&project, &postgres, &["drop"])
         .ended(0)
@@ -529,6 +529,52 @@ fn issue_15_drop_leaves_what_was_done_for_another_project() {
         .ended(0)
         .out_has(&["done: drop publication lookaside\n", "noreplication"]);
     assert_eq!(catalog(&postgres), before);
+
+    // Each user that got a right is known.
+    let of_owner = format!(
+        "version = 2\n[[provider.sqldb]]\nname = \"shop\"\nkind = \"postgres\"\n\
+         connection_uri = \"{}\"\n\
+         [lookups.a]\nsql = \"select name from customers where id = :id\"",
+        url_as(&postgres, "owner")
+    );
+    let of_owner = Project::with(&[("knowdb.toml", &*of_owner)]);
+    as_admin(&of_owner, &postgres, &["setup"]).ended(0);
+    as_admin(&orders, &postgres, &["setup"]).ended(0);
+    as_admin(&of_owner, &postgres, &["drop"]).ended(0);
+    as_admin(&orders, &postgres, &["drop"]).ended(0).out_has(&[
+        "done: alter role app noreplication\n",
+        "note: `feed setup` gave the user owner the right to replicate",
+    ]);
+    postgres.execute("alter role owner noreplication").unwrap();
+    assert_eq!(catalog(&postgres), before);
+
+    // Nor does it make updates fail that work.
+    let others = "create publication others for table log";
+    postgres.execute(others).unwrap();
+    let before = catalog(&postgres);
+    let log = of("[lookups.log]\nsql = \"select line from log where host = :host order by line\"");
+    as_admin(&log, &postgres, &["setup", "--identity-full"]).ended(0);
+    as_admin(&log, &postgres, &["drop"])
+        .ended(0)
+        .out_has(&["note: public.log keeps replica identity full: the publication \"others\""]);
+    postgres.execute("update log set line = 'other'").unwrap();
+    let undo = "alter table log replica identity default";
+    postgres.execute(undo).unwrap();
+    assert_eq!(catalog(&postgres), before);
+    postgres.execute("drop publication others").unwrap();
+
+    // A lookup that cannot be prepared is not the end of it.
+    as_admin(&orders, &postgres, &["setup"]).ended(0);
+    postgres
+        .execute("alter table orders rename to gone")
+        .unwrap();
+    as_admin(&orders, &postgres, &["drop"])
+        .ended(1)
+        .err_has(&["help: correct the lookup, or pass --all"]);
+    as_admin(&orders, &postgres, &["drop", "--all"]).ended(0);
+    postgres
+        .execute("alter table gone rename to orders")
+        .unwrap();
 
     // A feed of another database needs the same right.
     let slot = "create database elsewhere";

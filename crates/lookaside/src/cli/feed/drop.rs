@@ -11,7 +11,7 @@ use super::record::Record;
 use super::requirements::Requirement;
 use super::script::{Script, write_comment};
 use super::server::{
-    FeedServer, Identity, PublicationFacts, ServerFacts, SlotFacts, TableFacts, literal,
+    FeedServer, Identity, PublicationFacts, ServerFacts, SlotFacts, TableFacts, literal, quoted,
 };
 use crate::cli::output::{printable, write_stdout};
 use crate::failure::{CommandResult, Exit, Failure};
@@ -77,7 +77,11 @@ pub(super) fn run(arguments: &DropArguments) -> CommandResult {
     let (undone, kept) = match arguments.all {
         true => (record, None),
         false => {
-            let lookups = feed_lookups(&project, &provider)?;
+            let lookups = feed_lookups(&project, &provider).map_err(|failure| {
+                failure.with_help(
+                    "correct the lookup, or pass --all to undo what was done for all projects",
+                )
+            })?;
             let read = server.tables(tables(&lookups), provider.publication())?;
             let names = record.tables.iter().map(String::as_str);
             let existing = server.tables(names, provider.publication())?;
@@ -195,8 +199,20 @@ impl DropPlan {
                 ));
                 continue;
             };
-            match table.identity() {
-                Identity::Full => self.script.add(
+            let is_needed = !table.has_identity_with(before);
+            match (table.identity(), &table.other_publication) {
+                (Identity::Full, Some(publication)) if is_needed => {
+                    self.left.push(Requirement::note(
+                        format!(
+                            "{name} keeps replica identity full: the publication {} contains it, so the \
+                             server would refuse its updates and deletes with {}, as before `feed setup`",
+                            quoted(publication),
+                            before.sql()
+                        ),
+                        format!("`alter table {} replica identity {}`", table.name, before.sql()),
+                    ));
+                }
+                (Identity::Full, _) => self.script.add(
                     format!(
                         "alter table {} replica identity {}",
                         table.name,
@@ -204,7 +220,7 @@ impl DropPlan {
                     ),
                     format!("the owner of {} ({})", table.name, table.owner),
                 ),
-                other => self.left.push(Requirement::note(
+                (other, _) => self.left.push(Requirement::note(
                     format!("{name} has replica identity {} meanwhile", other.sql()),
                     format!("it was {} before `feed setup`", before.sql()),
                 )),
@@ -223,19 +239,17 @@ impl DropPlan {
         slots: &[SlotFacts],
     ) {
         let (role, role_sql) = (provider.role(), &facts.role_sql);
-        let mut is_of_role = |granted: &Option<String>, right: &str| match granted {
-            Some(granted) if granted == role => facts.has_role,
-            Some(granted) => {
+        let mut is_of_role = |granted: &[String], right: &str| {
+            for other in granted.iter().filter(|granted| *granted != role) {
                 self.left.push(Requirement::note(
                     format!(
-                        "`feed setup` gave the user {granted} the right to {right}, but the feed's \
+                        "`feed setup` gave the user {other} the right to {right}, but the feed's \
                          user is {role} now"
                     ),
                     "take it back by hand, unless it is needed elsewhere",
                 ));
-                false
             }
-            None => false,
+            facts.has_role && granted.iter().any(|granted| granted == role)
         };
         let may_replicate = is_of_role(&record.replication, "replicate");
         let may_connect = is_of_role(&record.connect, "connect to the database");

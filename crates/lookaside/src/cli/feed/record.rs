@@ -26,12 +26,12 @@ pub(super) struct Record {
     /// Tables whose replica identity is now `full`, and what it was before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) identities: Vec<(String, Identity)>,
-    /// The user that was given the right to replicate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) replication: Option<String>,
-    /// The user that was given the right to connect to the database.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) connect: Option<String>,
+    /// The users that were given the right to replicate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) replication: Vec<String>,
+    /// The users that were given the right to connect to the database.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) connect: Vec<String>,
 }
 
 impl Record {
@@ -43,8 +43,8 @@ impl Record {
             comment,
             tables: Vec::new(),
             identities: Vec::new(),
-            replication: None,
-            connect: None,
+            replication: Vec::new(),
+            connect: Vec::new(),
         }
     }
 
@@ -101,7 +101,7 @@ mod tests {
             ("public.a".to_owned(), Identity::Default),
             ("public.b".to_owned(), Identity::Index("b \"x\"".to_owned())),
         ];
-        record.replication = Some("app".to_owned());
+        record.replication.push("app".to_owned());
         let read = Record::read(&record.comment_text()).unwrap();
         assert_eq!(read.as_ref(), Some(&record));
         assert_eq!(record.clone().split(|_| true), (record.clone(), None));

@@ -127,6 +127,11 @@ select wanted.name as wanted,
             and (p.pubupdate or p.pubdelete)) as column_list,
     exists (select from pg_catalog.pg_index i where i.indrelid = c.oid
         and i.indisprimary and not i.indimmediate) as has_deferrable_key,
+    (select min(p.pubname::text) from pg_catalog.pg_publication_tables published
+        join pg_catalog.pg_publication p on p.pubname = published.pubname
+        where p.pubname <> $2::text and (p.pubupdate or p.pubdelete)
+            and published.schemaname = n.nspname and published.tablename = c.relname)
+        as other_publication,
     member.oid is not null as is_member,
     coalesce(to_jsonb(member) ->> 'prqual', to_jsonb(member) ->> 'prattrs') is not null
         as is_partial,
@@ -160,6 +165,8 @@ pub(crate) struct TableFacts {
     has_generated_columns: bool,
     /// A publication that leaves out columns of the table.
     column_list: Option<String>,
+    /// Another publication that contains its updates or deletes.
+    pub(crate) other_publication: Option<String>,
     /// Whether the publication names it.
     pub(crate) is_member: bool,
     /// Whether the publication leaves out some of its rows or columns.
@@ -208,7 +215,12 @@ impl TableFacts {
     /// Whether the log tells which row an update or delete changes. If a table without that is
     /// published, the server refuses these statements.
     pub(crate) fn has_identity(&self) -> bool {
-        match self.identity() {
+        self.has_identity_with(&self.identity())
+    }
+
+    /// The same, if it had this replica identity.
+    pub(crate) fn has_identity_with(&self, identity: &Identity) -> bool {
+        match identity {
             Identity::Full | Identity::Index(_) => true,
             Identity::Default => self.has_primary_key,
             Identity::Nothing => false,

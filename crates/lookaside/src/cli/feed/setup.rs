@@ -407,10 +407,10 @@ fn grant(
             format!("grant connect on database {database} to {role_sql}"),
             "the owner of the database",
         );
-        record.connect = Some(role.to_owned());
+        record.connect.push(role.to_owned());
     }
     if !facts.may_replicate {
         script.add(format!("alter role {role_sql} replication"), "a superuser");
-        record.replication = Some(role.to_owned());
+        record.replication.push(role.to_owned());
     }
 }

@@ -49,10 +49,10 @@ impl LookupsSeen {
         format!("{}:{line}:{column}", self.model.file_name)
     }
 
-    /// Logs the first failure, at a limited rate.
+    /// Logs the first failure of a stream. Failures of an unavailable provider are logged at a limited
+    /// rate.
     fn tell(&self, failure: &LookupFailure) {
-        let is_passing = failure.error.kind() == LookupErrorKind::Unavailable;
-        if self.counts.is_log_due(is_passing) {
+        if failure.error.kind() != LookupErrorKind::Unavailable || self.counts.is_log_due(true) {
             let (model, place) = (&self.model.name, self.place(failure));
             let error = chain(&failure.error);
             warn!(model, place, event = failure.line, error, "a lookup failed");
