@@ -79,6 +79,7 @@ fn notifications_without_leases_leave_outdated_answers() {
 
 /// The table of each protocol; `--nocapture` shows it.
 #[test]
+#[expect(clippy::print_stdout, reason = "the table is what it is for")]
 fn protocols_are_compared() {
     println!("| protocol | contract | reads | from memory | outdated | p99 | max | violations |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
