@@ -692,7 +692,7 @@ impl Error {
         }
     }
 
-    /// A connection is being opened, and there is no other one.
+    /// The pool is opening its first connection, and the server has not answered.
     pub(crate) fn not_opened() -> Self {
         let message = "the server has not answered the first connection yet; check its address, and \
                        whether a firewall is in between";

@@ -577,8 +577,7 @@ fn issue_15_drop_leaves_what_was_done_for_another_project() {
         .unwrap();
 
     // A feed of another database needs the same right.
-    let slot = "create database elsewhere";
-    postgres.execute(slot).unwrap();
+    postgres.execute("create database elsewhere").unwrap();
     let before = catalog(&postgres);
     as_admin(&orders, &postgres, &["setup"]).ended(0);
     let config = Config::parse(&postgres.url(), &Environment::empty()).unwrap();

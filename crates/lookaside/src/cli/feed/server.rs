@@ -161,7 +161,7 @@ pub(crate) struct TableFacts {
     has_deferrable_key: bool,
     /// Whether its replica identity, or the table, has a generated column that the publication leaves out
     /// and the server does not permit in a replica identity.
-    has_generated_identity: bool,
+    pub(crate) has_generated_identity: bool,
     has_generated_columns: bool,
     /// A publication that leaves out columns of the table.
     column_list: Option<String>,
@@ -232,11 +232,6 @@ impl TableFacts {
     pub(crate) fn refuses_updates(&self) -> bool {
         self.has_generated_identity
             || self.identity() == Identity::Full && self.column_list.is_some()
-    }
-
-    /// Whether that is because of generated columns.
-    pub(crate) fn has_generated_identity(&self) -> bool {
-        self.has_generated_identity
     }
 
     /// Why the replica identity must not be `full`.

@@ -189,7 +189,7 @@ impl SetupPlan {
                 continue;
             }
             if table.refuses_updates() && !table.is_published {
-                left_out.push(generated_identity(table, name));
+                left_out.push(unpublished_identity(table, name));
                 continue;
             }
             if !table.has_identity() && !is_full {
@@ -297,21 +297,27 @@ fn refusal(table: &TableFacts) -> Requirement {
 }
 
 /// Why a table is not published although it has an identity.
-fn generated_identity(table: &TableFacts, publication: &str) -> Requirement {
+fn unpublished_identity(table: &TableFacts, publication: &str) -> Requirement {
     let name = &table.name;
-    let problem = match table.has_generated_identity() {
-        true => "its replica identity has generated columns, which are not published".to_owned(),
-        false => table.full_problem().unwrap_or_default(),
+    let (problem, help) = match table.has_generated_identity {
+        true => (
+            "its replica identity has generated columns, which are not published".to_owned(),
+            format!(
+                "let the replica identity of {name} have other columns, or create {publication} \
+                 yourself, with (publish_generated_columns = stored)"
+            ),
+        ),
+        false => (
+            table.full_problem().unwrap_or_default(),
+            format!("let the replica identity of {name} have columns that are published"),
+        ),
     };
     Requirement::note(
         format!(
             "{name} is left out: {problem}, so the server would refuse updates and deletes of a \
              published {name}"
         ),
-        format!(
-            "let the replica identity of {name} have other columns, or create {publication} \
-             yourself, with (publish_generated_columns = stored)"
-        ),
+        help,
     )
 }
 

@@ -24,11 +24,13 @@ const COUNT: &str = "update lookaside_verify.counters set version = version + 1 
 const DELETE: &str = "delete from lookaside_verify.registers where id = $1";
 const INSERT: &str = "insert into lookaside_verify.registers (id, version) values ($1, $2)";
 
-/// The same, for a row that gets the id of no key, and its own one again.
+/// Rows between this and [`FOREIGN_ID_MIN`] are those of keys that have none: their id was increased by it.
 const MOVED_ID_MIN: i64 = 500_000_000;
-const MOVE_AWAY: &str = "update lookaside_verify.registers set id = id + 500000000 where id = $1";
+
+/// Removes and inserts the row of a key by another id.
+const MOVE_AWAY: &str = "update lookaside_verify.registers set id = id + $2 where id = $1";
 const MOVE_BACK: &str = "update lookaside_verify.registers set id = $1, version = $2 \
-                         where id = $1 + 500000000";
+                         where id = $3";
 
 /// Where the log is after a commit.
 const POSITION: &str = "select (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint";
@@ -336,8 +338,11 @@ fn change(query: &mut Query<'_>, key: Key) -> lookaside_client::Result<State> {
     }
     let version = returned_version(&query(COUNT, &id)?);
     // A row is inserted and removed in turn, so this alternates among the removals.
-    let remove = if version % 4 < 2 { DELETE } else { MOVE_AWAY };
-    if query(remove, &id)?.row_count > Some(0) {
+    let removed = match version % 4 < 2 {
+        true => query(DELETE, &id)?,
+        false => query(MOVE_AWAY, &[id[0].clone(), Value::Int(MOVED_ID_MIN)])?,
+    };
+    if removed.row_count > Some(0) {
         return Ok(State::absent(version));
     }
     insert(query, key, version)
@@ -345,8 +350,11 @@ fn change(query: &mut Query<'_>, key: Key) -> lookaside_client::Result<State> {
 
 /// Inserts the row of a key, or moves it back.
 fn insert(query: &mut Query<'_>, key: Key, version: u32) -> lookaside_client::Result<State> {
-    let row = [Value::Int(key.0.into()), Value::Int(version.into())];
-    if query(MOVE_BACK, &row)?.row_count == Some(0) {
+    let id = i64::from(key.0);
+    let row = [Value::Int(id), Value::Int(version.into())];
+    let moved = Value::Int(id + MOVED_ID_MIN);
+    let back = [row[0].clone(), row[1].clone(), moved];
+    if query(MOVE_BACK, &back)?.row_count == Some(0) {
         query(INSERT, &row)?;
     }
     Ok(State::present(version))
