@@ -177,6 +177,13 @@ fn relations_of<'a>(shape: &Shape, catalog: &'a Catalog) -> Vec<&'a Relation> {
 
 fn publication_help(relations: &[&Relation]) -> String {
     let missing = relations.iter().filter(|it| it.published.is_none());
+    if let Some(refused) = missing.clone().find(|it| it.has_generated_identity()) {
+        return format!(
+            "`lookaside feed status` says why {} cannot be published: its replica identity has generated \
+             columns, which the publication leaves out",
+            refused.sql_name
+        );
+    }
     let missing: Vec<&str> = missing.map(|it| it.sql_name.as_str()).collect();
     match missing.is_empty() {
         true => "let the publication contain all rows, columns and kinds of changes".to_owned(),
@@ -203,10 +210,10 @@ fn missing_identity_help(relations: &[&Relation]) -> String {
     let bare: Vec<&str> = bare.iter().map(|it| it.sql_name.as_str()).collect();
     let bare = bare.join(", ");
     if refuses_full {
-        return format!("add a primary key to {bare}");
+        return format!("add a primary key that is not deferrable to {bare}");
     }
     format!(
-        "add a primary key to {bare}, or let `lookaside feed setup --identity-full` set its replica \
+        "add a primary key that is not deferrable to {bare}, or let `lookaside feed setup --identity-full` set its replica \
          identity; {FULL_COST}"
     )
 }
@@ -248,6 +255,14 @@ fn no_full_identity_help(relation: &Relation) -> String {
 }
 
 impl Relation {
+    /// Whether the server does not permit its replica identity because of generated columns.
+    fn has_generated_identity(&self) -> bool {
+        let columns = self.identity_columns().unwrap_or_default();
+        let mut attributes = self.attributes.iter();
+        self.refuses_full_identity
+            && attributes.any(|it| it.is_generated && columns.contains(&it.number))
+    }
+
     /// Whether the table's updates and deletes tell which row they change.
     fn has_identity(&self) -> bool {
         self.identity == 'f' || self.identity_columns().is_some()

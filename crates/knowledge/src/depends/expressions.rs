@@ -389,7 +389,7 @@ impl Uses {
         };
         let name = names::folded(name)?;
         if VOLATILE.contains(&name.as_str()) {
-            return Err(format!("uses the volatile function {name}()").into());
+            return Err(format!("uses the function {name}(), which is not immutable").into());
         }
         let FunctionArguments::List(list) = args else {
             return Err(format!("uses {name}").into());

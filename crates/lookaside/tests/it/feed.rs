@@ -165,7 +165,7 @@ fn setup_makes_the_feed_live_and_drop_undoes_it() {
             "freshness: table public.orders, because it combines rows\n",
             "freshness: key of public.\"Odd\" (id)\n",
             "freshness: age only, because it reads \"log\", which is not in the publication",
-            "freshness: age only, because it uses the volatile function now()",
+            "freshness: age only, because it uses the function now(), which is not immutable",
             "change feed of shop: live, changes invalidate the answers of 4 of 6 lookups\n",
             "  ok: all requirements are met\n",
         ]);
@@ -464,7 +464,8 @@ sql = "select name from late where id = :id"
             .out_has(&["done: alter table public.plain replica identity full\n"]);
         if is_left_out {
             said.out_has(&[
-                "note: public.computed is left out: its replica identity has generated columns",
+                "note: public.computed is left out: its replica identity has generated columns, which the \
+                 publication leaves out, so the server would refuse updates and deletes",
             ]);
         }
         for table in TABLES {
@@ -490,8 +491,8 @@ sql = "select name from late where id = :id"
         let full = "alter table few_columns replica identity full";
         postgres.execute(full).unwrap();
         project.run(&["feed", "status"]).ended(1).out_has(&[
-            "missing: public.few_columns is published and has a replica identity with columns that are \
-             not published: the server refuses its updates and deletes",
+            "missing: public.few_columns is published, and the publication \"warehouse\" contains some of \
+             its columns only: the server refuses its updates and deletes",
         ]);
     }
 }

@@ -51,7 +51,7 @@ fn a_class_has_its_reason_and_what_raises_it() {
             ),
             (
                 "select now() from t where id = $1",
-                "age only, because it uses the volatile function now()",
+                "age only, because it uses the function now(), which is not immutable",
                 "",
             ),
             (
@@ -77,8 +77,8 @@ fn a_class_has_its_reason_and_what_raises_it() {
             (
                 "select a from bare where a = $1",
                 "age only, because it reads \"bare\", which has no replica identity",
-                "add a primary key to public.bare, or let `lookaside feed setup --identity-full` \
-                 set its replica identity; the log then contains the whole old row of each update \
+                "add a primary key that is not deferrable to public.bare, or let `lookaside feed setup \
+                 --identity-full` set its replica identity; the log then contains the whole old row of each update \
                  and delete",
             ),
             (

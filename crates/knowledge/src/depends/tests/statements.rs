@@ -159,12 +159,12 @@ fn other_statements_depend_on_their_tables() {
 fn what_is_not_determined_by_tables_has_no_class() {
     check_all(
         r##"
-        select now()  →  N uses the volatile function now()
-        select a from t where a = $1 and b < now()  →  N uses the volatile function now()
-        select a from t where a = $1 and b < pg_catalog.NOW()  →  N uses the volatile function…
-        select a from t where a = $1 and b < "now"()  →  N uses the volatile function now()
-        select a, random() from t where a = $1  →  N uses the volatile function random()
-        select nextval('s') from t where a = $1  →  N uses the volatile function nextval()
+        select now()  →  N uses the function now(), which is not immutable
+        select a from t where a = $1 and b < now()  →  N uses the function now(), which is not immutable
+        select a from t where a = $1 and b < pg_catalog.NOW()  →  N uses the function now(), which is not immutable
+        select a from t where a = $1 and b < "now"()  →  N uses the function now(), which is not immutable
+        select a, random() from t where a = $1  →  N uses the function random(), which is not immutable
+        select nextval('s') from t where a = $1  →  N uses the function nextval(), which is not immutable
         select a from t where a = $1 and b < current_date  →  N uses current_date
         select a from t where a = $1 and b < current_timestamp  →  N uses current_timestamp
         select a from t where a = $1 and b < localtime  →  N uses localtime
@@ -255,12 +255,12 @@ fn what_is_not_determined_by_tables_has_no_class() {
 fn comments_hide_nothing() {
     check(
         "select a from t where a = $1 -- x\r or b < now()",
-        "N uses the volatile…",
+        "N uses the function now(), which is not immutable",
     );
     check("select a from t where a = $1 /* /* */ or now() */", "K a=1");
     check(
         "select a from t where a = $1 /* /* */ */ or b < now()",
-        "N uses the volatile…",
+        "N uses the function now(), which is not immutable",
     );
     check(
         "select a from t where a = 'x\\' and b = 'y' or b = $1",

@@ -26,8 +26,9 @@ use crate::project::Project;
 /// printed. Running feeds go on without invalidating answers.
 ///
 /// Tables that no lookup of this project reads may have been added for another project: they stay in
-/// the publication, and so do the rights, unless --all is passed. The right to replicate also stays
-/// while a feed of another database of the server is running.
+/// the publication, and so do the rights, unless --all is passed. A table that two projects read is
+/// removed for both: run `feed setup` of the other one again. The right to replicate also stays while a
+/// feed of another database of the server is running.
 #[derive(Debug, Args)]
 pub(super) struct DropArguments {
     #[command(flatten)]

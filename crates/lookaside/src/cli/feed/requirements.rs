@@ -273,20 +273,18 @@ fn of_table(table: &TableFacts, facts: &ServerFacts) -> Requirement {
         };
     }
     if table.refuses_updates() {
-        let what = "has a replica identity with columns that are not published";
-        let help = format!(
-            "`alter table {name} replica identity default` or `using index`, with columns that are \
-             published and not generated"
-        );
+        let (problem, help) = table.unpublished_identity(publication);
         return match table.is_published {
             true => Requirement::missing(
                 format!(
-                    "{name} is published and {what}: the server refuses its updates and deletes"
+                    "{name} is published, and {problem}: the server refuses its updates and deletes"
                 ),
                 help,
             ),
             false => Requirement::note(
-                format!("{name} {what}, so it is not published; its answers have their age only"),
+                format!(
+                    "{name} is not published, because {problem}; its answers have their age only"
+                ),
                 help,
             ),
         };

@@ -94,9 +94,12 @@ impl Script {
         let has_state = |wanted: &[u8]| state.is_some_and(|state| state.as_bytes() == wanted);
         if has_state(b"42501") {
             let (user, text) = (&server.user, self.text());
+            let reason = error
+                .server()
+                .map_or_else(|| error.to_string(), ToString::to_string);
             return Failure::new(format!("the user {user} may not run `{sql}`"))
                 .with_excerpt(format!(
-                    "  the server: {error}\nNothing was changed. The statements for a database \
+                    "  the server: {reason}\nNothing was changed. The statements for a database \
                      administrator:\n\n{text}"
                 ))
                 .with_help("let an administrator run these, or pass --url with the URL of one");

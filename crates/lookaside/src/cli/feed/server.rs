@@ -161,7 +161,7 @@ pub(crate) struct TableFacts {
     has_deferrable_key: bool,
     /// Whether its replica identity, or the table, has a generated column that the publication leaves out
     /// and the server does not permit in a replica identity.
-    pub(crate) has_generated_identity: bool,
+    has_generated_identity: bool,
     has_generated_columns: bool,
     /// A publication that leaves out columns of the table.
     column_list: Option<String>,
@@ -232,6 +232,29 @@ impl TableFacts {
     pub(crate) fn refuses_updates(&self) -> bool {
         self.has_generated_identity
             || self.identity() == Identity::Full && self.column_list.is_some()
+    }
+
+    /// Why it [refuses updates](Self::refuses_updates), and what helps.
+    pub(crate) fn unpublished_identity(&self, publication: &str) -> (String, String) {
+        let name = &self.name;
+        match self.has_generated_identity {
+            true => (
+                "its replica identity has generated columns, which the publication leaves out"
+                    .to_owned(),
+                format!(
+                    "set publish_generated_columns = stored for the publication {publication}, then run \
+                     `lookaside feed setup`; or `alter table {name} replica identity using index`, with a \
+                     unique index over columns that are not null and not generated"
+                ),
+            ),
+            false => (
+                self.full_problem().unwrap_or_default(),
+                format!(
+                    "`alter table {name} replica identity default` or `using index`, with columns that \
+                     are published"
+                ),
+            ),
+        }
     }
 
     /// Why the replica identity must not be `full`.

@@ -189,11 +189,12 @@ impl SetupPlan {
                 continue;
             }
             if table.refuses_updates() && !table.is_published {
-                left_out.push(unpublished_identity(table, name));
+                let (problem, help) = table.unpublished_identity(name);
+                left_out.push(left_out_table(table, &problem, help));
                 continue;
             }
             if !table.has_identity() && !is_full {
-                left_out.push(refusal(table));
+                left_out.push(without_identity(table));
                 continue;
             }
             if is_full {
@@ -279,39 +280,19 @@ impl SetupPlan {
     }
 }
 
-/// Why a table is not published.
-fn refusal(table: &TableFacts) -> Requirement {
+/// A table that is not published, because it has no replica identity.
+fn without_identity(table: &TableFacts) -> Requirement {
     let (problem, help) = table.identity_problem();
-    let name = &table.name;
     let help = match table.full_problem() {
         None => format!("{help}, or pass --identity-full: {FULL_COST}"),
         Some(_) => help,
     };
-    Requirement::note(
-        format!(
-            "{name} is left out: {problem}, so the server would refuse updates and deletes of a \
-             published {name}"
-        ),
-        help,
-    )
+    left_out_table(table, problem, help)
 }
 
-/// Why a table is not published although it has an identity.
-fn unpublished_identity(table: &TableFacts, publication: &str) -> Requirement {
+/// A table that is not published.
+fn left_out_table(table: &TableFacts, problem: &str, help: String) -> Requirement {
     let name = &table.name;
-    let (problem, help) = match table.has_generated_identity {
-        true => (
-            "its replica identity has generated columns, which are not published".to_owned(),
-            format!(
-                "let the replica identity of {name} have other columns, or create {publication} \
-                 yourself, with (publish_generated_columns = stored)"
-            ),
-        ),
-        false => (
-            table.full_problem().unwrap_or_default(),
-            format!("let the replica identity of {name} have columns that are published"),
-        ),
-    };
     Requirement::note(
         format!(
             "{name} is left out: {problem}, so the server would refuse updates and deletes of a \

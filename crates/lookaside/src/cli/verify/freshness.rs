@@ -113,7 +113,7 @@ pub(super) struct FreshnessArguments {
     #[arg(long, value_name = "URL", conflicts_with = "pg")]
     url: Option<String>,
 
-    /// How long to write and read, for each server
+    /// How long to write and read, for each server; reading goes on for --ttl-ms after the last write
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
 
@@ -167,7 +167,7 @@ pub(super) struct FreshnessArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     reads_min: u64,
 
-    /// How many of these must begin within 50 ms after a change of their row
+    /// How many reads of each combination must begin within 50 ms after a change of their row
     #[arg(long, value_name = "N", default_value_t = 0)]
     recent_reads_min: u64,
 
