@@ -358,6 +358,15 @@ impl Batch {
         self.records.is_empty()
     }
 
+    /// Removes the records for which `keeps` returns false; their memory is reused.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&Record) -> bool) {
+        let removed = self.records.extract_if(.., |record| !keeps(record));
+        self.spare.extend(removed.map(|mut record| {
+            record.clear();
+            record
+        }));
+    }
+
     /// Removes all records and the batch's own names, and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.clear_records();
@@ -428,6 +437,23 @@ mod tests {
             10,
             "five of each kind, and none was lost"
         );
+    }
+
+    #[test]
+    fn removed_records_are_reused() {
+        let mut table = NameTable::new();
+        let name = table.intern("a");
+        let mut batch = Batch::new(table.into());
+        for line in 1..=5 {
+            let record = batch.add();
+            record.line = line;
+            record.push(name, line as i64);
+        }
+        batch.retain(|record| record.line % 2 == 1);
+        let lines: Vec<_> = batch.records().iter().map(|record| record.line).collect();
+        assert_eq!(lines, [1, 3, 5]);
+        assert_eq!(batch.spare.len(), 2);
+        assert!(batch.new_record().is_empty());
     }
 
     #[test]

@@ -443,3 +443,64 @@ fn nothing_is_written_from_a_batch_on_that_was_given_up() {
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 }
+
+/// Rejects the records of the lines, each for two reasons.
+#[derive(Clone)]
+struct RejectsLines(&'static [u64]);
+
+impl Transform for RejectsLines {
+    fn transform(&mut self, batch: &mut Batch, report: &mut Report) {
+        for reason in ["the first reason", "another"] {
+            for record in batch.records().iter().rev() {
+                if self.0.contains(&record.line) {
+                    report.reject(record.line, reason);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rejected_records_are_written_as_their_lines() {
+    let csv = FormatOptions::new()
+        .set("columns", "a,b")
+        .set("header", "false");
+    let flow = Flow::new(
+        InputFormat::new("csv", &csv).unwrap(),
+        OutputFormat::new("raw", &FormatOptions::new()).unwrap(),
+    );
+    let input = "1,one\r\n\n3,\"three\nfour\"\n5,five\n6\n7,\"seven\n\n\"";
+    for block_size in [1, 8, 1 << 10] {
+        let sink = |sender: mpsc::Sender<Vec<u8>>| {
+            Sink::writer("out", Vec::new(), move |bytes| {
+                sender.send(bytes).map_err(io::Error::other)
+            })
+        };
+        let ((written, from_run), (rejected, rejects)) = (mpsc::channel(), mpsc::channel());
+        let options = RunOptions {
+            block_size: NonZero::new(block_size),
+            rejects: Some(sink(rejected)),
+            ..RunOptions::default()
+        };
+        let source = Source::new().with_reader("in", input.as_bytes());
+        let transforms = vec![RejectsLines(&[1, 3, 7]); WORKERS];
+        let summary = flow
+            .run(source, transforms, sink(written), options)
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        assert_eq!(text(from_run.recv().unwrap()), "5 five\n");
+        let expected = "1,one\n3,\"three\nfour\"\n6\n7,\"seven\n\n\"\n";
+        let found = text(rejects.recv().unwrap());
+        let sorted = |text: &str| {
+            let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        // In a block, lines that cannot be read come before those that the transform rejects.
+        assert_eq!(sorted(&found), sorted(expected), "{found}");
+        assert_eq!((summary.events_in, summary.events_out), (5, 1));
+        let shown = summary.rejects.first().iter();
+        let reasons = shown.filter(|reject| reject.reason == "the first reason");
+        assert_eq!((summary.rejects.count(), reasons.count()), (4, 3));
+    }
+}

@@ -24,6 +24,8 @@ impl Transform for Identity {
 #[derive(Debug, Default)]
 pub struct Report {
     pub(crate) failures: Rejects,
+    /// Lines whose records are rejected, in any order and possibly several times, with the reasons.
+    pub(crate) rejected: Vec<(u64, Cow<'static, str>)>,
     pub(crate) is_abandoned: bool,
 }
 
@@ -36,6 +38,12 @@ impl Report {
     /// Counts a failure for the record of this line; the first five of a run are shown.
     pub fn fail(&mut self, line: u64, reason: impl Into<Cow<'static, str>>) {
         self.failures.push(line, reason, b"");
+    }
+
+    /// Rejects the records of this line: they are not written, and the line is among the rejected
+    /// ones. Of several reasons, the first is shown.
+    pub fn reject(&mut self, line: u64, reason: impl Into<Cow<'static, str>>) {
+        self.rejected.push((line, reason.into()));
     }
 
     /// Abandons the batch: neither its events nor later ones are written, and the run ends as if it

@@ -109,6 +109,9 @@ impl<T: Transform> Maker<T> {
         if output.report.is_abandoned {
             return;
         }
+        if !output.report.rejected.is_empty() {
+            self.reject(&chunk, output, shared);
+        }
         if shared.output_format.is_ready() {
             output.error = encoding.encode(&self.batch, output).err();
         } else {
@@ -132,6 +135,36 @@ impl<T: Transform> Maker<T> {
             Skip::Crowded => {
                 let reason = "a long line, while other connections hold long lines too";
                 output.rejects.push(*line, reason, excerpt);
+            }
+        }
+    }
+
+    /// Removes the records that the transform rejected, and adds their lines to the rejected ones.
+    fn reject(&mut self, chunk: &Chunk<'_>, output: &mut Output, shared: &Shared) {
+        let Output {
+            report, rejects, ..
+        } = output;
+        // The sort is stable, so that of several reasons for a line the first remains.
+        report.rejected.sort_by_key(|(line, _)| *line);
+        report.rejected.dedup_by_key(|(line, _)| *line);
+        let lines = &report.rejected;
+        let is_rejected = |line: &u64| lines.binary_search_by_key(line, |(line, _)| *line).is_ok();
+        self.batch.retain(|record| !is_rejected(&record.line));
+
+        let framing = shared.input_format.framing();
+        let (mut rest, mut line) = (chunk.bytes, chunk.first_line);
+        for (rejected, reason) in report.rejected.drain(..) {
+            while let Some(size) = framing.first(rest, true) {
+                let (record, behind) = rest.split_at(size);
+                rest = behind;
+                let first_line = line;
+                line += memchr_iter(b'\n', record).count() as u64;
+                if first_line == rejected {
+                    let record = record.strip_suffix(b"\n").unwrap_or(record);
+                    let record = record.strip_suffix(b"\r").unwrap_or(record);
+                    rejects.push(rejected, reason, record);
+                    break;
+                }
             }
         }
     }
