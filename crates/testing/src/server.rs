@@ -224,7 +224,7 @@ impl Server {
 }
 
 /// A folder that the server's user owns; the caller removes it.
-fn new_folder() -> PathBuf {
+pub(crate) fn new_folder() -> PathBuf {
     let folder = TempDir::with_prefix("lookaside-server-")
         .expect("a folder for temporary files")
         .keep();

@@ -1,5 +1,7 @@
 //! Servers start, crash, restart, and leave no files or processes.
 
+mod kafka;
+
 use std::os::unix::net::UnixStream;
 
 use lookaside_testing::{Brand, Server};
