@@ -127,6 +127,21 @@ impl Error {
         )
     }
 
+    pub(crate) fn header_in_messages() -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            "messages have no csv header; name the columns with the option `columns`, and do not set \
+             `header` to true",
+        )
+    }
+
+    pub(crate) fn columns_of_messages() -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            "the columns of csv output are not known; name them with the output option `columns`",
+        )
+    }
+
     /// Prefixes the message with the source that the error concerns.
     pub(crate) fn in_source(mut self, source: &str) -> Self {
         self.0.message = format!("`{source}`: {}", self.0.message);

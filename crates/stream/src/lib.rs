@@ -33,6 +33,7 @@ mod error;
 mod extent;
 mod file_identity;
 mod format;
+mod message;
 mod progress;
 mod reject;
 mod run;
@@ -51,6 +52,10 @@ pub use format::{
 };
 #[doc(hidden)]
 pub use format::{fuzz_access, fuzz_csv, fuzz_syslog};
+pub use message::{
+    Message, MessageFraming, MessageHeader, MessageRead, MessageSink, MessageSource, Messages,
+    OnNull, Partition, Receipt, RefusedMessage,
+};
 pub use progress::{Figures, Progress};
 pub use reject::{Reject, Rejects};
 pub use run::{Flow, Identity, Report, RunOptions, Strictness, Transform, worker_count};

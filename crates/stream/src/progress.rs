@@ -103,6 +103,12 @@ impl Progress {
         add(&self.0.bytes_out, counts.bytes_out);
     }
 
+    /// Counts a result that was written, and then refused by its broker, as a reject.
+    pub(crate) fn refuse(&self) {
+        self.0.events_out.fetch_sub(1, Ordering::Relaxed);
+        self.0.rejects.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// A file whose bytes are counted as they are read.
     pub(crate) fn counting<R: Read>(&self, inner: R) -> Counting<R> {
         Counting {

@@ -15,9 +15,10 @@ pub(crate) const LONG_LINE_KEPT_SIZE: usize = 1024;
 /// One rejected line or record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
-    /// The source of the line; empty until [`Rejects::append`] sets it.
+    /// The source of the line, or the partition of a message; empty until it is set.
     pub source: Arc<str>,
-    /// The line, counted from 1 in its source; of a record of several lines, the first.
+    /// The line, counted from 1 in its source; of a record of several lines, the first. Of a
+    /// message, its position in the partition.
     pub line: u64,
     /// Why, as one lower-case phrase.
     pub reason: Cow<'static, str>,
@@ -33,6 +34,16 @@ pub struct Rejects {
     count: u64,
     first: Vec<Reject>,
     raw: Option<Vec<u8>>,
+    each: Option<Vec<EachReject>>,
+}
+
+/// A reject of which also the reason is written.
+#[derive(Clone, Debug)]
+pub(crate) struct EachReject {
+    pub(crate) line: u64,
+    pub(crate) reason: Cow<'static, str>,
+    /// The bytes of the rejected line, without its line end.
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Rejects {
@@ -49,14 +60,30 @@ impl Rejects {
         }
     }
 
+    /// Also keeps the line, the reason and the bytes of every reject.
+    pub(crate) fn with_each() -> Self {
+        Self {
+            each: Some(Vec::new()),
+            ..Self::default()
+        }
+    }
+
     /// Adds a rejected line, given without its line end.
     pub fn push(&mut self, line: u64, reason: impl Into<Cow<'static, str>>, bytes: &[u8]) {
         self.count += 1;
+        let reason = reason.into();
+        if let Some(each) = &mut self.each {
+            each.push(EachReject {
+                line,
+                reason: reason.clone(),
+                bytes: bytes.to_vec(),
+            });
+        }
         if self.first.len() < SHOWN_MAX {
             self.first.push(Reject {
                 source: Arc::default(),
                 line,
-                reason: reason.into(),
+                reason,
                 excerpt: excerpt(bytes),
             });
         }
@@ -75,16 +102,19 @@ impl Rejects {
         self.push(line, format!("longer than {size_max} bytes"), bytes);
     }
 
-    /// Appends the rejects of `later`, all from `source`, and leaves `later` empty.
+    /// Appends the rejects of `later`, from `source` unless they name another one, and leaves
+    /// `later` empty.
     ///
     /// Raw bytes are moved if both sides keep them.
     pub fn append(&mut self, later: &mut Self, source: &Arc<str>) {
         self.count += std::mem::take(&mut later.count);
         let room = SHOWN_MAX - self.first.len();
         self.first
-            .extend(later.first.drain(..).take(room).map(|reject| Reject {
-                source: source.clone(),
-                ..reject
+            .extend(later.first.drain(..).take(room).map(|mut reject| {
+                if reject.source.is_empty() {
+                    reject.source = source.clone();
+                }
+                reject
             }));
         if let Some(bytes) = &mut later.raw {
             if let Some(raw) = &mut self.raw {
@@ -102,6 +132,18 @@ impl Rejects {
     /// The first rejects, at most five.
     pub fn first(&self) -> &[Reject] {
         &self.first
+    }
+
+    /// Replaces the line of each shown reject by a source and a position there.
+    pub(crate) fn locate(&mut self, mut place: impl FnMut(u64) -> (Arc<str>, u64)) {
+        for reject in &mut self.first {
+            (reject.source, reject.line) = place(reject.line);
+        }
+    }
+
+    /// Moves out the rejects, if each is kept.
+    pub(crate) fn take_each(&mut self) -> Vec<EachReject> {
+        self.each.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The bytes of the rejected lines, if they are kept.

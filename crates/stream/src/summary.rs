@@ -16,6 +16,9 @@ pub struct Summary {
     pub events_out: u64,
     /// Lines that are not records, and records that could not be written.
     pub rejects: Rejects,
+    /// Rejects that are not written, since the broker of their sink refused them, for example
+    /// because a message is too large with its reason.
+    pub rejects_refused: u64,
     /// Failures that the transform reported, such as failed lookups.
     pub failures: Rejects,
     /// Bytes of the lines read, including rejected ones, after decompression; without lines that

@@ -66,6 +66,12 @@ impl NameTable {
         &self.texts[name.index()]
     }
 
+    /// The names with their texts, in the order in which they were interned.
+    pub fn iter(&self) -> impl Iterator<Item = (Name, &Text)> {
+        let texts = self.texts.iter().enumerate();
+        texts.map(|(index, text)| (Name::from_index(index), text))
+    }
+
     /// How many names there are.
     pub fn len(&self) -> usize {
         self.texts.len()

@@ -88,13 +88,25 @@ pub(crate) struct CsvDecoder {
 }
 
 impl Decoder for CsvDecoder {
+    fn begin(&mut self, batch: &mut Batch) {
+        let csv = Arc::clone(&self.csv);
+        let header = csv.columns.as_ref();
+        let header = header.expect("a run of messages has checked that columns are named");
+        self.resolve(header, batch.names_mut());
+    }
+
+    fn decode_record(&mut self, bytes: &[u8], line: u64, batch: &mut Batch, rejects: &mut Rejects) {
+        match text(bytes) {
+            Ok(text) => self.record(text, line, batch, rejects),
+            Err(reason) => rejects.push(line, reason, bytes),
+        }
+    }
+
     fn decode(&mut self, chunk: &Chunk<'_>, batch: &mut Batch, rejects: &mut Rejects) {
-        let header = chunk.header.or(self.csv.columns.as_ref());
+        let csv = Arc::clone(&self.csv);
+        let header = chunk.header.or(csv.columns.as_ref());
         let header = header.expect("the chunks of a source with a header carry it");
-        let names: &mut Names = batch.names_mut();
-        self.columns.clear();
-        self.columns
-            .extend(header.0.iter().map(|column| names.intern(column)));
+        self.resolve(header, batch.names_mut());
 
         let framing = Quoted {
             delimiter: self.csv.delimiter,
@@ -125,6 +137,12 @@ impl Decoder for CsvDecoder {
 }
 
 impl CsvDecoder {
+    fn resolve(&mut self, header: &Header, names: &mut Names) {
+        self.columns.clear();
+        self.columns
+            .extend(header.0.iter().map(|column| names.intern(column)));
+    }
+
     #[inline]
     fn record(&self, text: &str, line: u64, batch: &mut Batch, rejects: &mut Rejects) {
         let text = without_line_end(text);

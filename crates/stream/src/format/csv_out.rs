@@ -4,9 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use lookaside_value::{Batch, Name, Names, Record, Text, Value};
 
-use super::json_out::write_record;
 use super::{Encoder, FormatOptions, InputFormat};
-use crate::{Error, Rejects, Result};
+use crate::{Error, Result};
 
 /// The options of a CSV output, shared by all its encoders.
 #[derive(Debug)]
@@ -141,54 +140,58 @@ impl CsvEncoder {
 }
 
 impl Encoder for CsvEncoder {
-    fn encode(&mut self, batch: &Batch, out: &mut String, rejects: &mut Rejects) {
+    fn begin(&mut self, batch: &Batch, out: &mut String) {
         if self.csv.columns.get().is_none() {
             self.first_record(batch, out);
         }
         self.resolve(batch.names());
-        let delimiter = self.csv.delimiter;
-        for record in batch.records() {
-            if self.csv.extra == Extra::Reject
-                && let Some(name) = self.extra(record)
-            {
-                let reason = format!(
-                    "no CSV column for `{}`; name all columns ({prefix}columns=a,b,c) or omit such \
-                     fields ({prefix}extra=ignore)",
-                    batch.names().text(name),
-                    prefix = self.csv.advice
-                );
-                let mut json = String::new();
-                write_record(record, batch.names(), &mut json);
-                rejects.push(record.line, reason, json.as_bytes());
-                continue;
-            }
-            let start = out.len();
-            for (index, name) in self.names.iter().enumerate() {
-                if index > 0 {
-                    out.push(delimiter as char);
-                }
-                match name.and_then(|name| record.value(name)) {
-                    None => {}
-                    Some(value) if value.is_null() => {}
-                    Some(Value::Text(text)) => write_text(text, delimiter, out),
-                    Some(nested @ (Value::Object(_) | Value::Array(_))) => {
-                        self.value.clear();
-                        nested.write_json(&mut self.value);
-                        write_text(&self.value, delimiter, out);
-                    }
-                    Some(value) => {
-                        self.value.clear();
-                        value.write_raw(&mut self.value);
-                        write_text(&self.value, delimiter, out);
-                    }
-                }
-            }
-            if out.len() == start {
-                // An empty line would be skipped by readers.
-                out.push_str("\"\"");
-            }
-            out.push('\n');
+    }
+
+    #[inline]
+    fn encode_record(
+        &mut self,
+        record: &Record,
+        names: &Names,
+        out: &mut String,
+    ) -> Result<(), String> {
+        if self.csv.extra == Extra::Reject
+            && let Some(name) = self.extra(record)
+        {
+            return Err(format!(
+                "no CSV column for `{}`; name all columns ({prefix}columns=a,b,c) or omit such \
+                 fields ({prefix}extra=ignore)",
+                names.text(name),
+                prefix = self.csv.advice
+            ));
         }
+        let delimiter = self.csv.delimiter;
+        let start = out.len();
+        for (index, name) in self.names.iter().enumerate() {
+            if index > 0 {
+                out.push(delimiter as char);
+            }
+            match name.and_then(|name| record.value(name)) {
+                None => {}
+                Some(value) if value.is_null() => {}
+                Some(Value::Text(text)) => write_text(text, delimiter, out),
+                Some(nested @ (Value::Object(_) | Value::Array(_))) => {
+                    self.value.clear();
+                    nested.write_json(&mut self.value);
+                    write_text(&self.value, delimiter, out);
+                }
+                Some(value) => {
+                    self.value.clear();
+                    value.write_raw(&mut self.value);
+                    write_text(&self.value, delimiter, out);
+                }
+            }
+        }
+        if out.len() == start {
+            // An empty line would be skipped by readers.
+            out.push_str("\"\"");
+        }
+        out.push('\n');
+        Ok(())
     }
 }
 

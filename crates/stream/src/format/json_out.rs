@@ -4,8 +4,6 @@ use lookaside_value::{Batch, NameTable, Names, Record, write_json_text};
 
 use super::Encoder;
 use super::prefix::Prefixes;
-use crate::Rejects;
-
 /// The estimated size of a record's text, so that the output of a batch is allocated once.
 const RECORD_SIZE_GUESS: usize = 256;
 
@@ -28,23 +26,31 @@ impl JsonEncoder {
 }
 
 impl Encoder for JsonEncoder {
-    fn encode(&mut self, batch: &Batch, out: &mut String, _: &mut Rejects) {
+    fn begin(&mut self, batch: &Batch, out: &mut String) {
         self.prefixes.forget_own();
         out.reserve(batch.len() * RECORD_SIZE_GUESS);
-        for record in batch.records() {
-            let start = out.len();
-            for field in record.visible() {
-                out.push_str(self.prefixes.prefix(field.name, batch.names()));
-                field.value.write_json(out);
-            }
-            if out.len() == start {
-                out.push_str("{}\n");
-                continue;
-            }
-            // Every prefix begins with a comma; the first comma is replaced by the brace.
-            out.replace_range(start..=start, "{");
-            out.push_str("}\n");
+    }
+
+    #[inline]
+    fn encode_record(
+        &mut self,
+        record: &Record,
+        names: &Names,
+        out: &mut String,
+    ) -> Result<(), String> {
+        let start = out.len();
+        for field in record.visible() {
+            out.push_str(self.prefixes.prefix(field.name, names));
+            field.value.write_json(out);
         }
+        if out.len() == start {
+            out.push_str("{}\n");
+            return Ok(());
+        }
+        // Every prefix begins with a comma; the first comma is replaced by the brace.
+        out.replace_range(start..=start, "{");
+        out.push_str("}\n");
+        Ok(())
     }
 }
 

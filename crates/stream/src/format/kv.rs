@@ -8,7 +8,7 @@ use super::lines::{ParseLine, Reason};
 use super::options::OptionReader;
 use super::prefix::Prefixes;
 use super::seen::Seen;
-use crate::{Error, Rejects};
+use crate::Error;
 
 /// Parses pairs; a value in double quotes may contain separators, and `\"`, `\\`, `\n`, `\r`, `\t`.
 pub(crate) struct KvLine {
@@ -247,22 +247,30 @@ fn write_quoted(text: &str, out: &mut String) {
 }
 
 impl Encoder for KvEncoder {
-    fn encode(&mut self, batch: &Batch, out: &mut String, _: &mut Rejects) {
+    fn begin(&mut self, _: &Batch, _: &mut String) {
         self.prefixes.forget_own();
-        for record in batch.records() {
-            let start = out.len();
-            for field in record.visible() {
-                let prefix = self.prefixes.prefix(field.name, batch.names());
-                // The first pair has no separator before it.
-                out.push_str(if out.len() == start {
-                    &prefix[1..]
-                } else {
-                    prefix
-                });
-                self.write(&field.value, out);
-            }
-            out.push('\n');
+    }
+
+    #[inline]
+    fn encode_record(
+        &mut self,
+        record: &Record,
+        names: &Names,
+        out: &mut String,
+    ) -> Result<(), String> {
+        let start = out.len();
+        for field in record.visible() {
+            let prefix = self.prefixes.prefix(field.name, names);
+            // The first pair has no separator before it.
+            out.push_str(if out.len() == start {
+                &prefix[1..]
+            } else {
+                prefix
+            });
+            self.write(&field.value, out);
         }
+        out.push('\n');
+        Ok(())
     }
 }
 

@@ -28,6 +28,17 @@ pub(crate) struct LineDecoder<P> {
 }
 
 impl<P: ParseLine> Decoder for LineDecoder<P> {
+    fn begin(&mut self, _: &mut Batch) {
+        self.parser.begin();
+    }
+
+    fn decode_record(&mut self, bytes: &[u8], line: u64, batch: &mut Batch, rejects: &mut Rejects) {
+        match text(bytes) {
+            Ok(text) => self.line(text.trim_end_matches('\n'), line, batch, rejects),
+            Err(reason) => rejects.push(line, reason, bytes),
+        }
+    }
+
     fn decode(&mut self, chunk: &Chunk<'_>, batch: &mut Batch, rejects: &mut Rejects) {
         self.parser.begin();
         let bytes = without_mark(chunk);

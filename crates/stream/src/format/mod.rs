@@ -26,7 +26,7 @@ pub use options::FormatOptions;
 pub use output::OutputFormat;
 pub use syslog::fuzz_syslog;
 
-use lookaside_value::{Batch, NameTable, Text};
+use lookaside_value::{Batch, NameTable, Names, Record, Text};
 
 use crate::Rejects;
 
@@ -46,16 +46,51 @@ pub trait Framing: Send + Sync {
 pub trait Decoder: Send {
     /// Appends the records of a chunk to a batch, and invalid lines to `rejects`.
     fn decode(&mut self, chunk: &Chunk<'_>, batch: &mut Batch, rejects: &mut Rejects);
+
+    /// Prepares for a batch whose records are decoded one by one, by [`Self::decode_record`].
+    fn begin(&mut self, batch: &mut Batch);
+
+    /// Appends the record that is `bytes` as a whole, including any line ends, or rejects it. The
+    /// record gets the number `line`. Empty records are skipped.
+    fn decode_record(&mut self, bytes: &[u8], line: u64, batch: &mut Batch, rejects: &mut Rejects);
 }
 
 /// Turns batches into text; each worker has its own.
 pub trait Encoder: Send {
-    /// Appends each record of a batch with its line end, and records that cannot be written to
-    /// `rejects`.
+    /// Prepares for the records of a batch; may append a text before the first one.
     ///
     /// While [`OutputFormat::is_ready`] is false, only the next batch in the order of the input may
     /// be encoded: its first record determines the columns of all others.
-    fn encode(&mut self, batch: &Batch, out: &mut String, rejects: &mut Rejects);
+    fn begin(&mut self, batch: &Batch, out: &mut String);
+
+    /// Appends a record of that batch with its line end.
+    ///
+    /// # Errors
+    /// Why the record cannot be written, as one lower-case phrase; nothing was appended.
+    fn encode_record(
+        &mut self,
+        record: &Record,
+        names: &Names,
+        out: &mut String,
+    ) -> Result<(), String>;
+
+    /// Appends each record of a batch with its line end, and records that cannot be written to
+    /// `rejects`.
+    fn encode(&mut self, batch: &Batch, out: &mut String, rejects: &mut Rejects) {
+        self.begin(batch, out);
+        for record in batch.records() {
+            if let Err(reason) = self.encode_record(record, batch.names(), out) {
+                reject_record(record, batch.names(), reason, rejects);
+            }
+        }
+    }
+}
+
+/// Rejects a record that cannot be written, as JSON.
+pub(crate) fn reject_record(record: &Record, names: &Names, reason: String, rejects: &mut Rejects) {
+    let mut json = String::new();
+    json_out::write_record(record, names, &mut json);
+    rejects.push(record.line, reason, json.as_bytes());
 }
 
 /// Complete records, and their position in their source.

@@ -4,8 +4,6 @@ use lookaside_value::{Batch, Name, Names, Record};
 
 use super::Encoder;
 use super::lines::{ParseLine, Reason};
-use crate::Rejects;
-
 /// The name of the field that contains a whole line.
 pub(crate) const RAW: &str = "raw";
 
@@ -27,21 +25,28 @@ pub(crate) struct RawEncoder {
 }
 
 impl Encoder for RawEncoder {
-    fn encode(&mut self, batch: &Batch, out: &mut String, _: &mut Rejects) {
-        for record in batch.records() {
-            match record.value(self.raw) {
-                Some(value) => value.write_raw(out),
-                None => {
-                    let start = out.len();
-                    for field in record.visible() {
-                        if out.len() > start {
-                            out.push(' ');
-                        }
-                        field.value.write_raw(out);
+    fn begin(&mut self, _: &Batch, _: &mut String) {}
+
+    #[inline]
+    fn encode_record(
+        &mut self,
+        record: &Record,
+        _: &Names,
+        out: &mut String,
+    ) -> Result<(), String> {
+        match record.value(self.raw) {
+            Some(value) => value.write_raw(out),
+            None => {
+                let start = out.len();
+                for field in record.visible() {
+                    if out.len() > start {
+                        out.push(' ');
                     }
+                    field.value.write_raw(out);
                 }
             }
-            out.push('\n');
         }
+        out.push('\n');
+        Ok(())
     }
 }

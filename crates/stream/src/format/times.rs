@@ -1,10 +1,10 @@
 //! The output option `times`: whether times are written with their offset.
 
-use lookaside_value::{Batch, Object, Value};
+use lookaside_value::{Batch, Names, Object, Record, Value};
 
 use super::Encoder;
 use super::options::OptionReader;
-use crate::{Rejects, Result};
+use crate::Result;
 
 /// How times are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,19 +25,26 @@ impl Times {
     }
 }
 
-/// Converts times to text in a copy of the batch, which another encoder then writes. The copy is
+/// Converts times to text in a copy of each record, which another encoder then writes. The copy is
 /// the cost of a rarely used option, which the formats themselves need not support.
 pub(crate) struct Rfc3339Encoder(pub(crate) Box<dyn Encoder>);
 
 impl Encoder for Rfc3339Encoder {
-    fn encode(&mut self, batch: &Batch, out: &mut String, rejects: &mut Rejects) {
-        let mut batch = batch.clone();
-        for record in batch.records_mut() {
-            for field in record.iter_mut() {
-                spell_times(&mut field.value);
-            }
+    fn begin(&mut self, batch: &Batch, out: &mut String) {
+        self.0.begin(batch, out);
+    }
+
+    fn encode_record(
+        &mut self,
+        record: &Record,
+        names: &Names,
+        out: &mut String,
+    ) -> Result<(), String> {
+        let mut record = record.clone();
+        for field in record.iter_mut() {
+            spell_times(&mut field.value);
         }
-        self.0.encode(&batch, out, rejects);
+        self.0.encode_record(&record, names, out)
     }
 }
 

@@ -2,11 +2,13 @@
 //! do.
 
 use std::mem;
+use std::sync::Arc;
 
 use lookaside_pipeline::Producer;
 
 use super::job::{RunJob, Spares};
 use crate::Error;
+use crate::message::{Partition, Receipt};
 use crate::source::{Block, BlockRead, Reader};
 
 /// The state of the reading thread. The lock around it is held while the source is read: no other
@@ -17,9 +19,23 @@ pub(super) struct BlockProducer {
     /// The number of the next block.
     pub(super) number: u64,
     pub(super) state: ProducerState,
+    /// For bytes that are written to sinks of messages: the blocks of the run, whose positions are
+    /// their numbers.
+    pub(super) blocks: Option<Arc<Partition>>,
     /// Why the source could not be read to its end. It is reported after everything before it was
     /// written.
     pub(super) error: Option<Error>,
+}
+
+/// The result of an attempt to read a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Produced {
+    /// A block is in the ring.
+    Block,
+    /// The source has no records at the moment.
+    Nothing,
+    /// There are no more blocks, or the run is over.
+    End,
 }
 
 /// Whether the source has more.
@@ -32,10 +48,10 @@ pub(super) enum ProducerState {
 
 impl BlockProducer {
     /// Reads a block, using the memory of `block`, and pushes it into the ring, waiting for a slot
-    /// if needed; `false` if there are no more blocks, or the run is over.
-    pub(super) fn read(&mut self, block: &mut Block, spares: &Spares) -> bool {
+    /// if needed.
+    pub(super) fn read(&mut self, block: &mut Block, spares: &Spares) -> Produced {
         if self.state != ProducerState::Open {
-            return false;
+            return Produced::End;
         }
         assert!(
             self.error.is_none(),
@@ -43,6 +59,7 @@ impl BlockProducer {
         );
         self.state = match self.reader.read(block) {
             Ok(BlockRead::Filled) => return self.push(mem::take(block), spares),
+            Ok(BlockRead::Idle) => return Produced::Nothing,
             Ok(BlockRead::End) => ProducerState::End,
             Ok(BlockRead::Stopped) => ProducerState::Stopped,
             Err(error) => {
@@ -50,10 +67,15 @@ impl BlockProducer {
                 ProducerState::End
             }
         };
-        false
+        Produced::End
     }
 
-    fn push(&mut self, block: Block, spares: &Spares) -> bool {
+    fn push(&mut self, mut block: Block, spares: &Spares) -> Produced {
+        block.receipt = match (&self.blocks, block.messages.is_empty()) {
+            (_, false) => Some(Receipt::of(&block.messages)),
+            (Some(blocks), true) => Some(Receipt::of_range(blocks, self.number + 1)),
+            (None, true) => None,
+        };
         let job = RunJob {
             number: self.number,
             block,
@@ -61,6 +83,9 @@ impl BlockProducer {
         };
         self.number += 1;
         // A job that is returned is dropped, because the run is over.
-        self.producer.push(job).is_ok()
+        match self.producer.push(job) {
+            Ok(()) => Produced::Block,
+            Err(_) => Produced::End,
+        }
     }
 }

@@ -1,12 +1,18 @@
 //! The last stage of the ring: finished blocks are written in the order of the input.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use lookaside_pipeline::LastWorker;
 
+use super::encoding::dead_letter_of;
 use super::job::{Output, RunJob};
+use crate::message::{Partition, RefusedMessage};
 use crate::progress::Counts;
-use crate::{Checkpoint, End, Rejects, Result, Sink};
+use crate::sink::Written;
+use crate::source::Mark;
+use crate::{Checkpoint, End, Error, Progress, Rejects, Result, Sink, Strictness};
 
 /// The state of the writing thread: the single worker of the ring's last stage, and the sinks.
 pub(super) struct BlockWriter {
@@ -20,6 +26,13 @@ pub(super) struct Sinks {
     pub(super) output: Sink,
     pub(super) rejects: Option<Sink>,
     pub(super) checkpoint: Option<Checkpoint>,
+    /// The blocks of the run, if their bytes are written to sinks of messages.
+    pub(super) blocks: Option<Arc<Partition>>,
+    /// The marks of these blocks that are not delivered as far as known, each with the number of
+    /// the next block.
+    pub(super) marks: VecDeque<(u64, Mark)>,
+    pub(super) strictness: Strictness,
+    pub(super) progress: Progress,
 }
 
 /// The totals of everything that was written.
@@ -28,21 +41,129 @@ pub(super) struct Totals {
     pub(super) counts: Counts,
     pub(super) rejects: Rejects,
     pub(super) failures: Rejects,
+    /// Rejects that their own sink refused.
+    pub(super) rejects_refused: u64,
     /// How many blocks those are of, which is the number of the next one.
     pub(super) block_count: u64,
 }
 
 impl Sinks {
-    pub(super) fn write(&mut self, output: &Output) -> Result<()> {
+    /// Writes the output of a block. What sinks of bytes have written is delivered.
+    pub(super) fn write(&mut self, number: u64, output: &Output) -> Result<Written> {
+        if let Some(receipt) = &output.receipt {
+            for messages in [&output.messages, &output.dead_letters] {
+                for message in messages.iter() {
+                    receipt.add(message.segment(), 1);
+                }
+            }
+        }
         self.output.write(&output.bytes)?;
         if let Some(rejects) = &mut self.rejects {
             rejects.write(&output.reject_bytes)?;
         }
-        // Output that is written after the reader has closed it is not counted.
-        match (&mut self.checkpoint, output.mark) {
-            (Some(checkpoint), Some(mark)) if !self.output.is_closed() => checkpoint.store(mark),
-            _ => Ok(()),
+        let sinks = [
+            (Some(&mut self.output), &output.messages),
+            (self.rejects.as_mut(), &output.dead_letters),
+        ];
+        for (sink, messages) in sinks {
+            let (Some(sink), Some(receipt)) = (sink, &output.receipt) else {
+                continue;
+            };
+            if sink.write_messages(messages, receipt)? == Written::GivenUp {
+                return Ok(Written::GivenUp);
+            }
         }
+        // Output that is written after the reader has closed it is not counted.
+        if self.output.is_closed() {
+            return Ok(Written::Taken);
+        }
+        if let Some(receipt) = &output.receipt {
+            receipt.release();
+        }
+        if let Some(mark) = output.mark {
+            match self.blocks {
+                Some(_) => self.marks.push_back((number + 1, mark)),
+                None => self.store(mark)?,
+            }
+        }
+        self.store_mark()?;
+        Ok(Written::Taken)
+    }
+
+    /// Stores the mark of the last block before which everything is delivered.
+    pub(super) fn store_mark(&mut self) -> Result<()> {
+        let delivered = self
+            .blocks
+            .as_ref()
+            .and_then(|blocks| blocks.acknowledged());
+        let mut last = None;
+        while let Some((_, mark)) = (self.marks)
+            .pop_front_if(|(next, _)| delivered.is_some_and(|delivered| *next <= delivered))
+        {
+            last = Some(mark);
+        }
+        match last {
+            Some(mark) => self.store(mark),
+            None => Ok(()),
+        }
+    }
+
+    fn store(&mut self, mark: Mark) -> Result<()> {
+        match &mut self.checkpoint {
+            Some(checkpoint) => checkpoint.store(mark),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the messages that the sinks' brokers refused to the rejects, and counts them.
+    pub(super) fn process_refused(&mut self, totals: &mut Totals) -> Result<()> {
+        for refused in self.output.take_refused() {
+            totals.refuse(&refused, &self.progress, self.strictness)?;
+            match &mut self.rejects {
+                Some(rejects) if rejects.takes_messages() => {
+                    // The letter takes the place of the message on its receipt.
+                    let letter = dead_letter_of(&refused);
+                    if rejects.write_messages(&letter, &refused.receipt)? == Written::GivenUp {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                Some(rejects) => {
+                    let mut bytes = refused.payload.clone().unwrap_or_default();
+                    bytes.push(b'\n');
+                    let compressed = rejects
+                        .compression()
+                        .compressor()
+                        .and_then(|mut compressor| compressor.compress(&mut bytes));
+                    compressed.map_err(Error::compress)?;
+                    rejects.write(&bytes)?;
+                }
+                None => {}
+            }
+            refused.receipt.deliver(refused.segment, 1);
+        }
+        for refused in self.rejects.iter_mut().flat_map(Sink::take_refused) {
+            totals.rejects_refused += 1;
+            refused.receipt.deliver(refused.segment, 1);
+        }
+        Ok(())
+    }
+
+    /// Waits until everything that was written is delivered or among the rejects.
+    pub(super) fn flush(&mut self, totals: &mut Totals) -> Result<Written> {
+        // Dead letters of refused messages are written after the output is flushed.
+        if self.output.flush()? == Written::GivenUp {
+            return Ok(Written::GivenUp);
+        }
+        self.process_refused(totals)?;
+        if let Some(rejects) = &mut self.rejects
+            && rejects.flush()? == Written::GivenUp
+        {
+            return Ok(Written::GivenUp);
+        }
+        self.process_refused(totals)?;
+        self.store_mark()?;
+        Ok(Written::Taken)
     }
 
     /// Makes the outputs final that may appear for this `end`. A stopped run is incomplete: the
@@ -62,6 +183,28 @@ impl Sinks {
 }
 
 impl Totals {
+    /// Counts a result that its broker refused as a reject.
+    ///
+    /// # Errors
+    /// In a strict run.
+    fn refuse(
+        &mut self,
+        refused: &RefusedMessage,
+        progress: &Progress,
+        strictness: Strictness,
+    ) -> Result<()> {
+        self.counts.events_out -= 1;
+        progress.refuse();
+        let source = refused.receipt.partition(refused.segment).name();
+        let mut rejects = Rejects::new();
+        let bytes = refused.payload.as_deref().unwrap_or_default();
+        rejects.push(0, refused.reason.clone(), bytes);
+        let error = (strictness == Strictness::Strict)
+            .then(|| Error::strict(source, &rejects, &Rejects::new()));
+        self.rejects.append(&mut rejects, source);
+        error.map_or(Ok(()), Err)
+    }
+
     pub(super) fn add(&mut self, output: &mut Output) {
         self.counts.events_in += output.counts.events_in;
         self.counts.events_out += output.counts.events_out;

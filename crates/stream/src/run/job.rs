@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lookaside_value::Batch;
 
 use super::Report;
+use crate::message::{Messages, Receipt};
 use crate::progress::Counts;
 use crate::source::{Block, Mark};
 use crate::{Error, Rejects};
@@ -28,6 +29,12 @@ pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
     /// Rejected lines, compressed as their sink requires.
     pub(super) reject_bytes: Vec<u8>,
+    /// The results, for a sink of messages.
+    pub(super) messages: Messages,
+    /// The rejects, for a sink of messages.
+    pub(super) dead_letters: Messages,
+    /// The receipt of the block.
+    pub(super) receipt: Option<Arc<Receipt>>,
     pub(super) source: Arc<str>,
     pub(super) rejects: Rejects,
     pub(super) report: Report,
@@ -44,15 +51,25 @@ pub(super) struct Output {
 /// being pushed.
 pub(super) struct Spares {
     outputs: Mutex<Vec<Output>>,
-    /// Whether the bytes of rejected lines are written anywhere.
-    rejects_kept: bool,
+    kept: KeptRejects,
+}
+
+/// What is kept of rejected lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeptRejects {
+    /// Only the first ones, to be shown.
+    First,
+    /// The bytes of all lines.
+    Bytes,
+    /// The bytes and the reasons of all lines.
+    Each,
 }
 
 impl Spares {
-    pub(super) fn new(rejects_kept: bool) -> Self {
+    pub(super) fn new(kept: KeptRejects) -> Self {
         Self {
             outputs: Mutex::default(),
-            rejects_kept,
+            kept,
         }
     }
 
@@ -71,6 +88,9 @@ impl Spares {
         output.bytes.shrink_to(KEPT_SIZE_MAX);
         output.reject_bytes.clear();
         output.reject_bytes.shrink_to(KEPT_SIZE_MAX);
+        output.messages.clear();
+        output.dead_letters.clear();
+        output.receipt = None;
         output.counts = Counts::default();
         output.mark = None;
         assert!(output.batch.is_none(), "written bytes are encoded");
@@ -81,9 +101,10 @@ impl Spares {
 
     /// Empty rejects for a block.
     pub(super) fn no_rejects(&self) -> Rejects {
-        match self.rejects_kept {
-            true => Rejects::with_raw(),
-            false => Rejects::new(),
+        match self.kept {
+            KeptRejects::First => Rejects::new(),
+            KeptRejects::Bytes => Rejects::with_raw(),
+            KeptRejects::Each => Rejects::with_each(),
         }
     }
 }

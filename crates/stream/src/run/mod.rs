@@ -25,6 +25,7 @@ mod block_writer;
 mod encoding;
 mod job;
 mod limit;
+mod messages;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ mod transform;
 mod worker;
 mod write;
 
+use std::collections::VecDeque;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -45,11 +47,13 @@ pub use transform::{Identity, Report, Transform};
 
 use self::block_producer::{BlockProducer, ProducerState};
 use self::block_writer::{BlockWriter, Sinks, Totals};
-use self::encoding::Encoding;
-use self::job::{RunJob, Spares};
+use self::encoding::{Encoding, RejectEncoding, Results};
+use self::job::{KeptRejects, RunJob, Spares};
 use self::limit::Limit;
 use self::shared::{RunOutcome, Shared};
 use self::worker::{Maker, Worker};
+use crate::message::{MessageFraming, MetaNames, OnNull, Partition};
+use crate::sink::Written;
 use crate::source::{Block, Reader};
 use crate::summary::cpu_time;
 use crate::wake::Wake;
@@ -122,6 +126,13 @@ pub struct RunOptions {
     /// A checkpoint, which is updated after each batch with how far a followed file was read and
     /// written.
     pub checkpoint: Option<Checkpoint>,
+    /// How the payloads of messages are split into events.
+    pub framing: MessageFraming,
+    /// What is done with messages whose payload is null.
+    pub on_null: OnNull,
+    /// A flag that ends waits for sinks of messages that do not deliver. What is not delivered then
+    /// is read again by the next run.
+    pub give_up: Option<StopFlag>,
 }
 
 /// Whether a line that is not a record, or a failure that a transform reports, ends the run.
@@ -199,6 +210,17 @@ impl Flow {
             None => StopFlag::new().map_err(Error::no_descriptor)?,
         };
 
+        let give_up = match options.give_up {
+            Some(give_up) => give_up,
+            None => StopFlag::new().map_err(Error::no_descriptor)?,
+        };
+        check_formats(&source, &sink, &self.input, &self.output)?;
+        // The blocks of sources of messages have receipts anyway.
+        let sinks = [Some(&sink), options.rejects.as_ref()];
+        let blocks = sinks.into_iter().flatten().any(Sink::takes_messages);
+        let blocks = blocks.then(|| Partition::new(sink.name(), 0));
+        let meta = MetaNames::of(&self.names);
+
         let output = match sink.first_bytes()? {
             Some(bytes) => self.output.continuing(&bytes, sink.name())?,
             None => self.output.clone(),
@@ -209,7 +231,11 @@ impl Flow {
             .into_iter()
             .zip(transforms)
             .map(|(hand, transform)| {
-                self.worker(hand, transform, &output, &sink, options.rejects.as_ref())
+                let rejects = options.rejects.as_ref();
+                let mut worker = self.worker(hand, transform, &output, &sink, rejects)?;
+                worker.encoding.meta = meta.clone();
+                worker.encoding.on_null = options.on_null;
+                Ok(worker)
             })
             .collect::<Result<Vec<_>>>()?;
         let last = pipeline.last_workers().pop();
@@ -224,7 +250,7 @@ impl Flow {
             .into_iter()
             .flatten()
         {
-            sink.attach(&wake);
+            sink.attach(&wake, &give_up);
             reconnects.push(sink.reconnects());
         }
         let progress = options.progress.clone();
@@ -234,11 +260,16 @@ impl Flow {
                 producer: pipeline.producer(),
                 number: 0,
                 state: ProducerState::Open,
+                blocks: blocks.clone(),
                 error: None,
             }),
             passed: AtomicU64::new(0),
             pipeline,
-            spares: Spares::new(options.rejects.is_some()),
+            spares: Spares::new(match &options.rejects {
+                None => KeptRejects::First,
+                Some(rejects) if rejects.takes_messages() => KeptRejects::Each,
+                Some(_) => KeptRejects::Bytes,
+            }),
             limit: options.event_limit.map(Limit::new),
             over: OnceLock::new(),
             is_abandoned: AtomicBool::new(false),
@@ -249,12 +280,18 @@ impl Flow {
                     output: sink,
                     rejects: options.rejects,
                     checkpoint: options.checkpoint,
+                    blocks,
+                    marks: VecDeque::new(),
+                    strictness: options.strictness,
+                    progress: options.progress.clone(),
                 },
                 totals: Totals::default(),
             }),
             input_format: self.input.clone(),
             output_format: output,
             strictness: options.strictness,
+            framing: options.framing,
+            meta,
             progress: options.progress,
         };
         work(&mut workers, &shared);
@@ -262,14 +299,16 @@ impl Flow {
         drop(workers);
 
         let RunOutcome {
-            totals,
+            mut totals,
             limit_reached,
-            stopped,
+            mut stopped,
             read_error,
+            reader,
             sinks,
         } = shared.into_outcome();
         let mut end = End::Failed;
-        let finished = sinks.and_then(|sinks| {
+        let finished = sinks.and_then(|mut sinks| {
+            stopped |= sinks.flush(&mut totals)? == Written::GivenUp;
             let may_end = match (sinks.output.is_closed(), limit_reached, stopped) {
                 (true, ..) => End::BrokenPipe,
                 (false, true, _) => End::Limit,
@@ -284,10 +323,14 @@ impl Flow {
             end = may_end;
             Ok(parts)
         });
+        // Also after an error: what was delivered until then is acknowledged.
+        let closed = reader.close();
+        let finished = finished.and_then(|parts| closed.map(|()| parts));
         let summary = |parts| Summary {
             events_in: totals.counts.events_in,
             events_out: totals.counts.events_out,
             rejects: totals.rejects,
+            rejects_refused: totals.rejects_refused,
             failures: totals.failures,
             bytes_in: totals.counts.bytes_in,
             bytes_out: totals.counts.bytes_out + prologue,
@@ -319,6 +362,19 @@ impl Flow {
         rejects: Option<&Sink>,
     ) -> Result<Worker<T>> {
         let compressor = |sink: &Sink| sink.compression().compressor().map_err(Error::compress);
+        let results = match sink.takes_messages() {
+            true => Results::Messages {
+                key_field: sink.key_field().map(str::to_owned),
+                payload: String::new(),
+                text: String::new(),
+            },
+            false => Results::Bytes(compressor(sink)?),
+        };
+        let rejects = match rejects {
+            None => RejectEncoding::None,
+            Some(rejects) if rejects.takes_messages() => RejectEncoding::Messages,
+            Some(rejects) => RejectEncoding::Bytes(compressor(rejects)?),
+        };
         Ok(Worker {
             hand,
             block: Block::default(),
@@ -330,8 +386,10 @@ impl Flow {
             },
             encoding: Encoding {
                 encoder: output.encoder(&self.names),
-                compressor: compressor(sink)?,
-                reject_compressor: rejects.map(compressor).transpose()?,
+                results,
+                rejects,
+                meta: MetaNames::default(),
+                on_null: OnNull::default(),
             },
         })
     }
@@ -359,6 +417,22 @@ fn start_pipeline(worker_count: usize) -> Result<Pipeline<RunJob>> {
         .map_err(Error::no_pipeline)
 }
 
+/// Refuses formats that need lines before the first one: a message stands alone.
+fn check_formats(
+    source: &Source,
+    sink: &Sink,
+    input: &InputFormat,
+    output: &OutputFormat,
+) -> Result<()> {
+    if source.has_messages() && input.has_header() {
+        return Err(Error::header_in_messages());
+    }
+    if (source.has_messages() || sink.takes_messages()) && !output.is_ready() {
+        return Err(Error::columns_of_messages());
+    }
+    Ok(())
+}
+
 /// Refuses outputs that would overwrite an input or another output, as data would be lost silently.
 fn check_places(source: &Source, output: &Sink, rejects: Option<&Sink>) -> Result<()> {
     for sink in [Some(output), rejects].into_iter().flatten() {
@@ -379,6 +453,9 @@ fn check_places(source: &Source, output: &Sink, rejects: Option<&Sink>) -> Resul
 
 /// Writes the text before the first record, and returns its size.
 fn write_prologue(format: &OutputFormat, sink: &mut Sink) -> Result<u64> {
+    if sink.takes_messages() {
+        return Ok(0);
+    }
     let prologue = format.prologue();
     if !prologue.is_empty() {
         sink.set_header(&prologue);

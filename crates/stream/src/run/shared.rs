@@ -6,11 +6,12 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use lookaside_pipeline::Pipeline;
 
 use super::Strictness;
-use super::block_producer::{BlockProducer, ProducerState};
+use super::block_producer::{BlockProducer, Produced, ProducerState};
 use super::block_writer::{BlockWriter, Sinks, Totals};
 use super::job::{RunJob, Spares};
 use super::limit::Limit;
-use crate::source::Block;
+use crate::message::{MessageFraming, MetaNames};
+use crate::source::{Block, Reader};
 use crate::{Error, InputFormat, OutputFormat, Progress, Result, StopFlag};
 
 pub(super) struct Shared {
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pub(super) input_format: InputFormat,
     pub(super) output_format: OutputFormat,
     pub(super) strictness: Strictness,
+    pub(super) framing: MessageFraming,
+    pub(super) meta: MetaNames,
     pub(super) progress: Progress,
 }
 
@@ -41,6 +44,7 @@ pub(super) struct RunOutcome {
     /// Whether it was stopped while reading, or abandoned a batch.
     pub(super) stopped: bool,
     pub(super) read_error: Option<Error>,
+    pub(super) reader: Reader,
     pub(super) sinks: Result<Sinks>,
 }
 
@@ -48,10 +52,33 @@ impl Shared {
     /// Reads a block when it is this thread's turn; `false` if there are no more blocks, or the run
     /// is over.
     pub(super) fn read(&self, block: &mut Block) -> bool {
-        match self.block_producer.lock() {
-            Ok(mut block_producer) => block_producer.read(block, &self.spares),
-            // The thread that panicked in the reader ends the run.
-            Err(_) => false,
+        loop {
+            let produced = match self.block_producer.lock() {
+                Ok(mut block_producer) => block_producer.read(block, &self.spares),
+                // The thread that panicked in the reader ends the run.
+                Err(_) => Produced::End,
+            };
+            match produced {
+                Produced::Block => return true,
+                Produced::End => return false,
+                Produced::Nothing => self.process_refused(),
+            }
+        }
+    }
+
+    /// Writes what sinks of messages refused, and stores the checkpoint, while the source is idle.
+    fn process_refused(&self) {
+        // Another thread that writes does the same.
+        let Ok(mut block_writer) = self.block_writer.try_lock() else {
+            return;
+        };
+        let BlockWriter { sinks, totals, .. } = &mut *block_writer;
+        match sinks
+            .process_refused(totals)
+            .and_then(|()| sinks.store_mark())
+        {
+            Ok(()) => {}
+            Err(error) => self.end(Some(error)),
         }
     }
 
@@ -104,6 +131,7 @@ impl Shared {
             stopped: block_producer.state == ProducerState::Stopped
                 || self.is_abandoned.into_inner(),
             read_error: block_producer.error,
+            reader: block_producer.reader,
             sinks: match self.over.into_inner().flatten() {
                 Some(error) => Err(error),
                 None => Ok(block_writer.sinks),

@@ -1,14 +1,17 @@
 //! Transforms of records between input and output.
 
 use std::borrow::Cow;
+use std::mem;
 
-use lookaside_value::Batch;
+use lookaside_value::{Batch, Record};
 
 use crate::Rejects;
 
 /// Changes batches of records; each worker has its own.
 pub trait Transform: Send {
-    /// Changes the records of a batch, drops or adds records, and reports failures.
+    /// Changes the records of a batch, drops or adds records, and reports failures. A record that is
+    /// added has the line of the record that it comes from: that one is acknowledged when all of its
+    /// results are delivered.
     fn transform(&mut self, batch: &mut Batch, report: &mut Report);
 }
 
@@ -50,6 +53,23 @@ impl Report {
     /// was stopped. For a transform that is told to end and could only produce incomplete events.
     pub fn abandon(&mut self) {
         self.is_abandoned = true;
+    }
+
+    /// Removes the rejected records from a batch, and returns their lines in ascending order, each
+    /// with its first reason.
+    pub(crate) fn take_rejected(&mut self, batch: &mut Batch) -> Vec<(u64, Cow<'static, str>)> {
+        let mut rejected = mem::take(&mut self.rejected);
+        if !rejected.is_empty() {
+            // The sort is stable, so that of several reasons for a line the first remains.
+            rejected.sort_by_key(|(line, _)| *line);
+            rejected.dedup_by_key(|(line, _)| *line);
+            let is_rejected = |record: &Record| {
+                let found = rejected.binary_search_by_key(&record.line, |(line, _)| *line);
+                found.is_ok()
+            };
+            batch.retain(|record| !is_rejected(record));
+        }
+        rejected
     }
 
     /// How many failures were reported.

@@ -76,6 +76,10 @@ impl<T: Transform> Maker<T> {
         } = job;
         output.source.clone_from(&block.source);
         output.mark = block.mark;
+        output.receipt = block.receipt.take();
+        if !block.messages.is_empty() {
+            return self.make_messages(*number, block, output, encoding, shared);
+        }
         self.begin(block, output, shared);
         let chunk = block.chunk();
         self.decoder
@@ -91,6 +95,7 @@ impl<T: Transform> Maker<T> {
                 output.rejects = shared.spares.no_rejects();
                 output.counts = Counts::default();
                 output.mark = None;
+                output.receipt = None;
                 return;
             }
             Some(count) if count < output.counts.events_in => {
@@ -113,7 +118,7 @@ impl<T: Transform> Maker<T> {
             self.reject(&chunk, output, shared);
         }
         if shared.output_format.is_ready() {
-            output.error = encoding.encode(&self.batch, output).err();
+            output.error = encoding.encode(&mut self.batch, None, output).err();
         } else {
             let empty = Batch::new(self.names.clone());
             output.batch = Some(mem::replace(&mut self.batch, empty));
@@ -144,16 +149,9 @@ impl<T: Transform> Maker<T> {
         let Output {
             report, rejects, ..
         } = output;
-        // The sort is stable, so that of several reasons for a line the first remains.
-        report.rejected.sort_by_key(|(line, _)| *line);
-        report.rejected.dedup_by_key(|(line, _)| *line);
-        let lines = &report.rejected;
-        let is_rejected = |line: &u64| lines.binary_search_by_key(line, |(line, _)| *line).is_ok();
-        self.batch.retain(|record| !is_rejected(&record.line));
-
         let framing = shared.input_format.framing();
         let (mut rest, mut line) = (chunk.bytes, chunk.first_line);
-        for (rejected, reason) in report.rejected.drain(..) {
+        for (rejected, reason) in report.take_rejected(&mut self.batch) {
             while let Some(size) = framing.first(rest, true) {
                 let (record, behind) = rest.split_at(size);
                 rest = behind;

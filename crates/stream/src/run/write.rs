@@ -10,6 +10,7 @@ use super::block_writer::{BlockWriter, Sinks, Totals};
 use super::encoding::Encoding;
 use super::job::Output;
 use super::shared::Shared;
+use crate::sink::Written;
 use crate::{Error, OutputFormat, Result};
 
 impl Shared {
@@ -50,7 +51,7 @@ impl BlockWriter {
                 for job in jobs {
                     assert_eq!(job.number, totals.block_count, "blocks leave in order");
                     totals.block_count += 1;
-                    deliver(job.output, sinks, totals, encoding, shared);
+                    deliver(job.number, job.output, sinks, totals, encoding, shared);
                 }
             });
             if !matches!(step, Step::Handled(_)) {
@@ -63,6 +64,7 @@ impl BlockWriter {
 /// Writes an output and adds it to the totals. If it cannot be written, or was abandoned, the run
 /// ends.
 fn deliver(
+    number: u64,
     mut output: Output,
     sinks: &mut Sinks,
     totals: &mut Totals,
@@ -74,7 +76,11 @@ fn deliver(
     }
     let written = encode_late(&mut output, encoding, sinks, &shared.output_format)
         .and_then(|()| check(&output, shared.strictness))
-        .and_then(|()| sinks.write(&output));
+        .and_then(|()| sinks.write(number, &output));
+    if let Ok(Written::GivenUp) = written {
+        return shared.abandon();
+    }
+    let written = written.map(|_| ());
     // After the reader closed the output, it is not known how much of this batch it took.
     if written.is_err() || sinks.output.is_closed() {
         output.counts.events_out = 0;
@@ -85,6 +91,7 @@ fn deliver(
         .add(output.counts, output.rejects.count(), output.report.count());
     totals.add(&mut output);
     shared.spares.give(output);
+    let written = written.and_then(|()| sinks.process_refused(totals));
     match written {
         Ok(()) if sinks.output.is_closed() => shared.end(None),
         Ok(()) => {}
@@ -101,9 +108,9 @@ fn encode_late(
 ) -> Result<()> {
     match (output.error.take(), output.batch.take()) {
         (Some(error), _) => Err(error),
-        (None, Some(batch)) => {
+        (None, Some(mut batch)) => {
             let was_ready = format.is_ready();
-            encoding.encode(&batch, output)?;
+            encoding.encode(&mut batch, None, output)?;
             // Its first record determined the columns.
             if !was_ready && format.is_ready() {
                 sinks.output.set_header(&format.prologue());

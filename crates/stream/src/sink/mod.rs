@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use tcp::TcpOptions;
 
 use crate::file_identity::FileIdentity;
+use crate::message::{MessageSink, Messages, Receipt, RefusedMessage};
 use crate::wake::Wake;
-use crate::{Compression, Error, Extent, Reconnects, Result, unsupported};
+use crate::{Compression, Error, Extent, Reconnects, Result, StopFlag, unsupported};
 
 /// An open output.
 ///
@@ -29,7 +30,7 @@ use crate::{Compression, Error, Extent, Reconnects, Result, unsupported};
 pub struct Sink {
     name: String,
     compression: Compression,
-    target: Box<dyn SinkTarget>,
+    target: Target,
     /// The number of bytes that the target has accepted.
     size: u64,
     /// Whether the reader is gone and this counts as a normal end.
@@ -38,6 +39,18 @@ pub struct Sink {
     /// The file that is written, if it is one.
     identity: Option<FileIdentity>,
     reconnects: Arc<Mutex<Reconnects>>,
+}
+
+/// What a sink writes to.
+enum Target {
+    /// Bytes: files, pipes, connections.
+    Bytes(Box<dyn SinkTarget>),
+    /// Messages of a broker.
+    Messages {
+        sink: Box<dyn MessageSink>,
+        /// The field whose value is the key of a message.
+        key_field: Option<String>,
+    },
 }
 
 /// The meaning of a reader that is gone.
@@ -231,7 +244,17 @@ impl Sink {
         Self::new(name, Box::new(Writer { writer, finish }))
     }
 
+    /// A sink of messages. Their keys are the values of `key_field`, if it is given and a record has
+    /// it; otherwise those of the messages that were read.
+    pub fn messages(name: &str, sink: Box<dyn MessageSink>, key_field: Option<String>) -> Self {
+        Self::of_target(name, Target::Messages { sink, key_field })
+    }
+
     pub(crate) fn new(name: impl Into<String>, target: Box<dyn SinkTarget>) -> Self {
+        Self::of_target(name, Target::Bytes(target))
+    }
+
+    fn of_target(name: impl Into<String>, target: Target) -> Self {
         Self {
             name: name.into(),
             compression: Compression::Plain,
@@ -250,8 +273,11 @@ impl Sink {
         self,
         wrap: impl FnOnce(Box<dyn SinkTarget>) -> Box<dyn SinkTarget>,
     ) -> Self {
+        let Target::Bytes(target) = self.target else {
+            panic!("a sink of bytes is wrapped");
+        };
         Self {
-            target: wrap(self.target),
+            target: Target::Bytes(wrap(target)),
             ..self
         }
     }
@@ -268,12 +294,31 @@ impl Sink {
 
     /// Sets the line of column names with which the first write begins.
     pub(crate) fn set_header(&mut self, header: &str) {
-        self.target.set_header(header.as_bytes());
+        if let Target::Bytes(target) = &mut self.target {
+            target.set_header(header.as_bytes());
+        }
     }
 
-    /// Sets what interrupts the sink's waits.
-    pub(crate) fn attach(&mut self, wake: &Wake) {
-        self.target.attach(wake);
+    /// Sets what interrupts the sink's waits: those of a connection end with the run, those of a
+    /// sink of messages when the run gives up what is not delivered.
+    pub(crate) fn attach(&mut self, wake: &Wake, give_up: &StopFlag) {
+        match &mut self.target {
+            Target::Bytes(target) => target.attach(wake),
+            Target::Messages { sink, .. } => sink.attach(give_up),
+        }
+    }
+
+    /// Whether it takes messages, not bytes.
+    pub(crate) fn takes_messages(&self) -> bool {
+        matches!(self.target, Target::Messages { .. })
+    }
+
+    /// The field whose value is the key of a message.
+    pub(crate) fn key_field(&self) -> Option<&str> {
+        match &self.target {
+            Target::Bytes(_) => None,
+            Target::Messages { key_field, .. } => key_field.as_deref(),
+        }
     }
 
     /// A function that returns the sink's reconnects, also after the sink is dropped.
@@ -296,7 +341,10 @@ impl Sink {
 
     /// Whether the output appears only with [`Self::finish`].
     pub(crate) fn appears_whole(&self) -> bool {
-        self.target.appears_whole()
+        match &self.target {
+            Target::Bytes(target) => target.appears_whole(),
+            Target::Messages { .. } => false,
+        }
     }
 
     /// Whether the reader of standard output is gone.
@@ -309,7 +357,10 @@ impl Sink {
         if bytes.is_empty() || self.closed {
             return Ok(());
         }
-        match self.target.write(bytes) {
+        let Target::Bytes(target) = &mut self.target else {
+            panic!("a sink of messages takes messages");
+        };
+        match target.write(bytes) {
             Ok(()) => {
                 self.size += bytes.len() as u64;
                 Ok(())
@@ -325,10 +376,44 @@ impl Sink {
         }
     }
 
+    /// Writes messages to a sink of messages.
+    pub(crate) fn write_messages(
+        &mut self,
+        messages: &Messages,
+        receipt: &Arc<Receipt>,
+    ) -> Result<Written> {
+        if messages.is_empty() {
+            return Ok(Written::Taken);
+        }
+        let Target::Messages { sink, .. } = &mut self.target else {
+            panic!("a sink of bytes takes bytes");
+        };
+        Written::of(sink.write(messages, receipt), &self.name)
+    }
+
+    /// Moves out the messages that the broker will never accept.
+    pub(crate) fn take_refused(&mut self) -> Vec<RefusedMessage> {
+        match &mut self.target {
+            Target::Bytes(_) => Vec::new(),
+            Target::Messages { sink, .. } => sink.take_refused(),
+        }
+    }
+
+    /// Waits until all messages that were written are delivered or refused.
+    pub(crate) fn flush(&mut self) -> Result<Written> {
+        match &mut self.target {
+            Target::Bytes(_) => Ok(Written::Taken),
+            Target::Messages { sink, .. } => Written::of(sink.flush(), &self.name),
+        }
+    }
+
     /// The beginning of the existing content that is appended to, decompressed; `None` for a new
     /// output.
     pub(crate) fn first_bytes(&self) -> Result<Option<Vec<u8>>> {
-        let bytes = self.target.first_bytes();
+        let Target::Bytes(target) = &self.target else {
+            return Ok(None);
+        };
+        let bytes = target.first_bytes();
         bytes.map_err(|error| Error::open_output(&self.name, error))
     }
 
@@ -339,6 +424,9 @@ impl Sink {
             return Ok(None);
         }
         let Self { name, target, .. } = self;
+        let Target::Bytes(target) = target else {
+            return Ok(None);
+        };
         target
             .keep_part()
             .map_err(|error| Error::write_output(&name, error))
@@ -355,6 +443,9 @@ impl Sink {
             self.write(&member)?;
         }
         let Self { name, target, .. } = self;
+        let Target::Bytes(target) = target else {
+            return Ok(());
+        };
         target
             .finish()
             .map_err(|error| Error::write_output(&name, error))
@@ -368,6 +459,25 @@ impl fmt::Debug for Sink {
             .field("compression", &self.compression)
             .field("size", &self.size)
             .finish_non_exhaustive()
+    }
+}
+
+/// Whether a sink of messages took what it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Written {
+    Taken,
+    /// The run gave up while the sink waited.
+    GivenUp,
+}
+
+impl Written {
+    fn of(written: io::Result<()>, name: &str) -> Result<Self> {
+        match written {
+            Ok(()) => Ok(Self::Taken),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Self::GivenUp),
+            Err(error) => Err(Error::write_output(name, error)),
+        }
     }
 }
 

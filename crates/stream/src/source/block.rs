@@ -5,6 +5,7 @@ use std::sync::Arc;
 use memchr::{memchr, memchr_iter};
 
 use super::Mark;
+use crate::message::{Messages, Receipt};
 use crate::reject::LONG_LINE_KEPT_SIZE;
 use crate::{Chunk, Error, Framing, Header, InputFormat, Result};
 
@@ -63,6 +64,8 @@ pub(crate) enum BlockRead {
     End,
     /// The run was stopped; an incomplete record stays in its lane.
     Stopped,
+    /// The source has no records at the moment.
+    Idle,
 }
 
 /// A worker's input: complete records of one source. It is reused.
@@ -82,6 +85,10 @@ pub(crate) struct Block {
     pub(crate) mark: Option<Mark>,
     /// The end of these records in their own file; `mark` may already be in the next file.
     pub(crate) end: Option<Mark>,
+    /// The messages of a source of messages; then there are no bytes.
+    pub(crate) messages: Messages,
+    /// The receipt for what is delivered of the block, if the source or a sink needs it.
+    pub(crate) receipt: Option<Arc<Receipt>>,
 }
 
 /// A record that was skipped.
@@ -109,6 +116,18 @@ impl Block {
             first_line: self.first_line,
             header: self.header.as_deref(),
         }
+    }
+
+    /// Makes the block empty, for the messages of a source.
+    pub(crate) fn begin_messages(&mut self, source: &Arc<str>) {
+        self.buffer.size = 0;
+        self.whole = 0;
+        self.skipped = None;
+        self.mark = None;
+        self.end = None;
+        self.header = None;
+        self.messages.clear();
+        self.source.clone_from(source);
     }
 
     fn is_empty(&self) -> bool {
@@ -212,6 +231,7 @@ impl Lane {
         block.skipped = None;
         block.mark = None;
         block.end = None;
+        block.messages.clear();
         block.line_end_seen = false;
         block.source.clone_from(&self.source);
         let size = self.carry.len();

@@ -29,6 +29,7 @@ pub(crate) use reader::Reader;
 use self::rotation::Search;
 use crate::compression::Compression;
 use crate::file_identity::FileIdentity;
+use crate::message::MessageSource;
 use crate::wake::Wait;
 use crate::{Error, Extent, Result, unsupported};
 
@@ -62,6 +63,7 @@ enum Opened {
     Listener(TcpListener, String),
     Reader(String, Box<dyn Read + Send>),
     Live(String, Box<dyn LiveRead>),
+    Messages(String, Box<dyn MessageSource>),
 }
 
 /// A source of bytes that are received with pauses.
@@ -207,12 +209,25 @@ impl Source {
         self
     }
 
+    /// Adds a source of messages; inputs after one that never ends are never read.
+    #[must_use]
+    pub fn with_messages(mut self, name: &str, source: Box<dyn MessageSource>) -> Self {
+        self.inputs.push(Opened::Messages(name.to_string(), source));
+        self
+    }
+
     /// The address of the first listener, for example if its port was given as 0.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.inputs.iter().find_map(|input| match input {
             Opened::Listener(listener, _) => listener.local_addr().ok(),
             _ => None,
         })
+    }
+
+    /// Whether some of its inputs deliver messages.
+    pub(crate) fn has_messages(&self) -> bool {
+        let mut inputs = self.inputs.iter();
+        inputs.any(|input| matches!(input, Opened::Messages(..)))
     }
 
     /// The total size of its files in bytes, before decompression; `None` if there are other
@@ -254,6 +269,7 @@ impl Source {
             Opened::Pipe(..)
             | Opened::Stdin(_, Extent::Endless)
             | Opened::Follow(..)
+            | Opened::Messages(..)
             | Opened::Listener(..) => true,
         });
         match endless {
@@ -270,7 +286,10 @@ impl Opened {
                 path.display().to_string()
             }
             Self::Stdin(..) => "standard input".to_string(),
-            Self::Listener(_, name) | Self::Reader(name, _) | Self::Live(name, _) => name.clone(),
+            Self::Listener(_, name)
+            | Self::Reader(name, _)
+            | Self::Live(name, _)
+            | Self::Messages(name, _) => name.clone(),
         }
     }
 
@@ -281,7 +300,11 @@ impl Opened {
             Self::Follow(_, file, _) | Self::Stdin(file, _) => {
                 FileIdentity::of_metadata(&file.metadata().ok()?)
             }
-            Self::Pipe(..) | Self::Listener(..) | Self::Reader(..) | Self::Live(..) => None,
+            Self::Pipe(..)
+            | Self::Listener(..)
+            | Self::Reader(..)
+            | Self::Live(..)
+            | Self::Messages(..) => None,
         }
     }
 }

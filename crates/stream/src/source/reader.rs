@@ -1,7 +1,8 @@
 //! Reads the inputs of a source one after the other, block by block.
 
 use std::io;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use std::vec;
 
 use super::block::{Block, BlockRead, Cut, Cutter, Eof, Lane};
@@ -12,6 +13,7 @@ use super::tcp::Listener;
 use super::{Input, LINGER, LiveRead, Mark, Opened, ReadOutcome, Source, open_file};
 use crate::compression::Compression;
 use crate::content::content;
+use crate::message::{MessageRead, MessageSource};
 use crate::wake::{Wait, Wake};
 use crate::{Error, Extent, InputFormat, Progress, Result};
 
@@ -24,13 +26,19 @@ pub(crate) struct Reader {
     progress: Progress,
     /// Why reading ends after the last filled block.
     error: Option<Error>,
+    /// Sources of messages that were read to their end.
+    ended: Vec<(Arc<str>, Box<dyn MessageSource>)>,
 }
 
 /// The input that is being read.
 enum Current {
     One { input: Box<dyn Input>, lane: Lane },
     Many(Listener),
+    Messages(Arc<str>, Box<dyn MessageSource>),
 }
+
+/// How long a source of messages is read at once, before the other work of the run is checked.
+const MESSAGES_TIMEOUT: Duration = Duration::from_millis(50);
 
 impl Reader {
     pub(crate) fn new(
@@ -47,7 +55,21 @@ impl Reader {
             wake,
             progress: progress.clone(),
             error: None,
+            ended: Vec::new(),
         }
+    }
+
+    /// Closes the sources of messages, after everything was delivered that is going to be.
+    pub(crate) fn close(mut self) -> Result<()> {
+        if let Some(Current::Messages(name, source)) = self.current.take() {
+            self.ended.push((name, source));
+        }
+        // Each of them is closed; the first error is reported.
+        let closed = self.ended.iter_mut().map(|(name, source)| {
+            let closed = source.close();
+            closed.map_err(|error| Error::read_input(name, error))
+        });
+        closed.fold(Ok(()), |first, closed| first.and(closed))
     }
 
     /// Fills a block with the next records.
@@ -72,6 +94,20 @@ impl Reader {
                     }
                 },
                 Some(Current::Many(listener)) => listener.read_block(block, &self.cutter)?,
+                Some(Current::Messages(name, source)) => {
+                    block.begin_messages(name);
+                    let read = source.read(&mut block.messages, MESSAGES_TIMEOUT);
+                    match read.map_err(|error| Error::read_input(name, error))? {
+                        MessageRead::Messages => BlockRead::Filled,
+                        MessageRead::Idle => BlockRead::Idle,
+                        MessageRead::End => {
+                            if let Some(Current::Messages(name, source)) = self.current.take() {
+                                self.ended.push((name, source));
+                            }
+                            BlockRead::End
+                        }
+                    }
+                }
                 Some(Current::One { input, lane }) => {
                     let (read, rest) = read_lane(&mut **input, lane, block, &self.cutter)?;
                     block.mark = mark(&**input, lane);
@@ -87,7 +123,7 @@ impl Reader {
             match read {
                 // The end of this input; there may be others.
                 BlockRead::End => {}
-                BlockRead::Filled | BlockRead::Stopped => return Ok(read),
+                BlockRead::Filled | BlockRead::Stopped | BlockRead::Idle => return Ok(read),
             }
         }
     }
@@ -110,6 +146,9 @@ fn start(
     let failed = |error| Error::read_input(&name, error);
     let wake = wake.clone();
     let input: Box<dyn Input> = match opened {
+        Opened::Messages(name, source) => {
+            return Ok(Some(Current::Messages(name.into(), source)));
+        }
         Opened::Listener(listener, _) => {
             let listener = Listener::new(listener, name.clone(), wake).map_err(failed)?;
             return Ok(Some(Current::Many(listener)));

@@ -9,6 +9,7 @@ mod files;
 mod formats;
 mod limit;
 mod memory;
+mod messages;
 mod order;
 mod reconnect;
 mod sinks;

@@ -1,0 +1,48 @@
+//! Sinks of messages.
+
+use std::io;
+use std::sync::Arc;
+
+use super::{Messages, Receipt};
+use crate::StopFlag;
+
+/// A sink of messages, such as a topic of a broker.
+pub trait MessageSink: Send {
+    /// Takes messages, and reports each on `receipt` once it is delivered: once losing this process
+    /// or the connection cannot lose it any more. Waits while too many messages are under way.
+    ///
+    /// # Errors
+    /// When messages cannot be delivered, or with [`io::ErrorKind::Interrupted`] when the flag of
+    /// [`Self::attach`] ended the wait.
+    fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()>;
+
+    /// Moves out the messages that the broker will never accept, such as too large ones. They are
+    /// not reported on their receipts: the run does so when it has written them to the rejects.
+    fn take_refused(&mut self) -> Vec<RefusedMessage> {
+        Vec::new()
+    }
+
+    /// Waits until everything that was written is delivered or refused.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    fn flush(&mut self) -> io::Result<()>;
+
+    /// Sets the flag that ends waits, raised when the run gives up what is not delivered.
+    fn attach(&mut self, _give_up: &StopFlag) {}
+}
+
+/// A message that a broker does not accept.
+#[derive(Debug)]
+pub struct RefusedMessage {
+    /// The payload as it was written.
+    pub payload: Option<Vec<u8>>,
+    /// The key as it was written.
+    pub key: Option<Vec<u8>>,
+    /// Why it was refused, as one lower-case phrase.
+    pub reason: String,
+    /// The receipt of the message.
+    pub receipt: Arc<Receipt>,
+    /// Its segment there.
+    pub segment: usize,
+}

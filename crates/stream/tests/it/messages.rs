@@ -1,0 +1,630 @@
+//! Sources and sinks of messages: what is acknowledged when, metadata, dead letters, limits.
+
+use std::collections::VecDeque;
+use std::io;
+use std::num::NonZero;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use lookaside_stream::{
+    Checkpoint, End, Flow, FormatOptions, Identity, InputFormat, MessageFraming, MessageRead,
+    MessageSink, MessageSource, Messages, OnNull, OutputFormat, Partition, Receipt, RefusedMessage,
+    Report, RunOptions, Sink, Source, StopFlag, Strictness, Summary, Transform,
+};
+use lookaside_value::{Batch, NameTable};
+
+/// A message of a test: partition, position, key, payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sent {
+    partition: usize,
+    position: u64,
+    key: Option<Vec<u8>>,
+    payload: Option<Vec<u8>>,
+}
+
+fn sent(position: u64, payload: &str) -> Sent {
+    Sent {
+        partition: 0,
+        position,
+        key: Some(format!("key {position}").into_bytes()),
+        payload: Some(payload.into()),
+    }
+}
+
+/// A source with given messages, some at a time.
+struct Script {
+    partitions: Vec<Arc<Partition>>,
+    messages: VecDeque<Sent>,
+    count_at_once: usize,
+    is_closed: Arc<Mutex<bool>>,
+}
+
+impl Script {
+    fn new(partitions: &[Arc<Partition>], messages: Vec<Sent>, count_at_once: usize) -> Self {
+        Self {
+            partitions: partitions.to_vec(),
+            messages: messages.into(),
+            count_at_once,
+            is_closed: Arc::default(),
+        }
+    }
+}
+
+impl MessageSource for Script {
+    fn read(&mut self, messages: &mut Messages, _: Duration) -> io::Result<MessageRead> {
+        assert!(messages.is_empty());
+        for _ in 0..self.count_at_once {
+            let Some(sent) = self.messages.pop_front() else {
+                break;
+            };
+            let partition = &self.partitions[sent.partition];
+            let (payload, key) = (sent.payload.as_deref(), sent.key.as_deref());
+            messages.push(partition, sent.position, payload, key);
+            messages.set_timestamp(1_700_000_000_000 + sent.position as i64);
+            messages.push_header("trace", Some(b"abc"));
+        }
+        Ok(match messages.is_empty() {
+            true => MessageRead::End,
+            false => MessageRead::Messages,
+        })
+    }
+
+    fn close(&mut self) -> io::Result<()> {
+        *self.is_closed.lock().unwrap() = true;
+        Ok(())
+    }
+}
+
+/// What a sink has taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Taken {
+    key: Option<String>,
+    payload: Option<String>,
+    topic: Option<String>,
+    timestamp_ms: Option<i64>,
+    headers: Vec<(String, String)>,
+}
+
+/// A sink that remembers what it takes, and delivers it at once.
+#[derive(Clone, Default)]
+struct Memory {
+    taken: Arc<Mutex<Vec<Taken>>>,
+    refused: Arc<Mutex<Vec<RefusedMessage>>>,
+    /// Payloads that contain this are refused.
+    poison: Option<&'static str>,
+}
+
+impl MessageSink for Memory {
+    fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        for message in messages.iter() {
+            let taken = Taken {
+                key: message.key().map(text),
+                payload: message.payload().map(text),
+                topic: message.topic().map(|topic| topic.to_string()),
+                timestamp_ms: message.timestamp_ms(),
+                headers: message
+                    .headers()
+                    .map(|header| (header.name.to_owned(), text(header.value.unwrap())))
+                    .collect(),
+            };
+            let payload = taken.payload.as_deref().unwrap_or_default();
+            if self.poison.is_some_and(|poison| payload.contains(poison)) {
+                self.refused.lock().unwrap().push(RefusedMessage {
+                    payload: message.payload().map(<[u8]>::to_vec),
+                    key: message.key().map(<[u8]>::to_vec),
+                    reason: "too large".to_owned(),
+                    receipt: Arc::clone(receipt),
+                    segment: message.segment(),
+                });
+                continue;
+            }
+            self.taken.lock().unwrap().push(taken);
+            receipt.deliver(message.segment(), 1);
+        }
+        Ok(())
+    }
+
+    fn take_refused(&mut self) -> Vec<RefusedMessage> {
+        self.refused.lock().unwrap().drain(..).collect()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn flow(input: &str, output: &str, names: &[&str]) -> Flow {
+    let options = FormatOptions::new();
+    let mut table = NameTable::new();
+    names.iter().for_each(|name| _ = table.intern(name));
+    Flow::with_names(
+        table,
+        InputFormat::new(input, &options).unwrap(),
+        OutputFormat::new(output, &options).unwrap(),
+    )
+}
+
+fn run<T: Transform + Clone>(
+    flow: &Flow,
+    script: Script,
+    transform: T,
+    sink: Sink,
+    options: RunOptions,
+) -> Summary {
+    let source = Source::new().with_messages("script", Box::new(script));
+    flow.run(source, vec![transform; 3], sink, options).unwrap()
+}
+
+fn payloads(memory: &Memory) -> Vec<String> {
+    let taken = memory.taken.lock().unwrap();
+    taken
+        .iter()
+        .map(|taken| taken.payload.clone().unwrap_or_else(|| "null".to_owned()))
+        .collect()
+}
+
+#[test]
+fn results_keep_the_order_and_the_keys() {
+    let partition = Partition::new("clicks", 0);
+    let messages = (0..100).map(|n| sent(n, &format!("{{\"n\":{n},\n\"m\":2}}")));
+    let script = Script::new(&[partition.clone()], messages.collect(), 7);
+    let is_closed = Arc::clone(&script.is_closed);
+    let memory = Memory::default();
+    let sink = Sink::messages("memory", Box::new(memory.clone()), None);
+    let summary = run(
+        &flow("json", "json", &[]),
+        script,
+        Identity,
+        sink,
+        RunOptions::default(),
+    );
+    assert_eq!((summary.events_in, summary.events_out), (100, 100));
+    assert_eq!(summary.end, End::Whole);
+    for (n, taken) in memory.taken.lock().unwrap().iter().enumerate() {
+        let expected = Taken {
+            key: Some(format!("key {n}")),
+            payload: Some(format!("{{\"n\":{n},\"m\":2}}")),
+            ..Taken::default()
+        };
+        assert_eq!(*taken, expected);
+    }
+    assert_eq!(partition.acknowledged(), Some(100));
+    assert!(*is_closed.lock().unwrap());
+}
+
+#[test]
+fn messages_are_written_as_lines_and_acknowledged() {
+    let partition = Partition::new("clicks", 0);
+    let messages = vec![sent(3, "a=1"), sent(5, ""), sent(8, "a=2\nb=3")];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.json");
+    let source = Script::new(&[partition.clone()], messages, 2);
+    let sink = Sink::file(&path, lookaside_stream::Extent::Endless).unwrap();
+    let options = RunOptions {
+        framing: MessageFraming::Lines,
+        ..RunOptions::default()
+    };
+    let summary = run(
+        &flow("kv", "json", &["@meta/key"]),
+        source,
+        Identity,
+        sink,
+        options,
+    );
+    assert_eq!((summary.events_in, summary.events_out), (3, 3));
+    // The metadata is not part of an event.
+    let expected = "{\"a\":\"1\"}\n{\"a\":\"2\"}\n{\"b\":\"3\"}\n";
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+    assert_eq!(partition.acknowledged(), Some(9));
+}
+
+/// Moves metadata to visible fields, and sets other metadata.
+#[derive(Clone)]
+struct UsesMeta;
+
+impl Transform for UsesMeta {
+    fn transform(&mut self, batch: &mut Batch, _: &mut Report) {
+        let (names, records) = batch.split_mut();
+        for record in records {
+            for meta in ["topic", "partition", "offset", "timestamp", "headers/trace"] {
+                let name = names.name(&format!("@meta/{meta}")).unwrap();
+                let value = record.take(name).unwrap();
+                record.push(names.intern(meta), value);
+            }
+            let name = |text: &str| names.name(text).unwrap();
+            let key = record.take(name("@meta/key")).unwrap();
+            record.push(name("@meta/headers/old-key"), key);
+            record.push(name("@meta/key"), "new key");
+            record.push(name("@meta/topic"), "alerts");
+            record.push(name("@meta/timestamp"), 7_i64);
+        }
+    }
+}
+
+#[test]
+fn metadata_is_read_and_set() {
+    let partition = Partition::new("clicks", 4);
+    let names = [
+        "@meta/key",
+        "@meta/topic",
+        "@meta/partition",
+        "@meta/offset",
+        "@meta/timestamp",
+        "@meta/headers/trace",
+        "@meta/headers/old-key",
+    ];
+    let memory = Memory::default();
+    let sink = Sink::messages("memory", Box::new(memory.clone()), None);
+    let script = Script::new(&[partition], vec![sent(9, "{}")], 1);
+    run(
+        &flow("json", "json", &names),
+        script,
+        UsesMeta,
+        sink,
+        RunOptions::default(),
+    );
+    let expected = Taken {
+        key: Some("new key".into()),
+        payload: Some(
+            r#"{"topic":"clicks","partition":4,"offset":9,"timestamp":"2023-11-14T22:13:20.009Z","headers/trace":"abc"}"#
+                .into(),
+        ),
+        topic: Some("alerts".into()),
+        timestamp_ms: Some(7),
+        headers: vec![("old-key".into(), "key 9".into())],
+    };
+    assert_eq!(*memory.taken.lock().unwrap(), [expected]);
+}
+
+#[test]
+fn a_field_is_the_key() {
+    let memory = Memory::default();
+    let sink = Sink::messages("memory", Box::new(memory.clone()), Some("user".into()));
+    let messages = vec![
+        sent(0, r#"{"user":7}"#),
+        sent(1, r#"{"user":null}"#),
+        sent(2, "{}"),
+    ];
+    let script = Script::new(&[Partition::new("t", 0)], messages, 3);
+    run(
+        &flow("json", "json", &[]),
+        script,
+        Identity,
+        sink,
+        RunOptions::default(),
+    );
+    let taken = memory.taken.lock().unwrap();
+    let keys: Vec<_> = taken.iter().map(|taken| taken.key.as_deref()).collect();
+    assert_eq!(keys, [Some("7"), None, Some("key 2")]);
+}
+
+#[test]
+fn null_payloads_are_skipped_or_forwarded_in_their_places() {
+    for (on_null, expected) in [
+        (OnNull::Skip, &["{\"a\":\"1\"}", "{\"a\":\"2\"}"][..]),
+        (
+            OnNull::Forward,
+            &[
+                "null",
+                "{\"a\":\"1\"}",
+                "null",
+                "null",
+                "{\"a\":\"2\"}",
+                "null",
+            ],
+        ),
+    ] {
+        let partition = Partition::new("t", 0);
+        let mut messages: Vec<_> = (0..6).map(|n| sent(n, "a=1")).collect();
+        messages[4] = sent(4, "a=2");
+        for null in [0, 2, 3, 5] {
+            messages[null].payload = None;
+        }
+        let memory = Memory::default();
+        let sink = Sink::messages("memory", Box::new(memory.clone()), None);
+        let script = Script::new(&[partition.clone()], messages, 6);
+        let options = RunOptions {
+            on_null,
+            ..RunOptions::default()
+        };
+        let summary = run(&flow("kv", "json", &[]), script, Identity, sink, options);
+        assert_eq!(payloads(&memory), expected);
+        assert_eq!(summary.events_in, 6);
+        assert_eq!(summary.events_out, expected.len() as u64);
+        assert_eq!(partition.acknowledged(), Some(6));
+    }
+}
+
+/// Rejects records with a field.
+#[derive(Clone)]
+struct RejectsField(&'static str);
+
+impl Transform for RejectsField {
+    fn transform(&mut self, batch: &mut Batch, report: &mut Report) {
+        let Some(name) = batch.names().name(self.0) else {
+            return;
+        };
+        for record in batch.records() {
+            if record.value(name).is_some() {
+                report.reject(record.line, "it has the field");
+            }
+        }
+    }
+}
+
+#[test]
+fn dead_letters_have_the_original_message_and_the_reason() {
+    let partition = Partition::new("clicks", 2);
+    let payloads = [
+        "{\"a\":1}",
+        "{",
+        "{\"bad\":1}",
+        "{\"poison\":1}",
+        "{\"b\":2}",
+    ];
+    let messages = (10..).zip(payloads).map(|(n, payload)| sent(n, payload));
+    let script = Script::new(&[partition.clone()], messages.collect(), 5);
+    let (out, dead) = (
+        Memory {
+            poison: Some("poison"),
+            ..Memory::default()
+        },
+        Memory::default(),
+    );
+    let options = RunOptions {
+        rejects: Some(Sink::messages("dead", Box::new(dead.clone()), None)),
+        ..RunOptions::default()
+    };
+    let sink = Sink::messages("out", Box::new(out.clone()), None);
+    let summary = run(
+        &flow("json", "json", &[]),
+        script,
+        RejectsField("bad"),
+        sink,
+        options,
+    );
+    assert_eq!(self::payloads(&out), ["{\"a\":1}", "{\"b\":2}"]);
+    assert_eq!((summary.events_in, summary.events_out), (5, 2));
+    assert_eq!(summary.rejects.count(), 3);
+    let shown: Vec<_> = summary.rejects.first().iter().collect();
+    assert_eq!((&*shown[0].source, shown[0].line), ("clicks[2]", 11));
+    let letters = dead.taken.lock().unwrap();
+    for (letter, (payload, key, reason, position)) in letters.iter().zip([
+        ("{", "key 11", "does not end", Some("11")),
+        ("{\"bad\":1}", "key 12", "it has the field", Some("12")),
+        ("{\"poison\":1}", "key 13", "too large", None),
+    ]) {
+        assert_eq!(letter.payload.as_deref(), Some(payload));
+        assert_eq!(letter.key.as_deref(), Some(key));
+        let header = |wanted: &str| {
+            let mut headers = letter.headers.iter();
+            Some(&headers.find(|(name, _)| name == wanted)?.1[..])
+        };
+        assert!(
+            header("lookaside-reason").unwrap().contains(reason),
+            "{letter:?}"
+        );
+        assert_eq!(header("lookaside-source"), Some("clicks[2]"));
+        assert_eq!(header("lookaside-position"), position);
+    }
+    assert_eq!(letters.len(), 3);
+    assert_eq!(partition.acknowledged(), Some(15));
+}
+
+#[test]
+fn a_refused_message_ends_a_strict_run() {
+    let out = Memory {
+        poison: Some("poison"),
+        ..Memory::default()
+    };
+    let partition = Partition::new("t", 0);
+    let script = Script::new(&[partition.clone()], vec![sent(0, "poison")], 1);
+    let source = Source::new().with_messages("script", Box::new(script));
+    let options = RunOptions {
+        strictness: Strictness::Strict,
+        ..RunOptions::default()
+    };
+    let sink = Sink::messages("out", Box::new(out), None);
+    let flow = flow("raw", "raw", &[]);
+    let error = flow.run(source, vec![Identity], sink, options).unwrap_err();
+    assert!(error.to_string().contains("too large"), "{error}");
+    assert_eq!(partition.acknowledged(), None);
+}
+
+#[test]
+fn a_limit_acknowledges_only_the_messages_before_it() {
+    for (limit, count_at_once, framing, expected) in [
+        (1, 10, MessageFraming::Message, 1),
+        (4, 3, MessageFraming::Message, 4),
+        (10, 10, MessageFraming::Message, 10),
+        // A message is processed as a whole.
+        (3, 10, MessageFraming::Lines, 2),
+    ] {
+        let partition = Partition::new("t", 0);
+        let messages = (0..10).map(|n| sent(n, "one\ntwo"));
+        let script = Script::new(&[partition.clone()], messages.collect(), count_at_once);
+        let memory = Memory::default();
+        let sink = Sink::messages("memory", Box::new(memory.clone()), None);
+        let options = RunOptions {
+            event_limit: NonZero::new(limit),
+            framing,
+            ..RunOptions::default()
+        };
+        let summary = run(&flow("raw", "raw", &[]), script, Identity, sink, options);
+        assert_eq!(summary.end, End::Limit);
+        assert_eq!(partition.acknowledged(), Some(expected), "{limit}");
+        let lines = if framing == MessageFraming::Lines {
+            2
+        } else {
+            1
+        };
+        assert_eq!(payloads(&memory).len() as u64, expected * lines);
+    }
+}
+
+/// A sink that delivers later, in any order, from another thread, until it is told to stop.
+struct Later(Sender<(Arc<Receipt>, usize, Vec<u8>)>);
+
+impl MessageSink for Later {
+    fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
+        for message in messages.iter() {
+            let payload = message.payload().unwrap().to_vec();
+            let sent = (Arc::clone(receipt), message.segment(), payload);
+            self.0.send(sent).map_err(|_| io::ErrorKind::Interrupted)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Drops, keeps and repeats records by their number.
+#[derive(Clone)]
+struct Multiplies;
+
+impl Transform for Multiplies {
+    fn transform(&mut self, batch: &mut Batch, _: &mut Report) {
+        let raw = batch.names().name("raw").unwrap();
+        let mut copies = Vec::new();
+        batch.retain(|record| {
+            let text = record.value(raw).unwrap().as_str().unwrap();
+            let number: usize = text.split(' ').next_back().unwrap().parse().unwrap();
+            copies.extend((1..number % 3).map(|_| record.clone()));
+            number % 3 > 0
+        });
+        copies.into_iter().for_each(|record| batch.push(record));
+    }
+}
+
+#[test]
+fn what_is_acknowledged_was_delivered_in_any_order_of_deliveries() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..60 {
+        let partitions: Vec<_> = (0..random.i32(1..4))
+            .map(|number| Partition::new("t", number))
+            .collect();
+        let mut positions = vec![0_u64; partitions.len()];
+        let messages: Vec<_> = (0..random.usize(0..200))
+            .map(|_| {
+                let partition = random.usize(..partitions.len());
+                positions[partition] += random.u64(1..3);
+                let position = positions[partition] - 1;
+                let payload = format!("{partition} {position}");
+                Sent {
+                    partition,
+                    ..sent(position, &payload)
+                }
+            })
+            .collect();
+        let (sender, receiver) = mpsc::channel::<(Arc<Receipt>, usize, Vec<u8>)>();
+        // It stops to deliver after some of the results, as a broker that is lost.
+        let delivered_max = random.usize(0..500);
+        let mut order = random.fork();
+        let deliverer = thread::spawn(move || {
+            let (mut waiting, mut delivered) = (Vec::new(), Vec::new());
+            let mut is_open = true;
+            while delivered.len() < delivered_max && (is_open || !waiting.is_empty()) {
+                match receiver.try_recv() {
+                    Ok(sent) => waiting.push(sent),
+                    Err(mpsc::TryRecvError::Disconnected) => is_open = false,
+                    Err(mpsc::TryRecvError::Empty) => thread::yield_now(),
+                }
+                if !waiting.is_empty() && order.bool() {
+                    let place = order.usize(..waiting.len());
+                    let (receipt, segment, payload) = waiting.swap_remove(place);
+                    delivered.push(payload);
+                    receipt.deliver(segment, 1);
+                }
+            }
+            delivered
+        });
+        let script = Script::new(&partitions, messages.clone(), random.usize(1..20));
+        let sink = Sink::messages("later", Box::new(Later(sender)), None);
+        let options = RunOptions {
+            give_up: Some(StopFlag::new().unwrap()),
+            ..RunOptions::default()
+        };
+        run(&flow("raw", "raw", &[]), script, Multiplies, sink, options);
+        let delivered = deliverer.join().unwrap();
+        for (index, partition) in partitions.iter().enumerate() {
+            let own = messages.iter().filter(|sent| sent.partition == index);
+            let is_delivered = |sent: &&Sent| {
+                let wanted = sent.position as usize % 3;
+                let count = delivered
+                    .iter()
+                    .filter(|payload| Some(*payload) == sent.payload.as_ref())
+                    .count();
+                count == wanted
+            };
+            let mut expected = None;
+            let mut own = own.peekable();
+            while let Some(sent) = own.next_if(is_delivered) {
+                expected = Some(sent.position + 1);
+            }
+            // Messages are acknowledged with those of their partition in the same read.
+            assert!(partition.acknowledged() <= expected, "{partition:?}");
+            if delivered.len() < delivered_max && own.peek().is_none() {
+                assert_eq!(partition.acknowledged(), expected, "{partition:?}");
+                assert!(partition.is_settled());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_moves_when_messages_are_delivered() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, checkpoint) = (folder.path().join("log"), folder.path().join("checkpoint"));
+    std::fs::write(&log, "one\ntwo\n").unwrap();
+    let stop = StopFlag::new().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let running = thread::spawn({
+        let (log, checkpoint, stop) = (log.clone(), checkpoint.clone(), stop.clone());
+        move || {
+            let options = RunOptions {
+                stop: Some(stop),
+                checkpoint: Some(Checkpoint::open(&checkpoint, &log).unwrap()),
+                ..RunOptions::default()
+            };
+            let sink = Sink::messages("later", Box::new(Later(sender)), None);
+            let source = Source::new().with_followed(&log).unwrap();
+            flow("raw", "raw", &[]).run(source, vec![Identity], sink, options)
+        }
+    });
+    let first = [receiver.recv().unwrap(), receiver.recv().unwrap()];
+    let stored = || std::fs::read_to_string(&checkpoint).unwrap();
+    assert!(stored().contains("offset 0 "), "{}", stored());
+    for (receipt, segment, _) in first {
+        receipt.deliver(segment, 1);
+    }
+    stop.raise();
+    assert_eq!(running.join().unwrap().unwrap().end, End::Stopped);
+    assert!(stored().contains("offset 8 "), "{}", stored());
+}
+
+#[test]
+fn formats_with_a_header_are_refused_for_messages() {
+    let script = || {
+        let script = Script::new(&[Partition::new("t", 0)], vec![], 1);
+        Source::new().with_messages("script", Box::new(script))
+    };
+    let sink = || Sink::messages("memory", Box::new(Memory::default()), None);
+    let run = |flow: Flow| flow.run(script(), vec![Identity], sink(), RunOptions::default());
+    let error = run(flow("csv", "json", &[])).unwrap_err().to_string();
+    assert!(error.contains("`columns`"), "{error}");
+    let error = run(flow("raw", "csv", &[])).unwrap_err().to_string();
+    assert!(error.contains("`columns`"), "{error}");
+    let columns = FormatOptions::new().set("columns", "a");
+    let flow = Flow::new(
+        InputFormat::new("csv", &columns).unwrap(),
+        OutputFormat::new("csv", &columns).unwrap(),
+    );
+    run(flow).unwrap();
+}
