@@ -64,12 +64,13 @@ impl Reader {
         if let Some(Current::Messages(name, source)) = self.current.take() {
             self.ended.push((name, source));
         }
-        // Each of them is closed; the first error is reported.
-        let closed = self.ended.iter_mut().map(|(name, source)| {
+        let mut result = Ok(());
+        for (name, source) in &mut self.ended {
             let closed = source.close();
-            closed.map_err(|error| Error::read_input(name, error))
-        });
-        closed.fold(Ok(()), |first, closed| first.and(closed))
+            // Each of them is closed; the first error is reported.
+            result = result.and(closed.map_err(|error| Error::read_input(name, error)));
+        }
+        result
     }
 
     /// Fills a block with the next records.

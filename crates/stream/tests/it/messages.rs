@@ -170,7 +170,7 @@ fn payloads(memory: &Memory) -> Vec<String> {
 fn results_keep_the_order_and_the_keys() {
     let partition = Partition::new("clicks", 0);
     let messages = (0..100).map(|n| sent(n, &format!("{{\"n\":{n},\n\"m\":2}}")));
-    let script = Script::new(&[partition.clone()], messages.collect(), 7);
+    let script = Script::new(std::slice::from_ref(&partition), messages.collect(), 7);
     let is_closed = Arc::clone(&script.is_closed);
     let memory = Memory::default();
     let sink = Sink::messages("memory", Box::new(memory.clone()), None);
@@ -201,7 +201,7 @@ fn messages_are_written_as_lines_and_acknowledged() {
     let messages = vec![sent(3, "a=1"), sent(5, ""), sent(8, "a=2\nb=3")];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.json");
-    let source = Script::new(&[partition.clone()], messages, 2);
+    let source = Script::new(std::slice::from_ref(&partition), messages, 2);
     let sink = Sink::file(&path, lookaside_stream::Extent::Endless).unwrap();
     let options = RunOptions {
         framing: MessageFraming::Lines,
@@ -325,7 +325,7 @@ fn null_payloads_are_skipped_or_forwarded_in_their_places() {
         }
         let memory = Memory::default();
         let sink = Sink::messages("memory", Box::new(memory.clone()), None);
-        let script = Script::new(&[partition.clone()], messages, 6);
+        let script = Script::new(std::slice::from_ref(&partition), messages, 6);
         let options = RunOptions {
             on_null,
             ..RunOptions::default()
@@ -366,7 +366,7 @@ fn dead_letters_have_the_original_message_and_the_reason() {
         "{\"b\":2}",
     ];
     let messages = (10..).zip(payloads).map(|(n, payload)| sent(n, payload));
-    let script = Script::new(&[partition.clone()], messages.collect(), 5);
+    let script = Script::new(std::slice::from_ref(&partition), messages.collect(), 5);
     let (out, dead) = (
         Memory {
             poison: Some("poison"),
@@ -421,7 +421,7 @@ fn a_refused_message_ends_a_strict_run() {
         ..Memory::default()
     };
     let partition = Partition::new("t", 0);
-    let script = Script::new(&[partition.clone()], vec![sent(0, "poison")], 1);
+    let script = Script::new(std::slice::from_ref(&partition), vec![sent(0, "poison")], 1);
     let source = Source::new().with_messages("script", Box::new(script));
     let options = RunOptions {
         strictness: Strictness::Strict,
@@ -445,7 +445,11 @@ fn a_limit_acknowledges_only_the_messages_before_it() {
     ] {
         let partition = Partition::new("t", 0);
         let messages = (0..10).map(|n| sent(n, "one\ntwo"));
-        let script = Script::new(&[partition.clone()], messages.collect(), count_at_once);
+        let script = Script::new(
+            std::slice::from_ref(&partition),
+            messages.collect(),
+            count_at_once,
+        );
         let memory = Memory::default();
         let sink = Sink::messages("memory", Box::new(memory.clone()), None);
         let options = RunOptions {
