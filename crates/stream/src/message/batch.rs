@@ -188,6 +188,33 @@ impl Messages {
         self.last().topic = Some(index(place));
     }
 
+    /// Removes the messages of partitions that are no longer assigned to this process. They are not
+    /// on the receipt, so that they are not acknowledged either.
+    pub fn remove_revoked(&mut self) {
+        let is_revoked = |segment: &Segment| segment.partition.is_revoked();
+        if !self.segments.iter().any(is_revoked) {
+            return;
+        }
+        // The new position of each segment; a partition may be revoked between two looks at it.
+        let mut places = Vec::new();
+        let mut count = 0;
+        self.segments.retain(|segment| {
+            let place = (!is_revoked(segment)).then_some(count);
+            places.push(place);
+            count += u32::from(place.is_some());
+            place.is_some()
+        });
+        self.entries.retain_mut(|entry| match places[entry.segment as usize] {
+            Some(place) => {
+                entry.segment = place;
+                true
+            }
+            None => false,
+        });
+        let payloads = self.entries.iter().filter_map(|entry| entry.payload);
+        self.payload_size = payloads.map(|span| span.size).sum();
+    }
+
     /// The messages in their order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Message<'_>> + ExactSizeIterator {
         self.entries.iter().map(|entry| Message {
@@ -293,4 +320,32 @@ impl<'a> Message<'a> {
 
 fn index(index: usize) -> u32 {
     u32::try_from(index).expect("fewer messages and headers than 2^32 in a batch")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_revoked_partitions_are_removed_and_not_acknowledged() {
+        let partitions = [0, 1, 2].map(|number| Partition::new("t", number));
+        let mut messages = Messages::new();
+        for position in 0..4 {
+            for partition in &partitions {
+                let payload = [b'0' + partition.number() as u8; 3];
+                messages.push(partition, position, Some(&payload), None);
+            }
+        }
+        partitions[1].revoke();
+        messages.remove_revoked();
+        assert_eq!((messages.len(), messages.payload_size()), (8, 24));
+        for (index, message) in messages.iter().enumerate() {
+            let number = [0, 2][index % 2];
+            assert_eq!(message.partition().number(), number);
+            assert_eq!(message.payload(), Some(&[b'0' + number as u8; 3][..]));
+        }
+        crate::Receipt::of(&messages).release();
+        let acknowledged = partitions.map(|partition| partition.acknowledged());
+        assert_eq!(acknowledged, [Some(4), None, Some(4)]);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,7 @@ pub struct Partition {
     state: Mutex<State>,
     /// Signals that no range is open any more.
     settled: Condvar,
+    is_revoked: AtomicBool,
 }
 
 #[derive(Default)]
@@ -64,6 +66,7 @@ impl Partition {
             number,
             state: Mutex::default(),
             settled: Condvar::new(),
+            is_revoked: AtomicBool::new(false),
         })
     }
 
@@ -85,6 +88,18 @@ impl Partition {
     /// The position of the first message that may not have been delivered; `None` until one was.
     pub fn acknowledged(&self) -> Option<u64> {
         self.lock().acknowledged
+    }
+
+    /// Records that the partition is no longer assigned to this process: its messages that were
+    /// not processed yet should not be.
+    pub fn revoke(&self) {
+        // Relaxed: messages that are processed nevertheless are processed twice, which is allowed.
+        self.is_revoked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the partition is no longer assigned to this process.
+    pub fn is_revoked(&self) -> bool {
+        self.is_revoked.load(Ordering::Relaxed)
     }
 
     /// Whether everything that was read is delivered.

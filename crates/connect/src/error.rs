@@ -1,0 +1,146 @@
+//! Errors of connectors, by who caused them.
+
+use std::fmt;
+
+use crate::kind::{KINDS, Kind};
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a connector cannot be opened.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    hint: Option<String>,
+}
+
+/// What caused an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The URL is wrong.
+    Misuse,
+    /// The broker cannot be reached, or lacks what the URL names.
+    Environment,
+}
+
+impl Error {
+    /// Returns what caused the error.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            hint: None,
+        }))
+    }
+
+    fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn bad_url(problem: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("not a URL of a connector: {problem}"),
+        )
+        .with_hint(format!(
+            "write a URL such as {}",
+            KINDS[0].source_example.unwrap_or_default()
+        ))
+    }
+
+    pub(crate) fn unknown_kind(scheme: &str) -> Self {
+        let known: Vec<_> = KINDS.iter().map(|kind| kind.scheme).collect();
+        let message = format!("unknown scheme `{scheme}`; there are: {}", known.join(", "));
+        Self::new(ErrorKind::Misuse, message)
+    }
+
+    pub(crate) fn not_built_in(kind: &Kind) -> Self {
+        let message = format!("this build does not support {}://", kind.scheme);
+        Self::new(ErrorKind::Misuse, message).with_hint(format!(
+            "build the program with it: cargo install --features {}",
+            kind.feature
+        ))
+    }
+
+    #[cfg(feature = "kafka")]
+    pub(crate) fn no_topic(name: &str, example: &str) -> Self {
+        Self::new(ErrorKind::Misuse, format!("`{name}` names no topic"))
+            .with_hint(format!("add it to the URL, as in {example}"))
+    }
+
+    #[cfg(feature = "kafka")]
+    pub(crate) fn missing_option(name: &str, option: &str, hint: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("`{name}` needs the option `{option}`"),
+        )
+        .with_hint(hint)
+    }
+
+    #[cfg(feature = "kafka")]
+    pub(crate) fn unknown_option(name: &str, option: &str, known: &[&str]) -> Self {
+        let distance = |candidate: &&&str| strsim::damerau_levenshtein(option, candidate);
+        let suggestion = match known.iter().min_by_key(distance) {
+            Some(near) if distance(&near) <= 2 => format!("did you mean `{near}`?"),
+            _ => format!("there are: {}", known.join(", ")),
+        };
+        Self::new(
+            ErrorKind::Misuse,
+            format!("`{name}` has no option `{option}`; {suggestion}"),
+        )
+        .with_hint("options with a dot are properties of librdkafka, as in `?linger.ms=1`")
+    }
+
+    #[cfg(feature = "kafka")]
+    pub(crate) fn bad_option(name: &str, option: &str, value: &str, wanted: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("`{name}`, option `{option}`: `{value}` is not {wanted}"),
+        )
+    }
+
+    #[cfg(feature = "kafka")]
+    pub(crate) fn refused(name: &str, message: &str, hint: Option<&str>) -> Self {
+        let error = Self::new(ErrorKind::Misuse, format!("`{name}`: {message}"));
+        match hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+
+    #[cfg(feature = "kafka")]
+    pub(crate) fn unavailable(name: &str, reason: &str, hint: &str) -> Self {
+        Self::new(ErrorKind::Environment, format!("`{name}`: {reason}")).with_hint(hint)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("message", &self.0.message)
+            .field("hint", &self.0.hint)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,354 @@
+//! Options of the URLs, and the properties of librdkafka that they become.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use lookaside_stream::{MessageFraming, OnNull};
+use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::KafkaError;
+
+use crate::{ConnectUrl, Error, Result};
+
+/// The default of `buffer_max`: some tenths of a second at a hundred megabytes per second, and small
+/// beside the tables of most projects.
+const BUFFER_MAX: usize = 32 << 20;
+
+/// The least `buffer_max`: a fetch request of the default size.
+const BUFFER_MAX_MIN: usize = 1 << 20;
+
+/// The default of `commit_interval_ms`: what a killed process delivers twice is at most the events
+/// of this time.
+const COMMIT_INTERVAL: Duration = Duration::from_millis(1000);
+
+/// The options of a source.
+pub(super) struct SourceOptions {
+    pub(super) name: String,
+    pub(super) topics: Vec<String>,
+    pub(super) config: ClientConfig,
+    pub(super) commit_interval: Duration,
+    pub(super) framing: MessageFraming,
+    pub(super) on_null: OnNull,
+}
+
+/// The options of a sink.
+pub(super) struct SinkOptions {
+    pub(super) name: String,
+    pub(super) topic: String,
+    pub(super) config: ClientConfig,
+    pub(super) key_field: Option<String>,
+}
+
+const SOURCE_OPTIONS: [&str; 6] = [
+    "group",
+    "start",
+    "commit_interval_ms",
+    "framing",
+    "on_null",
+    "buffer_max",
+];
+
+const SINK_OPTIONS: [&str; 2] = ["key", "buffer_max"];
+
+impl SourceOptions {
+    pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
+        let options = Options::new(url, &SOURCE_OPTIONS)?;
+        let name = url.name();
+        if url.paths().is_empty() {
+            return Err(Error::no_topic(
+                &name,
+                "kafka://localhost:9092/clicks?group=NAME",
+            ));
+        }
+        let Some(group) = options.text("group").filter(|group| !group.is_empty()) else {
+            return Err(Error::missing_option(
+                &name,
+                "group",
+                "name the consumer group that shares the partitions and keeps the positions, as in \
+                 `?group=lookaside`",
+            ));
+        };
+        let buffer_kbytes = (options.buffer_max()? >> 10).to_string();
+        let mut config = options.config()?;
+        config
+            .set("group.id", group)
+            .set(
+                "auto.offset.reset",
+                options.choice("start", &["earliest", "latest"])?,
+            )
+            // Partitions that stay with this process are not interrupted by a rebalance.
+            .set("partition.assignment.strategy", "cooperative-sticky")
+            .set("queued.max.messages.kbytes", buffer_kbytes);
+        options.pass_properties(&mut config);
+        // Positions are stored when the results are delivered, which only the run knows.
+        config
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("enable.partition.eof", "false");
+        let milliseconds: u64 = options.parse(
+            "commit_interval_ms",
+            COMMIT_INTERVAL.as_millis() as u64,
+            "a number of milliseconds",
+        )?;
+        Ok(Self {
+            topics: url.paths().to_vec(),
+            config,
+            commit_interval: Duration::from_millis(milliseconds),
+            framing: match options.choice("framing", &["message", "lines"])? {
+                "lines" => MessageFraming::Lines,
+                _ => MessageFraming::Message,
+            },
+            on_null: match options.choice("on_null", &["skip", "forward"])? {
+                "forward" => OnNull::Forward,
+                _ => OnNull::Skip,
+            },
+            name,
+        })
+    }
+}
+
+impl SinkOptions {
+    pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
+        let options = Options::new(url, &SINK_OPTIONS)?;
+        let name = url.name();
+        let [topic] = url.paths() else {
+            return Err(Error::no_topic(&name, "kafka://localhost:9092/clicks-rich"));
+        };
+        let buffer_kbytes = (options.buffer_max()? >> 10).to_string();
+        let mut config = options.config()?;
+        config
+            // No duplicates by repeated requests, and the order is kept.
+            .set("enable.idempotence", "true")
+            // A broker that is away makes the run wait, not fail.
+            .set("message.timeout.ms", "0")
+            // A key is in the same partition as if a Java client had written it.
+            .set("partitioner", "murmur2_random")
+            .set("queue.buffering.max.kbytes", buffer_kbytes);
+        options.pass_properties(&mut config);
+        Ok(Self {
+            topic: topic.clone(),
+            config,
+            key_field: options.text("key").map(str::to_owned),
+            name,
+        })
+    }
+}
+
+/// An error of librdkafka about its properties, whose values may be secrets.
+pub(super) fn refused(name: &str, error: &KafkaError) -> Error {
+    match error {
+        KafkaError::ClientConfig(_, reason, property, value) => {
+            let reason = match value.is_empty() || !is_secret(property) {
+                true => reason.clone(),
+                false => "the value is not valid".to_owned(),
+            };
+            let needs_tls = reason.contains("OpenSSL not available");
+            let hint = needs_tls.then_some("build the program with the feature kafka-tls");
+            Error::refused(name, &format!("property `{property}`: {reason}"), hint)
+        }
+        error => {
+            let text = error.to_string();
+            let needs_tls = text.contains("OpenSSL") || text.contains("ssl");
+            let hint = needs_tls.then_some("build the program with the feature kafka-tls");
+            Error::refused(name, &text, hint)
+        }
+    }
+}
+
+fn is_secret(property: &str) -> bool {
+    ["password", "secret", "key", "pem", "token", "jaas"]
+        .iter()
+        .any(|word| property.contains(word))
+}
+
+/// The options of a URL: those of the connector, and properties of librdkafka, which contain a dot.
+struct Options<'a> {
+    url: &'a ConnectUrl,
+    name: String,
+    properties: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Options<'a> {
+    fn new(url: &'a ConnectUrl, known: &[&str]) -> Result<Self> {
+        let name = url.name();
+        let mut properties = Vec::new();
+        for (option, value) in url.options() {
+            // Some properties are a single word.
+            if option.contains('.') || option == "partitioner" || option == "debug" {
+                properties.push((&**option, &**value));
+            } else if !known.contains(&&**option) {
+                return Err(Error::unknown_option(&name, option, known));
+            }
+        }
+        Ok(Self {
+            url,
+            name,
+            properties,
+        })
+    }
+
+    fn text(&self, option: &str) -> Option<&'a str> {
+        let mut options = self.url.options().iter().rev();
+        options
+            .find(|(name, _)| name == option)
+            .map(|(_, value)| &**value)
+    }
+
+    fn parse<T: FromStr>(&self, option: &str, default: T, wanted: &str) -> Result<T> {
+        let Some(text) = self.text(option) else {
+            return Ok(default);
+        };
+        text.parse()
+            .map_err(|_| Error::bad_option(&self.name, option, text, wanted))
+    }
+
+    /// One of these words; the first is the default.
+    fn choice(&self, option: &str, words: &[&'static str]) -> Result<&'static str> {
+        let text = self.text(option).unwrap_or(words[0]);
+        let mut known = words.iter();
+        match known.find(|word| **word == text) {
+            Some(word) => Ok(word),
+            None => {
+                let wanted = format!("one of: {}", words.join(", "));
+                Err(Error::bad_option(&self.name, option, text, &wanted))
+            }
+        }
+    }
+
+    fn buffer_max(&self) -> Result<usize> {
+        let wanted = "a number of bytes, at least 1048576";
+        let size = self.parse("buffer_max", BUFFER_MAX, wanted)?;
+        if size < BUFFER_MAX_MIN {
+            return Err(Error::bad_option(
+                &self.name,
+                "buffer_max",
+                &size.to_string(),
+                wanted,
+            ));
+        }
+        Ok(size)
+    }
+
+    fn property(&self, wanted: &str) -> Option<&'a str> {
+        let mut properties = self.properties.iter().rev();
+        properties
+            .find(|(property, _)| *property == wanted)
+            .map(|(_, value)| *value)
+    }
+
+    /// The properties that sources and sinks share.
+    fn config(&self) -> Result<ClientConfig> {
+        let mechanism = self
+            .property("sasl.mechanism")
+            .or(self.property("sasl.mechanisms"));
+        if let Some(mechanism @ ("AWS_MSK_IAM" | "OAUTHBEARER")) = mechanism {
+            return Err(Error::refused(
+                &self.name,
+                &format!("the SASL mechanism {mechanism} is not supported"),
+                Some("use SCRAM-SHA-256, SCRAM-SHA-512 or PLAIN"),
+            ));
+        }
+        let mut config = ClientConfig::new();
+        config
+            .set("bootstrap.servers", self.url.hosts())
+            .set("client.id", "lookaside")
+            .set_log_level(RDKafkaLogLevel::Info);
+        if let Some((user, password)) = self.url.user() {
+            if mechanism.is_none() || self.property("security.protocol").is_none() {
+                return Err(Error::missing_option(
+                    &self.name,
+                    "sasl.mechanism` and `security.protocol",
+                    "a URL with a user needs both, as in \
+                     `?sasl.mechanism=SCRAM-SHA-512&security.protocol=sasl_ssl`",
+                ));
+            }
+            config.set("sasl.username", user);
+            config.set("sasl.password", password.unwrap_or_default());
+        }
+        Ok(config)
+    }
+
+    fn pass_properties(&self, config: &mut ClientConfig) {
+        for (property, value) in &self.properties {
+            config.set(*property, *value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(url: &str) -> Result<SourceOptions> {
+        SourceOptions::new(&url.parse().unwrap())
+    }
+
+    #[test]
+    fn options_and_properties_are_told_apart() {
+        let url = "kafka://a:1,b:2/t,^u.*?group=g&start=latest&framing=lines&on_null=forward\
+                   &buffer_max=2097152&fetch.wait.max.ms=9&commit_interval_ms=7";
+        let options = source(url).unwrap();
+        let get = |property| options.config.get(property);
+        assert_eq!(get("bootstrap.servers"), Some("a:1,b:2"));
+        assert_eq!(get("group.id"), Some("g"));
+        assert_eq!(get("auto.offset.reset"), Some("latest"));
+        assert_eq!(get("queued.max.messages.kbytes"), Some("2048"));
+        assert_eq!(get("fetch.wait.max.ms"), Some("9"));
+        assert_eq!(options.topics, ["t", "^u.*"]);
+        assert_eq!(options.commit_interval, Duration::from_millis(7));
+        assert_eq!(options.framing, MessageFraming::Lines);
+        assert_eq!(options.on_null, OnNull::Forward);
+        let url = "kafka://u:p@a/t?group=g&sasl.mechanism=PLAIN&security.protocol=sasl_plaintext\
+                   &enable.auto.commit=true";
+        let options = source(url).unwrap();
+        assert_eq!(options.config.get("sasl.password"), Some("p"));
+        assert_eq!(options.config.get("enable.auto.commit"), Some("false"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (url, expected) in [
+            ("kafka://a?group=g", "names no topic"),
+            ("kafka://a/t", "needs the option `group`"),
+            ("kafka://a/t?group=", "needs the option `group`"),
+            ("kafka://a/t?groop=g", "did you mean `group`?"),
+            ("kafka://a/t?group=g&start=now", "one of: earliest, latest"),
+            ("kafka://a/t?group=g&buffer_max=1000", "at least 1048576"),
+            ("kafka://a/t?group=g&commit_interval_ms=x", "milliseconds"),
+            ("kafka://u:p@a/t?group=g", "sasl.mechanism"),
+            (
+                "kafka://a/t?group=g&sasl.mechanism=AWS_MSK_IAM",
+                "not supported",
+            ),
+        ] {
+            let error = source(url).map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains(expected), "{url}: {error}");
+        }
+        let sink = |url: &str| SinkOptions::new(&url.parse().unwrap()).map(|_| ());
+        for (url, expected) in [
+            ("kafka://a", "names no topic"),
+            ("kafka://a/t,u", "names no topic"),
+            ("kafka://a/t?group=g", "no option `group`"),
+        ] {
+            let error = sink(url).unwrap_err();
+            assert!(error.to_string().contains(expected), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn values_of_secret_properties_are_not_shown() {
+        let error = |property: &str| {
+            refused(
+                "kafka://a",
+                &KafkaError::ClientConfig(
+                    rdkafka::types::RDKafkaConfRes::RD_KAFKA_CONF_INVALID,
+                    "Invalid value \"hidden\"".to_owned(),
+                    property.to_owned(),
+                    "hidden".to_owned(),
+                ),
+            )
+        };
+        assert!(!error("ssl.key.password").to_string().contains("hidden"));
+        assert!(error("linger.ms").to_string().contains("hidden"));
+    }
+}

@@ -1,0 +1,152 @@
+//! A topic as sink.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lookaside_stream::{Message, MessageSink, Messages, Receipt, RefusedMessage, StopFlag};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
+
+use super::delivery::{Deliveries, is_refused, reason_of};
+use super::options::{SinkOptions, refused};
+use crate::Result;
+
+/// How often a wait looks whether the run gives up.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// Writes messages to a topic, at least once: each is delivered when the broker has acknowledged it.
+pub(super) struct KafkaSink {
+    topic: String,
+    producer: ThreadedProducer<Deliveries>,
+    give_up: Option<StopFlag>,
+}
+
+impl KafkaSink {
+    pub(super) fn open(options: SinkOptions) -> Result<Self> {
+        let SinkOptions {
+            name,
+            topic,
+            config,
+            ..
+        } = options;
+        let producer: ThreadedProducer<Deliveries> = config
+            .create_with_context(Deliveries::new(&name))
+            .map_err(|error| refused(&name, &error))?;
+        super::find_topics(producer.client(), &name, std::slice::from_ref(&topic))?;
+        Ok(Self {
+            topic,
+            producer,
+            give_up: None,
+        })
+    }
+
+    pub(super) fn producer(&self) -> &ThreadedProducer<Deliveries> {
+        &self.producer
+    }
+
+    fn send(&self, message: &Message<'_>, id: usize) -> io::Result<()> {
+        let topic = message.topic().map_or(&*self.topic, |topic| &**topic);
+        let mut record: BaseRecord<'_, [u8], [u8], usize> = BaseRecord::with_opaque_to(topic, id);
+        if let Some(payload) = message.payload() {
+            record = record.payload(payload);
+        }
+        if let Some(key) = message.key() {
+            record = record.key(key);
+        }
+        if let Some(timestamp) = message.timestamp_ms() {
+            record = record.timestamp(timestamp);
+        }
+        if message.headers().len() > 0 {
+            record = record.headers(headers(message)?);
+        }
+        let deliveries = self.producer.context();
+        loop {
+            let (error, back) = match self.producer.send(record) {
+                Ok(()) => return Ok(()),
+                Err(failed) => failed,
+            };
+            if is_refused(&error) {
+                let reason = reason_of(&error);
+                deliveries.refuse_parts(id, message.payload(), message.key(), reason);
+                return Ok(());
+            }
+            if error.rdkafka_error_code() != Some(RDKafkaErrorCode::QueueFull) {
+                return Err(io::Error::other(error));
+            }
+            record = back;
+            self.check()?;
+            deliveries.wait(WAIT);
+        }
+    }
+
+    /// Fails if the run gives up, or nothing can be delivered.
+    fn check(&self) -> io::Result<()> {
+        if let Some(failure) = self.producer.context().failure() {
+            return Err(io::Error::other(failure));
+        }
+        match self.give_up.as_ref().is_some_and(StopFlag::is_raised) {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl MessageSink for KafkaSink {
+    fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
+        self.check()?;
+        let deliveries = self.producer.context();
+        let slot = deliveries.begin(receipt);
+        let sent = messages.iter().try_for_each(|message| {
+            let id = deliveries.add(slot, message.segment());
+            let sent = self.send(&message, id);
+            if sent.is_err() {
+                deliveries.end(slot);
+            }
+            sent
+        });
+        deliveries.end(slot);
+        sent
+    }
+
+    fn take_refused(&mut self) -> Vec<RefusedMessage> {
+        self.producer.context().take_refused()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        loop {
+            match self.producer.flush(WAIT) {
+                // Reports may still be on their way from the library's queue.
+                Ok(()) => {
+                    self.check()?;
+                    if self.producer.in_flight_count() == 0 {
+                        return Ok(());
+                    }
+                }
+                Err(KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut)) => self.check()?,
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+    }
+
+    fn attach(&mut self, give_up: &StopFlag) {
+        self.give_up = Some(give_up.clone());
+    }
+}
+
+fn headers(message: &Message<'_>) -> io::Result<OwnedHeaders> {
+    let mut headers = OwnedHeaders::new_with_capacity(message.headers().len());
+    for header in message.headers() {
+        // The library takes names that end at a zero byte.
+        if header.name.contains('\0') {
+            let message = format!("the name of the header {:?} has a zero byte", header.name);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        headers = headers.insert(Header {
+            key: header.name,
+            value: header.value,
+        });
+    }
+    Ok(headers)
+}

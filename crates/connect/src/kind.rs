@@ -1,0 +1,41 @@
+//! The kinds of connectors, whether they are built in or not.
+
+use crate::{ConnectUrl, Error, Result};
+
+/// A kind of connector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Kind {
+    /// The scheme of its URLs.
+    pub scheme: &'static str,
+    /// What it connects to.
+    pub summary: &'static str,
+    /// The feature that brings it.
+    pub feature: &'static str,
+    /// Whether this build has it.
+    pub is_built_in: bool,
+    /// The URL of a source, if it can be one.
+    pub source_example: Option<&'static str>,
+    /// The URL of a sink, if it can be one.
+    pub sink_example: Option<&'static str>,
+}
+
+/// All kinds.
+pub const KINDS: [Kind; 1] = [Kind {
+    scheme: "kafka",
+    summary: "topics of Apache Kafka or Redpanda, in a consumer group",
+    feature: "kafka",
+    is_built_in: cfg!(feature = "kafka"),
+    source_example: Some("kafka://localhost:9092/clicks?group=lookaside"),
+    sink_example: Some("kafka://localhost:9092/clicks-rich"),
+}];
+
+/// The scheme of a URL, if it is a kind that is built in.
+pub(crate) fn of(url: &ConnectUrl) -> Result<&'static str> {
+    let scheme = url.scheme();
+    match KINDS.iter().find(|kind| kind.scheme == scheme) {
+        Some(kind) if kind.is_built_in => Ok(kind.scheme),
+        Some(kind) => Err(Error::not_built_in(kind)),
+        None => Err(Error::unknown_kind(scheme)),
+    }
+}

@@ -1,0 +1,99 @@
+//! Connectors: sources and sinks of event streams in message brokers.
+//!
+//! A connector is named by a URL, such as `kafka://localhost:9092/clicks?group=lookaside`. Each kind
+//! is a feature of this crate; [`KINDS`] lists all of them, also those that are not built in.
+//!
+//! ```no_run
+//! use lookaside_connect::ConnectUrl;
+//! use lookaside_stream::{Sink, Source};
+//!
+//! let url: ConnectUrl = "kafka://localhost:9092/clicks?group=lookaside".parse()?;
+//! let opened = lookaside_connect::open_source(&url)?;
+//! let source = Source::new().with_messages(&url.name(), opened.source);
+//!
+//! let url: ConnectUrl = "kafka://localhost:9092/clicks-rich?key=user".parse()?;
+//! let opened = lookaside_connect::open_sink(&url)?;
+//! let sink = Sink::messages(&url.name(), opened.sink, opened.key_field);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod error;
+#[cfg(feature = "kafka")]
+mod kafka;
+mod kind;
+mod url;
+
+use lookaside_stream::{MessageFraming, MessageSink, MessageSource, OnNull};
+
+pub use error::{Error, ErrorKind, Result};
+pub use kind::{KINDS, Kind};
+pub use url::ConnectUrl;
+
+/// An open source, and the options of its URL that the run applies.
+pub struct OpenedSource {
+    /// The source, which has joined its consumer group.
+    pub source: Box<dyn MessageSource>,
+    /// How messages are split into events; the option `framing`.
+    pub framing: MessageFraming,
+    /// What is done with null payloads; the option `on_null`.
+    pub on_null: OnNull,
+}
+
+/// An open sink, and the options of its URL that the run applies.
+pub struct OpenedSink {
+    /// The sink.
+    pub sink: Box<dyn MessageSink>,
+    /// The field whose value is the key of a message; the option `key`.
+    pub key_field: Option<String>,
+}
+
+/// Opens a source and begins to read.
+///
+/// # Errors
+/// When the kind is unknown or not built in, an option is wrong, or the broker or its topics are
+/// not available.
+pub fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
+    match kind::of(url)? {
+        #[cfg(feature = "kafka")]
+        "kafka" => kafka::open_source(url),
+        other => unreachable!("{other} is not a kind that is built in"),
+    }
+}
+
+/// Opens a sink.
+///
+/// # Errors
+/// As [`open_source`].
+pub fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
+    match kind::of(url)? {
+        #[cfg(feature = "kafka")]
+        "kafka" => kafka::open_sink(url),
+        other => unreachable!("{other} is not a kind that is built in"),
+    }
+}
+
+/// Checks the options of a source, connects to its broker and looks for its topics, without joining
+/// a group; returns one line on what was found.
+///
+/// # Errors
+/// As [`open_source`].
+pub fn check_source(url: &ConnectUrl) -> Result<String> {
+    match kind::of(url)? {
+        #[cfg(feature = "kafka")]
+        "kafka" => kafka::check_source(url),
+        other => unreachable!("{other} is not a kind that is built in"),
+    }
+}
+
+/// As [`check_source`], for a sink.
+///
+/// # Errors
+/// As [`open_source`].
+pub fn check_sink(url: &ConnectUrl) -> Result<String> {
+    match kind::of(url)? {
+        #[cfg(feature = "kafka")]
+        "kafka" => kafka::check_sink(url),
+        other => unreachable!("{other} is not a kind that is built in"),
+    }
+}

@@ -1,0 +1,116 @@
+//! Consumer groups: positions that are stored, and rebalances while runs go on.
+
+use std::collections::HashMap;
+
+use lookaside_stream::Identity;
+use lookaside_testing::{KafkaBroker, wait_until};
+
+use super::{committed, consume, create_topic, produce, start, unique};
+
+fn numbered(first: usize, count: usize) -> Vec<(String, String)> {
+    (first..first + count)
+        .map(|n| (format!("k{}", n % 50), format!("{{\"n\":{n}}}")))
+        .collect()
+}
+
+fn send(broker: &KafkaBroker, topic: &str, messages: &[(String, String)]) {
+    let messages = messages.iter();
+    produce(
+        broker,
+        topic,
+        messages.map(|(key, payload)| (&**key, Some(&**payload))),
+    );
+}
+
+/// How often each payload is in a topic.
+fn counts(broker: &KafkaBroker, topic: &str) -> HashMap<String, usize> {
+    let mut counts = HashMap::new();
+    for found in consume(broker, topic) {
+        *counts.entry(found.payload.unwrap()).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn the_next_run_continues_where_the_last_one_ended() {
+    let Some(broker) = KafkaBroker::shared() else {
+        return;
+    };
+    let (input, output) = (create_topic(broker, 3, &[]), create_topic(broker, 1, &[]));
+    let group = unique("group");
+    let (source, sink) = (
+        format!("kafka://{}/{input}?group={group}", broker.address()),
+        format!("kafka://{}/{output}", broker.address()),
+    );
+    for round in 0..3 {
+        send(broker, &input, &numbered(round * 500, 500));
+        let running = start(&source, &sink, None, Identity);
+        running.wait_for_events(500);
+        assert_eq!(running.stop().events_out, 500);
+        let stored = committed(broker, &group, &input, 3);
+        let sum: i64 = stored.into_iter().flatten().sum();
+        assert_eq!(sum, (round as i64 + 1) * 500);
+    }
+    let counts = counts(broker, &output);
+    assert_eq!(counts.len(), 1500);
+    assert!(counts.values().all(|count| *count == 1));
+}
+
+#[test]
+fn members_that_join_and_leave_lose_nothing_and_repeat_nothing() {
+    let Some(broker) = KafkaBroker::shared() else {
+        return;
+    };
+    let (input, output) = (create_topic(broker, 6, &[]), create_topic(broker, 1, &[]));
+    let group = unique("group");
+    let (source, sink) = (
+        format!(
+            "kafka://{}/{input}?group={group}&session.timeout.ms=6000&commit_interval_ms=100",
+            broker.address()
+        ),
+        format!("kafka://{}/{output}", broker.address()),
+    );
+    let mut members = vec![start(&source, &sink, None, Identity)];
+    let mut sent = 0;
+    let mut written = 0;
+    for step in 0..4 {
+        send(broker, &input, &numbered(sent, 3000));
+        sent += 3000;
+        match step {
+            0 | 1 => {
+                let member = start(&source, &sink, None, Identity);
+                // It takes part once it has a partition.
+                members.push(member);
+                send(broker, &input, &numbered(sent, 1000));
+                sent += 1000;
+                let newest = members.last().unwrap();
+                let mut more = sent;
+                wait_until("the new member gets events", || {
+                    let count = newest.progress.figures().events_out;
+                    if count == 0 {
+                        send(broker, &input, &numbered(more, 50));
+                        more += 50;
+                    }
+                    count > 0
+                });
+                sent = more;
+            }
+            _ => written += members.remove(0).stop().events_out,
+        }
+    }
+    wait_until("everything is written", || {
+        let running = members
+            .iter()
+            .map(|member| member.progress.figures().events_out);
+        written + running.sum::<u64>() >= sent as u64
+    });
+    written += members
+        .into_iter()
+        .map(|member| member.stop().events_out)
+        .sum::<u64>();
+    let counts = counts(broker, &output);
+    assert_eq!(counts.len(), sent, "no event is lost");
+    assert_eq!(written, sent as u64, "no event is written twice");
+    let stored = committed(broker, &group, &input, 6);
+    assert_eq!(stored.into_iter().flatten().sum::<i64>(), sent as i64);
+}
