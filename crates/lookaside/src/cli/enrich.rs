@@ -100,7 +100,9 @@ fn enrich(
     let flow = Flow::with_names(names, input_format, plan.output_format.clone());
 
     let tally = Arc::new(Tally::default());
-    let outages = Arc::new(Outages::default());
+    let cannot = |error: io::Error| Failure::new("cannot begin").because(&error);
+    let over = StopFlag::new().map_err(cannot)?;
+    let outages = Arc::new(Outages::new(over.clone()));
     let file_name: Arc<str> = model.file_name().into();
     let transforms: Vec<_> = (0..plan.worker_count)
         .map(|_| {
@@ -110,7 +112,7 @@ fn enrich(
             ModelTransform::waiting(evaluator, session, outages, observer, file_name.clone())
         })
         .collect();
-    let stop = StopFlag::new().map_err(|error| Failure::new("cannot begin").because(&error))?;
+    let stop = StopFlag::new().map_err(cannot)?;
     let drain = Drain {
         timeout: plan.drain_timeout,
         cancel: Box::new({
@@ -138,6 +140,7 @@ fn enrich(
         strictness: plan.strictness,
         rejects,
         stop: Some(stop),
+        over: Some(over),
         event_limit: plan.event_limit,
         checkpoint,
         progress,

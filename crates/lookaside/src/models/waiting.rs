@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lookaside_knowledge::{CancelHandle, Error};
+use lookaside_stream::StopFlag;
 use lookaside_value::{
     Answers, Contract, Lookup, LookupError, LookupErrorKind, ParamBatch, StatementId, Text,
 };
@@ -38,7 +39,8 @@ pub(crate) struct WaitingLookup<L> {
 }
 
 impl<L: Lookup> WaitingLookup<L> {
-    /// Waits until `cancel` is cancelled at the latest; then the sets that failed keep their errors.
+    /// Waits until `cancel` is cancelled or the run is over; then the sets that failed keep their
+    /// errors.
     pub(crate) fn new(lookup: L, cancel: CancelHandle, outages: Arc<Outages>) -> Self {
         Self {
             lookup,
@@ -78,10 +80,15 @@ impl<L: Lookup> WaitingLookup<L> {
         found.clear();
     }
 
+    /// Whether waiting makes no sense any more.
+    fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled() || self.outages.over.is_raised()
+    }
+
     /// Sleeps. Returns false as soon as the lookup is cancelled.
     fn sleep(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
-        while !self.cancel.is_cancelled() {
+        while !self.is_cancelled() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return true;
@@ -126,7 +133,7 @@ impl<L: Lookup> Lookup for WaitingLookup<L> {
         let Some(first) = self.failed.first() else {
             return;
         };
-        if self.cancel.is_cancelled() {
+        if self.is_cancelled() {
             return;
         }
         let error = unavailable(answers, *first).expect("it was just found");
@@ -184,8 +191,12 @@ pub(crate) struct OutageFigures {
 ///
 /// An outage begins when a lookup waits for a database that no other one waits for, and ends with
 /// the last one, so that it is logged once and not by each worker.
-#[derive(Debug, Default)]
-pub(crate) struct Outages(Mutex<OutageState>);
+#[derive(Debug)]
+pub(crate) struct Outages {
+    state: Mutex<OutageState>,
+    /// Raised when nothing is written any more.
+    over: StopFlag,
+}
 
 #[derive(Debug, Default)]
 struct OutageState {
@@ -204,6 +215,14 @@ struct Outage {
 }
 
 impl Outages {
+    /// No outages yet; no lookup waits once `over` is raised.
+    pub(crate) fn new(over: StopFlag) -> Self {
+        Self {
+            state: Mutex::default(),
+            over,
+        }
+    }
+
     /// Registers a worker that waits because of `error`, until [`Self::end`] with the returned
     /// provider.
     fn begin(&self, error: &LookupError) -> Box<str> {
@@ -263,12 +282,13 @@ impl Outages {
 
     /// The state is consistent also after a panic: each change is a single step.
     fn lock(&self) -> MutexGuard<'_, OutageState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lookaside_testing::wait_until;
     use lookaside_value::{RowSetBuilder, Value};
 
     use super::*;
@@ -327,8 +347,12 @@ mod tests {
         }
     }
 
+    fn outages() -> Outages {
+        Outages::new(StopFlag::new().unwrap())
+    }
+
     fn waiting(script: Script, cancel: &CancelHandle) -> WaitingLookup<Script> {
-        WaitingLookup::new(script, cancel.clone(), Arc::default())
+        WaitingLookup::new(script, cancel.clone(), Arc::new(outages()))
     }
 
     /// The answers to the sets 0, 1, 2 and 3, with the kinds of errors.
@@ -395,6 +419,22 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_the_run_ends_the_wait() {
+        let script = Script {
+            failures: vec![(2, LookupErrorKind::Unavailable, usize::MAX)],
+            ..Script::default()
+        };
+        let mut lookup = waiting(script, &CancelHandle::default());
+        let outages = lookup.outages.clone();
+        let waiter = thread::spawn(move || ask(&mut lookup));
+        wait_until("it waits", || outages.figures().waiting == 1);
+        outages.over.raise();
+        let unavailable = Err(LookupErrorKind::Unavailable);
+        let answers = waiter.join().unwrap();
+        assert_eq!(answers, [Ok(0), Ok(1), unavailable, Ok(3)]);
+    }
+
+    #[test]
     fn a_plain_answer_does_not_wait() {
         let script = Script {
             failures: vec![(0, LookupErrorKind::Unavailable, 1)],
@@ -412,7 +452,7 @@ mod tests {
 
     #[test]
     fn an_outage_lasts_until_no_worker_waits() {
-        let outages = Outages::default();
+        let outages = outages();
         let error = LookupError::new(LookupErrorKind::Unavailable, "gone");
         let first = outages.begin(&error);
         let second = outages.begin(&error);
