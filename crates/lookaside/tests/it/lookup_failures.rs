@@ -260,13 +260,16 @@ fn rejected_events_leave_their_lines() {
     run.send(lines);
     let said = run.end().ended(0).err_has(&[
         "5 events in ",
-        "  rejects: 3\n    -:2: ./models/m.oml:5:1: provider `pg` (",
+        "  rejects: 3\n",
+        "    standard input:2: ./models/m.oml:5:1: provider `pg` (",
         "  failed lookups: 0\n",
     ]);
     assert_eq!(said.out, "{\"id\":null}\n");
     assert!(!said.err.contains(BEGINS), "{}", said.err);
-    let rejected = "{ \"id\": 2 }\nbroken\n{\"id\":3}\n";
-    assert_eq!(project.read("bad.log"), rejected);
+    // Those of a block that cannot be parsed come first.
+    let bad = project.read("bad.log");
+    let rejected = ["broken", "{ \"id\": 2 }", "{\"id\":3}"];
+    assert_eq!(bad.lines().collect::<Vec<_>>(), rejected);
 
     server.start_again();
     let mut run = Run::start(&project, &["--on-lookup-failure", "reject", "--strict"]);
@@ -275,7 +278,7 @@ fn rejected_events_leave_their_lines() {
     run.send(&event(2));
     run.end()
         .ended(1)
-        .err_has(&["error: `-`, line 2: ./models/m.oml:5:1: "]);
+        .err_has(&["error: `standard input`, line 2: ./models/m.oml:5:1: "]);
 }
 
 #[test]
@@ -299,7 +302,7 @@ fn emitted_events_lack_what_was_not_found() {
         run.send(&[event(2), event(3)].concat());
         let said = run.end().ended(0).err_has(&[
             "3 events in ",
-            "  rejects: 0\n  failed lookups: 2\n    -:2: ./models/m.oml:5:1: provider `pg` (",
+            "  rejects: 0\n  failed lookups: 2\n    standard input:2: ./models/m.oml:5:1: provider `pg` (",
         ]);
         assert_eq!(said.out, "{\"id\":2}\n{\"id\":3}\n");
         server.start_again();
@@ -317,7 +320,7 @@ fn an_event_whose_lookup_is_refused_does_not_block_a_run_that_waits() {
     assert_eq!(run.next(), enriched(1));
     assert_eq!(run.next(), enriched(2));
     let said = run.end().ended(0).err_has(&[
-        "  rejects: 1\n    -:2: ./models/m.oml:5:1: statement `select name from pg.hosts where id = ",
+        "  rejects: 1\n    standard input:2: ./models/m.oml:5:1: statement `select name from pg.hosts where id = ",
         "provider `pg` refused it",
         "  failed lookups: 0\n",
     ]);
@@ -357,8 +360,8 @@ fn a_comment_concerns_one_lookup() {
     let mut run = Run::start(&project, &["--reject", "bad.log"]);
     run.send("{\"host\":\"x\"}\n{\"host\":\"web-1\"}\n");
     let said = run.end().ended(0).err_has(&[
-        "  rejects: 1\n    -:1: ./models/events.oml:5:1: ",
-        "  failed lookups: 1\n    -:1: ./models/events.oml:4:1: ",
+        "  rejects: 1\n    standard input:1: ./models/events.oml:5:1: ",
+        "  failed lookups: 1\n    standard input:1: ./models/events.oml:4:1: ",
     ]);
     assert_eq!(said.out, "{\"host\":\"web-1\",\"a\":7,\"b\":7}\n");
     assert_eq!(
