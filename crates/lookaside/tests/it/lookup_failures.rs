@@ -1,15 +1,15 @@
 //! `on_lookup_failure`: what happens to an event whose lookup fails.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
 use lookaside_embedded::Postgres;
-use lookaside_testing::wait_until;
+use lookaside_testing::{WAIT_MAX, wait_until};
 use tempfile::TempDir;
 
 use crate::program::{Project, Said, lookaside};
@@ -61,13 +61,14 @@ impl Server {
     }
 }
 
-/// A run of `enrich` on standard input.
+/// A run of `enrich` on standard input; it is killed if a test fails.
 struct Run {
     child: Child,
-    input: ChildStdin,
-    events: Lines<BufReader<ChildStdout>>,
+    /// `None` once it has ended.
+    input: Option<ChildStdin>,
+    events: mpsc::Receiver<String>,
     log: Arc<Mutex<String>>,
-    reader: JoinHandle<()>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Run {
@@ -81,6 +82,12 @@ impl Run {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program starts");
+        let (sender, events) = mpsc::channel();
+        let stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
+        thread::spawn(move || {
+            // A test that has failed receives no more.
+            (stdout.lines()).try_for_each(|line| sender.send(line.unwrap()))
+        });
         let log = Arc::<Mutex<String>>::default();
         let mut stderr = BufReader::new(child.stderr.take().expect("it is a pipe"));
         let reader = thread::spawn({
@@ -94,20 +101,22 @@ impl Run {
             }
         });
         Self {
-            input: child.stdin.take().expect("it is a pipe"),
-            events: BufReader::new(child.stdout.take().expect("it is a pipe")).lines(),
+            input: child.stdin.take(),
+            events,
             child,
             log,
-            reader,
+            reader: Some(reader),
         }
     }
 
     fn send(&mut self, lines: &str) {
-        self.input.write_all(lines.as_bytes()).unwrap();
+        let input = self.input.as_mut().expect("it has not ended");
+        input.write_all(lines.as_bytes()).unwrap();
     }
 
     fn next(&mut self) -> String {
-        self.events.next().expect("the run goes on").unwrap()
+        let event = self.events.recv_timeout(WAIT_MAX);
+        event.expect("the run goes on")
     }
 
     /// Sends a host and gets its name.
@@ -131,24 +140,27 @@ impl Run {
     }
 
     /// Ends the input and waits for the end of the run; without the events that were read.
-    fn end(self) -> Said {
-        let Self {
-            mut child,
-            input,
-            events,
-            log,
-            reader,
-        } = self;
-        drop(input);
-        let out: Vec<String> = events.map(Result::unwrap).collect();
+    fn end(mut self) -> Said {
+        drop(self.input.take());
+        wait_until("the run ends", || self.child.try_wait().unwrap().is_some());
+        let reader = self.reader.take().expect("it ends once");
         reader.join().unwrap();
-        let err = log.lock().unwrap().clone();
+        let err = self.log.lock().unwrap().clone();
         assert!(!err.contains("panicked at"), "{err}");
+        let code = self.child.wait().unwrap().code();
         Said {
-            code: child.wait().unwrap().code().expect("it ends by itself"),
-            out: out.iter().map(|line| format!("{line}\n")).collect(),
+            code: code.expect("it ends by itself"),
+            out: self.events.iter().map(|line| line + "\n").collect(),
             err,
         }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // It may have ended already; a failed test must not leave it running.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
