@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use encoding_rs::Encoding;
-use lookaside_value::{Contract, Text, Value};
+use lookaside_value::{Contract, OnLookupFailure, Text, Value};
 use regex::Regex;
 
 use crate::Wildcard;
@@ -49,6 +49,9 @@ pub struct Program {
     pub enabled: bool,
     /// What the answers of all lookups have to include, as in `fresh : 100ms`.
     pub contract: Contract,
+    /// What happens to an event whose lookup fails, as in `on_lookup_failure : wait`; `None` if the
+    /// header does not set it.
+    pub on_lookup_failure: Option<OnLookupFailure>,
     /// The constants of all `static` blocks; a [`StaticId`] is a position here.
     pub statics: Vec<Static>,
     /// The statements in their order; at least one.
@@ -572,6 +575,9 @@ pub struct Sql {
     pub params: Vec<SqlParam>,
     /// What the answers of this lookup have to include, as in `/* fresh: now */`.
     pub contract: Contract,
+    /// What happens to an event if this lookup fails, as in `/* on_lookup_failure: reject */`; `None`
+    /// if no comment sets it.
+    pub on_failure: Option<OnLookupFailure>,
     /// The span of the statement.
     pub span: Span,
 }

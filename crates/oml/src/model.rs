@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lookaside_value::{Contract, Text};
+use lookaside_value::{Contract, OnLookupFailure, Text};
 
 use crate::Wildcard;
 use crate::ast::Program;
@@ -78,6 +78,11 @@ impl Model {
     /// What the answers of one of its lookups have to include.
     pub fn contract_of(&self, sql: &Sql) -> Contract {
         self.program.contract.and(sql.contract)
+    }
+
+    /// What happens to an event if one of its lookups fails; `None` if the model does not set it.
+    pub fn on_failure_of(&self, sql: &Sql) -> Option<OnLookupFailure> {
+        sql.on_failure.or(self.program.on_lookup_failure)
     }
 
     /// Its syntax tree.

@@ -50,6 +50,19 @@ pub trait Lookup {
         params: &ParamBatch,
         answers: &mut Answers,
     );
+
+    /// As [`Self::answer`], for [`OnLookupFailure::Wait`](crate::OnLookupFailure::Wait): an engine
+    /// that can wait repeats the sets that fail because the database is unavailable, until it is
+    /// available again. By default, an engine does not wait, and these sets keep their errors.
+    fn answer_when_available(
+        &mut self,
+        statement: StatementId,
+        contract: Contract,
+        params: &ParamBatch,
+        answers: &mut Answers,
+    ) {
+        self.answer(statement, contract, params, answers);
+    }
 }
 
 /// Parameter sets of equal width, one after the other.
@@ -249,6 +262,28 @@ impl Answers {
         self.answers[index] = self.failed(error);
     }
 
+    /// Replaces the answer to the set at `index` by another one's answer to its set at
+    /// `other_index`.
+    pub fn set_from(&mut self, index: usize, other: &Self, other_index: usize) {
+        self.answers[index] = match other.answers[other_index] {
+            Answer::Absent => Answer::Absent,
+            Answer::Row { rows, index } => Answer::Row {
+                rows: self.add_rows(other.row_sets[rows as usize].clone()),
+                index,
+            },
+            Answer::Copy { start, width } => {
+                let row = &other.copies[start as usize..][..width as usize];
+                let start = self.copies.len();
+                self.copies.extend_from_slice(row);
+                Answer::Copy {
+                    start: u32::try_from(start).expect("at most a few values an answer"),
+                    width,
+                }
+            }
+            Answer::Failed(error) => self.failed(other.errors[error as usize].clone()),
+        };
+    }
+
     fn failed(&mut self, error: LookupError) -> Answer {
         let index = u32::try_from(self.errors.len()).expect("at most one error an answer");
         self.errors.push(error);
@@ -381,6 +416,37 @@ mod tests {
             answers.clear();
             answers.push_first(&RowSetBuilder::new(["v"]).build());
             assert_eq!(answers.row(0).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn answers_are_taken_from_others() {
+        for width in [1, COPY_WIDTH_MAX + 1] {
+            let mut rows = RowSetBuilder::new((0..width).map(|column| column.to_string()));
+            rows.push(vec![Value::Int(1); width]);
+            rows.push(vec![Value::Int(2); width]);
+            let rows = rows.build();
+            let failed = |text: &str| LookupError::new(LookupErrorKind::Unavailable, text);
+            let mut other = Answers::new();
+            other.push_failed(failed("other"));
+            other.push_first(&rows);
+            let position = other.add_rows(rows);
+            other.push_row(position, 1);
+            other.push_absent();
+
+            let mut answers = Answers::new();
+            for _ in 0..5 {
+                answers.push_failed(failed("first"));
+            }
+            for (index, other_index) in [(0, 2), (1, 1), (2, 3), (4, 0)] {
+                answers.set_from(index, &other, other_index);
+            }
+            drop(other);
+            assert_eq!(answers.row(0).unwrap(), Some(&vec![Value::Int(2); width][..]));
+            assert_eq!(answers.row(1).unwrap(), Some(&vec![Value::Int(1); width][..]));
+            assert_eq!(answers.row(2).unwrap(), None);
+            assert_eq!(answers.row(3).unwrap_err().to_string(), "first");
+            assert_eq!(answers.row(4).unwrap_err().to_string(), "other");
         }
     }
 

@@ -313,6 +313,9 @@ fn write_model(model: &Model, review: &Review, out: &mut dyn io::Write) -> io::R
         let how = answered(&lookup.explanation);
         let freshness = freshness_lines(&lookup.explanation, lookup.contract, "    ");
         writeln!(out, "  lookup {line}:{column}: {how}{freshness}")?;
+        if let Some(on_failure) = lookup.on_failure {
+            writeln!(out, "    on_lookup_failure: {on_failure}")?;
+        }
     }
     for warnings in [model.warnings(), &review.warnings] {
         if !warnings.is_empty() {

@@ -29,6 +29,7 @@ use crate::models::bind::{Unbound, bind};
 use crate::models::lookups::{Note, Review, review};
 use crate::models::options::intranet;
 use crate::models::transform::{ModelTransform, Tally};
+use crate::models::waiting::Outages;
 use crate::models::{Models, draw};
 use crate::numbers::grouped;
 use crate::progress::RunBar;
@@ -75,6 +76,7 @@ fn model_options(plan: &EnrichPlan, knowledge: &Knowledge) -> Options {
     Options {
         timezone: plan.timezone.clone(),
         intranet: intranet(knowledge),
+        on_lookup_failure: plan.on_lookup_failure,
         ..Options::default()
     }
 }
@@ -98,15 +100,19 @@ fn enrich(
     let flow = Flow::with_names(names, input_format, plan.output_format.clone());
 
     let tally = Arc::new(Tally::default());
+    let cannot = |error: io::Error| Failure::new("cannot begin").because(&error);
+    let over = StopFlag::new().map_err(cannot)?;
+    let outages = Arc::new(Outages::new(over.clone()));
     let file_name: Arc<str> = model.file_name().into();
     let transforms: Vec<_> = (0..plan.worker_count)
         .map(|_| {
             let (evaluator, mut session) = (program.evaluator(), knowledge.session());
             session.set_freshness(plan.contract.into());
-            ModelTransform::new(evaluator, session, tally.clone(), file_name.clone())
+            let (outages, observer) = (outages.clone(), tally.clone());
+            ModelTransform::waiting(evaluator, session, outages, observer, file_name.clone())
         })
         .collect();
-    let stop = StopFlag::new().map_err(|error| Failure::new("cannot begin").because(&error))?;
+    let stop = StopFlag::new().map_err(cannot)?;
     let drain = Drain {
         timeout: plan.drain_timeout,
         cancel: Box::new({
@@ -118,8 +124,9 @@ fn enrich(
     let progress = Progress::new();
     let _metrics = metrics
         .map(|(address, handle)| {
-            let (knowledge, progress, tally) = (knowledge.clone(), progress.clone(), tally.clone());
-            let publish = move || publish(&knowledge, &progress, &tally);
+            let (knowledge, progress) = (knowledge.clone(), progress.clone());
+            let (tally, outages) = (tally.clone(), outages.clone());
+            let publish = move || publish(&knowledge, &progress, &tally, &outages);
             MetricsServer::start(address, handle, publish)
         })
         .transpose()?;
@@ -133,6 +140,7 @@ fn enrich(
         strictness: plan.strictness,
         rejects,
         stop: Some(stop),
+        over: Some(over),
         event_limit: plan.event_limit,
         checkpoint,
         progress,
@@ -142,7 +150,7 @@ fn enrich(
     drop(bar);
     let summary = run.as_ref().ok().or_else(|| run.as_ref().err()?.summary());
     if let Some(summary) = summary.filter(|_| !plan.is_quiet) {
-        write_summary(summary, model, knowledge, &tally, plan);
+        write_summary(summary, model, knowledge, (&tally, &outages), plan);
     }
     let stale_count = knowledge.snapshot().counts.stale_answers;
     match &run {
@@ -160,7 +168,7 @@ fn write_summary(
     summary: &Summary,
     model: &Model,
     knowledge: &Knowledge,
-    tally: &Tally,
+    (tally, outages): (&Tally, &Outages),
     plan: &EnrichPlan,
 ) {
     let snapshot = knowledge.snapshot();
@@ -169,6 +177,7 @@ fn write_summary(
         counts: snapshot.counts,
         stale_age_max: snapshot.stale_age_max,
         lookups: tally.figures(),
+        outages: outages.figures(),
         providers: knowledge.providers(),
         worker_count: plan.worker_count,
         model: model.name().as_str(),

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use lookaside_knowledge::{Knowledge, MetricsTelemetry};
 use lookaside_stream::{Progress, StopFlag};
-use metrics::{counter, describe_counter};
+use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::{info, warn};
 
 use crate::failure::Failure;
 use crate::models::transform::Tally;
+use crate::models::waiting::Outages;
 
 /// Scrapers send a few hundred bytes.
 const REQUEST_SIZE_MAX: usize = 8 << 10;
@@ -36,8 +37,8 @@ const RELOAD_SECONDS: [f64; 8] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 /// A change is visible soon after its commit, unless a standby has to confirm it.
 const GATE_WAIT_SECONDS: [f64; 10] = [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 1.0, 10.0];
 
-/// Descriptions of the metrics of [`publish`].
-const DESCRIPTIONS: [(&str, &str); 9] = [
+/// Descriptions of the counters of [`publish`].
+const DESCRIPTIONS: [(&str, &str); 10] = [
     (
         "lookaside_events_in_total",
         "Events read, including rejects.",
@@ -53,9 +54,16 @@ const DESCRIPTIONS: [(&str, &str); 9] = [
     ),
     (
         "lookaside_rejects_total",
-        "Lines that cannot be parsed, and events that cannot be written.",
+        "Lines that cannot be parsed, and events that are rejected or cannot be written.",
     ),
-    ("lookaside_lookup_failures_total", "Lookups that failed."),
+    (
+        "lookaside_lookup_failures_total",
+        "Lookups that failed and left their fields absent.",
+    ),
+    (
+        "lookaside_lookup_waits_total",
+        "How often lookups began to wait until a database is available.",
+    ),
     (
         "lookaside_lookups_total",
         "Lookups, one per statement and event.",
@@ -77,7 +85,12 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Updates the metrics of a run.
-pub(crate) fn publish(knowledge: &Knowledge, progress: &Progress, tally: &Tally) {
+pub(crate) fn publish(
+    knowledge: &Knowledge,
+    progress: &Progress,
+    tally: &Tally,
+    outages: &Outages,
+) {
     MetricsTelemetry::publish(&knowledge.snapshot());
     let providers = knowledge.providers();
     MetricsTelemetry::publish_pools(&providers);
@@ -89,6 +102,9 @@ pub(crate) fn publish(knowledge: &Knowledge, progress: &Progress, tally: &Tally)
     counter!("lookaside_bytes_out_total").absolute(figures.bytes_out);
     counter!("lookaside_rejects_total").absolute(figures.rejects);
     counter!("lookaside_lookup_failures_total").absolute(figures.failures);
+    let outages = outages.figures();
+    counter!("lookaside_lookup_waits_total").absolute(outages.count);
+    gauge!("lookaside_lookup_waiting_workers").set(outages.waiting as f64);
     counter!("lookaside_lookups_total").absolute(lookups.wanted);
     counter!("lookaside_lookups_asked_total").absolute(lookups.asked);
     counter!("lookaside_lookups_absent_total").absolute(lookups.absent);
@@ -115,6 +131,10 @@ fn install() -> Result<PrometheusHandle, BuildError> {
     for (name, text) in DESCRIPTIONS {
         describe_counter!(name, text);
     }
+    describe_gauge!(
+        "lookaside_lookup_waiting_workers",
+        "Workers that wait until a database is available."
+    );
     Ok(handle)
 }
 

@@ -181,7 +181,8 @@ impl Subject<'_> {
         let mut batch = self.decode(&test.input)?;
         let mut run = RunReport::new();
         self.evaluator.run(&mut batch, &mut self.session, &mut run);
-        if let Some(failure) = run.failures().first() {
+        // Whatever happens to the event in a run, a test shows why.
+        if let Some(failure) = run.failures().iter().chain(run.rejected()).next() {
             let (line, column) = failure.position;
             return Err(format!(
                 "  the lookup in line {line}, column {column} failed: {}\n",

@@ -8,6 +8,7 @@ use lookaside_stream::{End, Reject, Rejects, Summary};
 
 use crate::cli::output::printable;
 use crate::models::transform::LookupFigures;
+use crate::models::waiting::OutageFigures;
 use crate::numbers::grouped;
 
 /// The figures for the summary of a run.
@@ -18,6 +19,8 @@ pub(crate) struct RunFigures<'a> {
     /// The age of the oldest stale answer.
     pub(crate) stale_age_max: Duration,
     pub(crate) lookups: LookupFigures,
+    /// What lookups waited for.
+    pub(crate) outages: OutageFigures,
     pub(crate) providers: Vec<ProviderStatus>,
     pub(crate) worker_count: usize,
     /// The name of the model that ran.
@@ -139,6 +142,19 @@ fn write_lookups(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result
             "  stale answers, because a provider did not answer: {}, the oldest {} old",
             grouped(counts.stale_answers),
             seconds(figures.stale_age_max)
+        )?;
+    }
+    let OutageFigures {
+        count: waits,
+        elapsed,
+        ..
+    } = figures.outages;
+    if waits > 0 {
+        writeln!(
+            out,
+            "  waited for unavailable databases: {}, {}",
+            count(waits, "time"),
+            seconds(elapsed)
         )?;
     }
     Ok(())

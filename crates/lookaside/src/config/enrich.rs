@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lookaside_knowledge::{Config, Contract};
+use lookaside_value::OnLookupFailure;
 use toml::Value;
 
 use super::reader::kind_of;
@@ -28,6 +29,8 @@ pub(crate) struct EnrichSettings {
     pub(crate) workers: Option<usize>,
     /// Which changes of providers' rows the answers of lookups have to include.
     pub(crate) contract: Contract,
+    /// What happens to an event whose lookup fails, unless the model sets it.
+    pub(crate) on_lookup_failure: Option<OnLookupFailure>,
     pub(crate) strict: bool,
     pub(crate) watch: bool,
     pub(crate) replay_bytes: Option<usize>,
@@ -35,7 +38,7 @@ pub(crate) struct EnrichSettings {
     pub(crate) drain_timeout: Option<Duration>,
 }
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "input",
     "format",
     "options",
@@ -48,6 +51,7 @@ const KEYS: [&str; 17] = [
     "reject",
     "workers",
     "fresh",
+    "on_lookup_failure",
     "strict",
     "watch",
     "replay_bytes",
@@ -81,6 +85,13 @@ impl EnrichSettings {
                     settings.contract = text.parse().map_err(|error| {
                         entry.failure(&format!("{ENRICH}.fresh is {text:?}, but {error}"))
                     })?;
+                }
+                "on_lookup_failure" => {
+                    let text = entry.string()?;
+                    let policy = text.parse().map_err(|error| {
+                        entry.failure(&format!("{ENRICH}.{key} is {text:?}, but {error}"))
+                    })?;
+                    settings.on_lookup_failure = Some(policy);
                 }
                 "strict" => settings.strict = entry.boolean()?,
                 "watch" => settings.watch = entry.boolean()?,
@@ -238,7 +249,7 @@ mod tests {
         assert_eq!(read(""), Ok(EnrichSettings::default()));
         let settings = read(
             "[enrich]\ninput = 'a.csv'\nformat = 'csv'\nworkers = 3\nstrict = true\n\
-             watch = true\ndrain_timeout_ms = 1500\n\
+             watch = true\ndrain_timeout_ms = 1500\non_lookup_failure = 'wait'\n\
              [enrich.options]\nheader = false\ncolumns = ['a', 'b']\n",
         )
         .unwrap();
@@ -246,6 +257,7 @@ mod tests {
         assert_eq!(settings.format.as_deref(), Some("csv"));
         assert_eq!((settings.workers, settings.strict), (Some(3), true));
         assert!(settings.watch);
+        assert_eq!(settings.on_lookup_failure, Some(OnLookupFailure::Wait));
         assert_eq!(settings.drain_timeout, Some(Duration::from_millis(1500)));
         let options = [("columns", "a,b"), ("header", "false")];
         let expected = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -272,6 +284,11 @@ mod tests {
             (
                 "[enrich]\n\ninput = [1]",
                 "error: FILE:4: enrich.input must be a string or a list of strings",
+            ),
+            (
+                "[enrich]\non_lookup_failure = 'drop'",
+                "error: FILE:3: enrich.on_lookup_failure is \"drop\", but must be \"wait\", \
+                 \"reject\" or \"emit\"",
             ),
             (
                 "[enrich.options]\nx = { y = 1 }",

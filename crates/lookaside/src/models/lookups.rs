@@ -3,6 +3,7 @@
 use lookaside_knowledge::{Contract, Explanation, Knowledge, WarningKind};
 use lookaside_oml::ast::{Sql, StatementKind};
 use lookaside_oml::{Diagnostic, Diagnostics, Model, Severity};
+use lookaside_value::OnLookupFailure;
 use tracing::warn;
 
 use crate::numbers::grouped;
@@ -25,6 +26,8 @@ pub(crate) struct ReviewedLookup {
     pub(crate) position: (usize, usize),
     /// What its answers have to include.
     pub(crate) contract: Contract,
+    /// What happens to an event if it fails, if the model sets that.
+    pub(crate) on_failure: Option<OnLookupFailure>,
     /// How it is answered.
     pub(crate) explanation: Explanation,
 }
@@ -80,6 +83,7 @@ pub(crate) fn review(model: &Model, knowledge: &Knowledge) -> Review {
             lookups.push(ReviewedLookup {
                 position: model.position(statement.span),
                 contract: model.contract_of(sql),
+                on_failure: model.on_failure_of(sql),
                 explanation,
             });
         }

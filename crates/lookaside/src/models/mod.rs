@@ -6,6 +6,7 @@
 //! | [`bind`] | binding models to the tables and providers of a project |
 //! | [`lookups`] | how the lookups of a model are answered, and warnings about them |
 //! | [`transform`] | a model as the transform of a stream |
+//! | [`waiting`] | lookups that wait until their database is available |
 //! | [`test_file`] | the test files of models |
 
 pub(crate) mod bind;
@@ -13,6 +14,7 @@ pub(crate) mod lookups;
 pub(crate) mod options;
 pub(crate) mod test_file;
 pub(crate) mod transform;
+pub(crate) mod waiting;
 
 use std::fs;
 use std::io::{self, IsTerminal as _};

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lookaside_knowledge::{CancelHandle, Session};
-use lookaside_oml::{Evaluator, RunReport};
+use lookaside_oml::{Evaluator, LookupFailure, RunReport};
 use lookaside_stream::{Report, Transform};
-use lookaside_value::Batch;
+use lookaside_value::{Batch, Lookup};
+
+use super::waiting::{Outages, WaitingLookup};
 
 /// Counts of a model's lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +35,12 @@ pub(crate) struct Tally {
 /// Receives the report of each batch of a run, from any of its workers.
 pub(crate) trait Observer: Send + Sync {
     fn observe(&self, report: &RunReport);
+
+    /// Why a lookup failed, as the summary of the run or a client gets it.
+    fn reason(&self, failure: &LookupFailure, file_name: &str) -> String {
+        let (line, column) = failure.position;
+        format!("{file_name}:{line}:{column}: {}", failure.error)
+    }
 }
 
 impl Observer for Tally {
@@ -57,16 +65,20 @@ impl Tally {
 }
 
 /// Runs a model over batches; each worker has its own.
-pub(crate) struct ModelTransform {
+pub(crate) struct ModelTransform<L> {
     evaluator: Evaluator,
-    session: Session,
+    lookup: L,
     cancel: CancelHandle,
     observer: Arc<dyn Observer>,
     /// The model's file, for messages.
     file_name: Arc<str>,
 }
 
-impl ModelTransform {
+impl ModelTransform<Session> {
+    /// No lookup waits for an unavailable database: with [`OnLookupFailure::Wait`], its event is
+    /// rejected.
+    ///
+    /// [`OnLookupFailure::Wait`]: lookaside_value::OnLookupFailure::Wait
     pub(crate) fn new(
         evaluator: Evaluator,
         session: Session,
@@ -76,29 +88,51 @@ impl ModelTransform {
         Self {
             evaluator,
             cancel: session.cancel_handle(),
-            session,
+            lookup: session,
             observer,
             file_name,
         }
     }
 }
 
-impl Transform for ModelTransform {
+impl ModelTransform<WaitingLookup<Session>> {
+    /// Lookups wait where their policy says so.
+    pub(crate) fn waiting(
+        evaluator: Evaluator,
+        session: Session,
+        outages: Arc<Outages>,
+        observer: Arc<dyn Observer>,
+        file_name: Arc<str>,
+    ) -> Self {
+        let cancel = session.cancel_handle();
+        Self {
+            evaluator,
+            lookup: WaitingLookup::new(session, cancel.clone(), outages),
+            cancel,
+            observer,
+            file_name,
+        }
+    }
+}
+
+impl<L: Lookup + Send> Transform for ModelTransform<L> {
     fn transform(&mut self, batch: &mut Batch, report: &mut Report) {
         let mut run = RunReport::new();
-        self.evaluator.run(batch, &mut self.session, &mut run);
-        if run.lookup_failed_count > 0 && self.cancel.is_cancelled() {
-            // Events whose lookups failed must not be taken for complete ones.
+        self.evaluator.run(batch, &mut self.lookup, &mut run);
+        let has_failures = run.lookup_failed_count > 0 || !run.rejected().is_empty();
+        if has_failures && self.cancel.is_cancelled() {
+            // Events whose lookups failed must not be taken for complete ones, nor for rejected ones.
             return report.abandon();
         }
         for failure in run.failures() {
-            let (line, column) = failure.position;
-            let place = format!("{}:{line}:{column}", self.file_name);
-            report.fail(failure.line, format!("{place}: {}", failure.error));
+            report.fail(failure.line, self.observer.reason(failure, &self.file_name));
         }
         // Only the first few failures have a text; the others are only counted.
         for _ in run.failures().len() as u64..run.lookup_failed_count {
             report.fail(0, "");
+        }
+        for failure in run.rejected() {
+            report.reject(failure.line, self.observer.reason(failure, &self.file_name));
         }
         self.observer.observe(&run);
     }

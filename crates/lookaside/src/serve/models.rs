@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use lookaside_knowledge::{Error, Knowledge};
 use lookaside_oml::{Model, Options, Program};
-use lookaside_value::NameTable;
+use lookaside_value::{NameTable, OnLookupFailure};
 
 use crate::failure::Failure;
 use crate::models::Models as ModelFiles;
@@ -24,6 +24,7 @@ pub(crate) struct ModelSources {
     /// An event of the tests of each model, by the model's name.
     examples: HashMap<String, String>,
     timezone: TimeZone,
+    on_lookup_failure: OnLookupFailure,
 }
 
 /// The enabled models of a project, those that are ready and those that wait, each sorted by name.
@@ -69,6 +70,7 @@ impl ModelSources {
             examples: examples.collect(),
             models,
             timezone: timezone(project.settings.timezone.as_ref())?,
+            on_lookup_failure: project.settings.on_lookup_failure.unwrap_or_default(),
         })
     }
 
@@ -98,6 +100,7 @@ impl Models {
         let options = Options {
             timezone: sources.timezone.clone(),
             intranet: intranet(knowledge),
+            on_lookup_failure: sources.on_lookup_failure,
             ..Options::default()
         };
         let (mut ready, mut waiting) = (Vec::new(), Vec::new());

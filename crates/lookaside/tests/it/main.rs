@@ -10,6 +10,7 @@ mod enrich;
 mod feed;
 mod following;
 mod live;
+mod lookup_failures;
 mod mistakes;
 mod pg;
 mod pg_clean;

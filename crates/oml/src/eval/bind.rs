@@ -223,6 +223,9 @@ impl Binder<'_> {
             targets: targets.collect(),
             params,
             contract: model.contract_of(sql),
+            on_failure: model
+                .on_failure_of(sql)
+                .unwrap_or(self.options.on_lookup_failure),
             position,
         })
     }

@@ -1,7 +1,7 @@
 //! SQL statements: evaluates the parameters of a whole batch, queries them at once, and fills the
 //! answers into the results.
 
-use lookaside_value::{Answers, Lookup as Database, ParamBatch, Record, Value};
+use lookaside_value::{Answers, Lookup as Database, OnLookupFailure, ParamBatch, Record, Value};
 
 use crate::eval::RunReport;
 use crate::eval::context::{Context, World};
@@ -40,7 +40,15 @@ impl Lookup {
             report.lookup_absent_count += sources.len() as u64;
             return;
         }
-        database.answer(self.statement, self.contract, params, &mut scratch.answers);
+        let answers = &mut scratch.answers;
+        match self.on_failure {
+            OnLookupFailure::Wait => {
+                database.answer_when_available(self.statement, self.contract, params, answers);
+            }
+            OnLookupFailure::Reject | OnLookupFailure::Emit => {
+                database.answer(self.statement, self.contract, params, answers);
+            }
+        }
         assert_eq!(
             scratch.answers.len(),
             params.len(),
@@ -58,7 +66,13 @@ impl Lookup {
                     }
                 }
                 Ok(None) => report.lookup_absent_count += 1,
-                Err(error) => report.fail(result.line, self.position, error),
+                Err(error) => match self.on_failure {
+                    OnLookupFailure::Emit => report.fail(result.line, self.position, error),
+                    // After waiting, what still fails would fail again.
+                    OnLookupFailure::Wait | OnLookupFailure::Reject => {
+                        report.reject(result.line, self.position, error);
+                    }
+                },
             }
         }
         // Rows of a replaced table must not be kept alive by an idle worker.

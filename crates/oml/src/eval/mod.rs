@@ -2,7 +2,8 @@
 //!
 //! Statement *k* runs over all records of a batch before statement *k + 1*, so that a SQL statement
 //! can query for all of them at once. Data never causes an error: a value that cannot be computed
-//! is absent or ignored, and a failed lookup is counted in the [`RunReport`].
+//! is absent or ignored, and a failed lookup is counted, or its record is rejected, in the
+//! [`RunReport`].
 
 mod bind;
 mod context;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use lookaside_value::{Batch, Lookup, NameTable, Names, Record, Value};
+use lookaside_value::{Batch, Lookup, NameTable, Names, OnLookupFailure, Record, Value};
 
 use crate::Model;
 use crate::diagnostic::Diagnostics;
@@ -43,6 +44,8 @@ pub struct Options {
     pub clock: Arc<dyn Fn() -> DateTime + Send + Sync>,
     /// The internal networks.
     pub intranet: Intranet,
+    /// What happens to a record whose lookup fails, unless the model sets it.
+    pub on_lookup_failure: OnLookupFailure,
 }
 
 impl Default for Options {
@@ -51,6 +54,7 @@ impl Default for Options {
             timezone: TimeZone::UTC,
             clock: Arc::new(|| jiff::Zoned::now().datetime()),
             intranet: Intranet::default(),
+            on_lookup_failure: OnLookupFailure::default(),
         }
     }
 }
@@ -60,6 +64,7 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("timezone", &self.timezone)
             .field("intranet", &self.intranet)
+            .field("on_lookup_failure", &self.on_lookup_failure)
             .finish_non_exhaustive()
     }
 }
@@ -130,7 +135,8 @@ impl Evaluator {
     /// Replaces each record by the model's result for it, in the same order.
     ///
     /// The batch's names must start from the table that the program was bound with, or from one
-    /// that was made from it by adding names.
+    /// that was made from it by adding names. Records of rejected lookups stay in the batch;
+    /// [`RunReport::rejected`] has their lines.
     pub fn run(&mut self, batch: &mut Batch, lookup: &mut dyn Lookup, report: &mut RunReport) {
         debug_assert!(self.results.is_empty(), "given to the batch after each run");
         batch.new_results(&mut self.results);

@@ -1,6 +1,6 @@
 //! A bound model: names are interned, constants are evaluated, columns are known.
 
-use lookaside_value::{Contract, Name, StatementId, Text, Type, Value};
+use lookaside_value::{Contract, Name, OnLookupFailure, StatementId, Text, Type, Value};
 
 use crate::Wildcard;
 use crate::ast::{AccessMode, CalcFunction, CalcOperator, Now};
@@ -51,6 +51,8 @@ pub(crate) struct Lookup {
     pub(crate) params: Vec<Expr>,
     /// What its answers have to include.
     pub(crate) contract: Contract,
+    /// What happens to a record if it fails.
+    pub(crate) on_failure: OnLookupFailure,
     /// Column *i* fills target *i*.
     pub(crate) targets: Vec<BoundTarget>,
     /// Line and column of the statement in the model, for reports.

@@ -5,7 +5,8 @@ use lookaside_value::LookupError;
 /// The number of failures that are kept with their errors; further ones are only counted.
 pub const FAILURE_KEPT_MAX: usize = 5;
 
-/// Counters over any number of batches, and the first failed lookups with their errors.
+/// Counters over any number of batches, the first failed lookups with their errors, and all that
+/// reject their records.
 #[derive(Clone, Debug, Default)]
 pub struct RunReport {
     /// Records that were evaluated.
@@ -16,9 +17,10 @@ pub struct RunReport {
     pub lookup_asked_count: u64,
     /// Lookups without a row, including those that were not queried because they had no input.
     pub lookup_absent_count: u64,
-    /// Lookups that failed.
+    /// Lookups that failed and leave their targets absent; without those in [`Self::rejected`].
     pub lookup_failed_count: u64,
     failures: Vec<LookupFailure>,
+    rejected: Vec<LookupFailure>,
 }
 
 /// A lookup that failed, and for which record.
@@ -43,6 +45,13 @@ impl RunReport {
         &self.failures
     }
 
+    /// The failed lookups whose records must not be used, as
+    /// [`OnLookupFailure`](lookaside_value::OnLookupFailure) says, in any order. A record can have
+    /// several of them.
+    pub fn rejected(&self) -> &[LookupFailure] {
+        &self.rejected
+    }
+
     pub(crate) fn fail(&mut self, line: u64, position: (usize, usize), error: &LookupError) {
         self.lookup_failed_count += 1;
         if self.failures.len() < FAILURE_KEPT_MAX {
@@ -55,6 +64,15 @@ impl RunReport {
         }
     }
 
+    /// All are kept, since each record has to be removed.
+    pub(crate) fn reject(&mut self, line: u64, position: (usize, usize), error: &LookupError) {
+        self.rejected.push(LookupFailure {
+            line,
+            position,
+            error: error.clone(),
+        });
+    }
+
     /// Adds the report of another worker.
     pub fn merge(&mut self, other: Self) {
         self.record_count += other.record_count;
@@ -62,6 +80,7 @@ impl RunReport {
         self.lookup_asked_count += other.lookup_asked_count;
         self.lookup_absent_count += other.lookup_absent_count;
         self.lookup_failed_count += other.lookup_failed_count;
+        self.rejected.extend(other.rejected);
         self.failures.extend(other.failures);
         self.failures
             .sort_by_key(|failure| (failure.line, failure.position));

@@ -1,8 +1,8 @@
-//! `name`, `rule`, `enable` and `fresh`, up to the `---`.
+//! `name`, `rule`, `enable`, `fresh` and `on_lookup_failure`, up to the `---`.
 
-use lookaside_value::{Contract, Text};
+use lookaside_value::Text;
 
-use super::fresh::FRESH;
+use super::lookup_settings::{FRESH, LookupSettings, ON_LOOKUP_FAILURE};
 use super::{Parsed, Parser};
 use crate::Wildcard;
 use crate::ast::{Span, Statement};
@@ -14,7 +14,8 @@ pub(super) struct Header {
     pub(super) name_span: Span,
     pub(super) rules: Vec<Wildcard>,
     pub(super) enabled: bool,
-    pub(super) contract: Contract,
+    /// Of all lookups.
+    pub(super) lookups: LookupSettings,
 }
 
 impl Default for Header {
@@ -24,13 +25,13 @@ impl Default for Header {
             name_span: Span::default(),
             rules: Vec::new(),
             enabled: true,
-            contract: Contract::ANY,
+            lookups: LookupSettings::default(),
         }
     }
 }
 
 /// All header words.
-const WORDS: [&str; 4] = ["name", "rule", "enable", FRESH];
+const WORDS: [&str; 5] = ["name", "rule", "enable", FRESH, ON_LOOKUP_FAILURE];
 
 /// The line that separates the header from the statements, and ends the model.
 pub(super) const LINE: &str = "---";
@@ -59,7 +60,8 @@ impl Parser<'_> {
         }
         let mut named = false;
         while !self.line() {
-            let (word, span) = self.word("`rule`, `enable`, `fresh` or `---`")?;
+            let (word, span) =
+                self.word("`rule`, `enable`, `fresh`, `on_lookup_failure` or `---`")?;
             self.expect(":", &format!("after `{word}`"))?;
             match word {
                 "name" if named => {
@@ -87,10 +89,13 @@ impl Parser<'_> {
                 }
                 "rule" => self.rules(&mut header.rules)?,
                 "enable" => header.enabled = self.enable()?,
-                FRESH => header.contract = header.contract.and(self.fresh()?),
+                FRESH => self.fresh(&mut header.lookups)?,
+                ON_LOOKUP_FAILURE => self.on_lookup_failure(&mut header.lookups)?,
                 _ => {
                     return Err(Diagnostic::error(span, format!("unknown header `{word}`"))
-                        .help("the header has `name`, `rule`, `enable` and `fresh`")
+                        .help(
+                            "the header has `name`, `rule`, `enable`, `fresh` and `on_lookup_failure`",
+                        )
                         .nearest(word, WORDS));
                 }
             }

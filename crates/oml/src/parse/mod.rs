@@ -11,9 +11,9 @@ mod collection;
 mod dictionary;
 mod expression;
 mod fmt;
-mod fresh;
 mod header;
 mod literal;
+mod lookup_settings;
 mod matching;
 mod pipe;
 mod recovery;
@@ -73,7 +73,8 @@ pub(crate) fn parse(text: &str) -> ParseOutput {
         name_span: header.name_span,
         rules: header.rules,
         enabled,
-        contract: header.contract,
+        contract: header.lookups.contract,
+        on_lookup_failure: header.lookups.on_failure,
         statics: parser.statics,
         statements,
     };

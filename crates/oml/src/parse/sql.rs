@@ -2,14 +2,15 @@
 //!
 //! The text is copied verbatim, so parentheses, precedence and all syntax of the provider are
 //! preserved, and each access gets a separate parameter. Strings and comments of SQL are not
-//! searched for accesses. Comments of OML are removed; one of them may state how fresh the answer
-//! has to be.
+//! searched for accesses. Comments of OML are removed; they may state how fresh the answer has to be,
+//! and what happens if there is none because the lookup fails.
 
 use std::fmt::Write as _;
 
-use lookaside_value::{Contract, Text};
+use lookaside_value::Text;
 
 use super::literal::{LITERAL_TYPES, literal_value};
+use super::lookup_settings::LookupSettings;
 use super::{Parsed, Parser, lost_semicolon};
 use crate::ast::{Expr, ExprKind, Span, Sql, SqlParam};
 use crate::diagnostic::Diagnostic;
@@ -19,8 +20,8 @@ use crate::lexer::{Cursor, is_word_char, is_word_start, span};
 struct Draft {
     text: String,
     params: Vec<SqlParam>,
-    /// What the comments require.
-    contract: Contract,
+    /// What the comments state.
+    settings: LookupSettings,
     /// The positions of the open parentheses.
     open: Vec<usize>,
     /// The last token that is not a blank.
@@ -56,12 +57,13 @@ impl Parser<'_> {
 
     /// A statement up to its `;`, which is not consumed. The blanks before it are part of the lookup.
     pub(super) fn sql(&mut self) -> Parsed<Sql> {
-        let contract = self.skip_lookup_blanks()?;
+        let mut settings = LookupSettings::default();
+        self.skip_lookup_blanks(&mut settings)?;
         let start = self.cursor.at();
         let mut draft = Draft {
             text: String::new(),
             params: Vec::new(),
-            contract,
+            settings,
             open: Vec::new(),
             last: Last::Other,
         };
@@ -86,7 +88,8 @@ impl Parser<'_> {
         Ok(Sql {
             text,
             params: draft.params,
-            contract: draft.contract,
+            contract: draft.settings.contract,
+            on_failure: draft.settings.on_failure,
             span: span(start, end),
         })
     }
@@ -122,7 +125,7 @@ impl Parser<'_> {
         }
         // `/*+ … */` and `/*! … */` are instructions to a database, not comments.
         if rest.starts_with("/*") && !rest.starts_with("/*+") && !rest.starts_with("/*!") {
-            draft.contract = draft.contract.and(self.skip_lookup_blanks()?);
+            self.skip_lookup_blanks(&mut draft.settings)?;
             draft.text.push(' ');
             return match self.cursor.at() > start {
                 true => Ok(()),

@@ -1,7 +1,7 @@
 //! When a batch queries its database, which parameters it sends, and how the answers are used.
 
-use lookaside_oml::{Model, Program, RunReport};
-use lookaside_value::{Batch, Contract, NameTable, Value};
+use lookaside_oml::{Model, Options, Program, RunReport};
+use lookaside_value::{Batch, Contract, NameTable, OnLookupFailure, Value};
 
 use crate::script::{Script, bind, options, push, run, shown};
 
@@ -259,5 +259,127 @@ fn a_comment_that_states_no_contract_is_refused_with_its_place() {
         let text = format!("name : m\n---\nx = select {comment} a from t where 1 = 1 ;");
         let errors = Model::parse("m.oml", &text).unwrap_err();
         assert_eq!(errors.to_string().trim(), format!("{expected} {way_out}"));
+    }
+}
+
+#[test]
+fn the_most_specific_policy_for_failed_lookups_counts() {
+    use OnLookupFailure::{Emit, Reject, Wait};
+    for (header, comment, of_run, expected) in [
+        ("", "", Emit, Emit),
+        ("", "", Reject, Reject),
+        ("", "", Wait, Wait),
+        ("on_lookup_failure : reject", "", Wait, Reject),
+        ("on_lookup_failure:emit", "", Reject, Emit),
+        ("on_lookup_failure : wait", "", Emit, Wait),
+        ("", "/* on_lookup_failure: reject */", Wait, Reject),
+        (
+            "on_lookup_failure : wait",
+            "/*on_lookup_failure :emit*/",
+            Reject,
+            Emit,
+        ),
+        (
+            "fresh : 1s on_lookup_failure : emit",
+            "/* fresh: now */ /* on_lookup_failure: wait */",
+            Reject,
+            Wait,
+        ),
+        ("", "/* on_lookup_failures: reject */", Wait, Wait),
+        ("", "/*+ on_lookup_failure: reject */", Wait, Wait),
+    ] {
+        let text = format!(
+            "name : m\n{header}\n---\nx = select a {comment} from t where id = read(id) ;\n\
+             y = select b from t where id = read(id) ;"
+        );
+        let model = Model::parse("m.oml", &text).unwrap();
+        let lookups = [1_i64, 2, 3].map(|id| [Value::Int(id)]);
+        let [ok, gone, _] = lookups.clone();
+        let mut script = Script::new(&["a"])
+            .row(ok, [Value::Int(7)])
+            .failure(gone, "gone");
+        let mut names = NameTable::new();
+        let options = Options {
+            on_lookup_failure: of_run,
+            ..options()
+        };
+        let program = Program::bind(&model, &mut names, &mut script, &options).unwrap();
+        let mut batch = Batch::new(names.into());
+        for (line, [id]) in (1..).zip(lookups) {
+            push(&mut batch, line, vec![("id", id)]);
+        }
+        let mut report = RunReport::new();
+        program
+            .evaluator()
+            .run(&mut batch, &mut script, &mut report);
+
+        // What a comment says is not said of the next lookup.
+        let of_next = match header.rsplit_once(':') {
+            Some((_, policy)) => policy.trim().parse().unwrap(),
+            None => of_run,
+        };
+        let policies = [expected, of_next];
+        assert_eq!(script.waited, policies.map(|it| it == Wait), "{text}");
+        let emitted = policies.iter().filter(|it| **it == Emit).count();
+        assert_eq!(report.lookup_failed_count, emitted as u64, "{text}");
+        assert_eq!(report.failures().len(), emitted, "{text}");
+        let rejected = report.rejected().iter();
+        let rejected: Vec<_> = rejected
+            .map(|it| (it.line, it.position.0, it.error.to_string()))
+            .collect();
+        let lines = (4..).zip(policies).filter(|(_, it)| *it != Emit);
+        let expected: Vec<_> = lines.map(|(at, _)| (2, at, "gone".to_owned())).collect();
+        assert_eq!(rejected, expected, "{text}");
+        // The caller removes rejected records.
+        assert_eq!(batch.len(), 3);
+    }
+}
+
+#[test]
+fn all_rejected_lookups_are_kept() {
+    let text =
+        "name : m\non_lookup_failure : reject\n---\nx = select a from t where id = read(id) ;";
+    let model = Model::parse("m.oml", text).unwrap();
+    let mut script = Script::new(&["a"]).failure([Value::Int(1)], "gone");
+    let mut names = NameTable::new();
+    let program = Program::bind(&model, &mut names, &mut script, &options()).unwrap();
+    let mut batch = Batch::new(names.into());
+    for line in 1..=100 {
+        push(&mut batch, line, vec![("id", Value::Int(1))]);
+    }
+    let mut report = RunReport::new();
+    program
+        .evaluator()
+        .run(&mut batch, &mut script, &mut report);
+    let mut all = RunReport::new();
+    all.merge(report);
+    let lines: Vec<u64> = all.rejected().iter().map(|it| it.line).collect();
+    assert_eq!(lines, Vec::from_iter(1..=100));
+    assert_eq!((all.lookup_count, all.lookup_failed_count), (100, 0));
+}
+
+#[test]
+fn a_comment_without_a_policy_is_refused_with_its_place() {
+    for (comment, expected) in [
+        (
+            "/* on_lookup_failure: drop */",
+            "m.oml:3:34: error: `on_lookup_failure` cannot be `drop` (write `wait`, `reject` or `emit`)",
+        ),
+        (
+            "/*on_lookup_failure:*/",
+            "m.oml:3:32: error: `on_lookup_failure` has no value (write `wait`, `reject` or `emit`)",
+        ),
+        (
+            "/* on_lookup_failure: emit */ /* on_lookup_failure: Wait */",
+            "m.oml:3:64: error: `on_lookup_failure` cannot be `Wait` (write `wait`, `reject` or `emit`)",
+        ),
+        (
+            "/* on_lookup_failure: emit */ /* on_lookup_failure: wait */",
+            "m.oml:3:64: error: `on_lookup_failure` is already set (remove one of both)",
+        ),
+    ] {
+        let text = format!("name : m\n---\nx = select {comment} a from t where 1 = 1 ;");
+        let errors = Model::parse("m.oml", &text).unwrap_err();
+        assert_eq!(errors.to_string().trim(), expected);
     }
 }

@@ -443,6 +443,22 @@ fn headers() {
             "name : a\n  fresh :\n---\nx = read(b) ;",
             "t:3:1: error: expected `any`, `now` or a time, found `-` (write `any`, `now`, or a time such as `100ms` or `2s`)",
         ),
+        (
+            "name : a rule : r on_lookup_failure : wait rule : on_lookup_failure --- x = read(b) ;",
+            "a [r, on_lookup_failure] true, on_lookup_failure wait",
+        ),
+        (
+            "name : a\non_lookup_failure : drop\n---\nx = read(b) ;",
+            "t:2:21: error: `on_lookup_failure` cannot be `drop` (write `wait`, `reject` or `emit`)",
+        ),
+        (
+            "name : a\non_lookup_failure :\n---\nx = read(b) ;",
+            "t:3:1: error: expected `wait`, `reject` or `emit`, found `-` (write `wait`, `reject` or `emit`)",
+        ),
+        (
+            "name : a\non_lookup_failure : emit\non_lookup_failure : wait\n---\nx = read(b) ;",
+            "t:3:21: error: `on_lookup_failure` is already set (remove one of both)",
+        ),
         ("name : ...a/.b/c.---x = read(b) ;", "...a/.b/c. [] true"),
         (
             "name : ..\n---\nx = read(b) ;",
@@ -474,12 +490,15 @@ fn headers() {
                 let rules: Vec<_> = model.rules().iter().map(|rule| rule.as_str()).collect();
                 let within = model.program().contract.within;
                 let fresh = within.map(|time| format!(", fresh {time:?}"));
+                let policy = model.program().on_lookup_failure;
+                let policy = policy.map(|it| format!(", on_lookup_failure {it}"));
                 format!(
-                    "{} [{}] {}{}",
+                    "{} [{}] {}{}{}",
                     model.name(),
                     rules.join(", "),
                     model.enabled(),
-                    fresh.unwrap_or_default()
+                    fresh.unwrap_or_default(),
+                    policy.unwrap_or_default()
                 )
             }
             Err(errors) => errors.to_string(),

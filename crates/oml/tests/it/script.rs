@@ -18,6 +18,8 @@ pub(crate) struct Script {
     pub(crate) asked: Vec<Vec<Vec<Value>>>,
     /// What each query required.
     pub(crate) contracts: Vec<Contract>,
+    /// For each query, whether it waits for an unavailable database.
+    pub(crate) waited: Vec<bool>,
     pub(crate) prepared: Vec<String>,
     pub(crate) refuses: bool,
 }
@@ -80,6 +82,7 @@ impl Lookup for Script {
     ) {
         answers.clear();
         self.contracts.push(contract);
+        self.waited.push(false);
         self.asked
             .push(params.iter().map(<[Value]>::to_vec).collect());
         for set in params.iter() {
@@ -97,6 +100,17 @@ impl Lookup for Script {
                 }
             }
         }
+    }
+
+    fn answer_when_available(
+        &mut self,
+        statement: StatementId,
+        contract: Contract,
+        params: &ParamBatch,
+        answers: &mut Answers,
+    ) {
+        self.answer(statement, contract, params, answers);
+        *self.waited.last_mut().expect("it was just added") = true;
     }
 }
 

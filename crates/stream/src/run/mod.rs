@@ -119,6 +119,9 @@ pub struct RunOptions {
     pub rejects: Option<Sink>,
     /// A flag that ends the run early.
     pub stop: Option<StopFlag>,
+    /// A flag that is raised when nothing is written any more, because the run failed, its output was
+    /// closed or a batch was abandoned: a transform that waits can end then.
+    pub over: Option<StopFlag>,
     /// Ends the run after this many events of the input, including rejected lines.
     pub event_limit: Option<NonZero<u64>>,
     /// The progress, which observers can read.
@@ -272,6 +275,7 @@ impl Flow {
             }),
             limit: options.event_limit.map(Limit::new),
             over: OnceLock::new(),
+            over_flag: options.over,
             is_abandoned: AtomicBool::new(false),
             abort,
             block_writer: Mutex::new(BlockWriter {

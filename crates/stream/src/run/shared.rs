@@ -25,6 +25,8 @@ pub(super) struct Shared {
     pub(super) limit: Option<Limit>,
     /// Set when the run ends before its input does; with an error if it failed.
     pub(super) over: OnceLock<Option<Error>>,
+    /// Raised when that is set, for transforms.
+    pub(super) over_flag: Option<StopFlag>,
     /// Whether a transform abandoned its batch.
     pub(super) is_abandoned: AtomicBool,
     /// Raised when the run ends before its input, to wake the reading thread.
@@ -101,6 +103,7 @@ impl Shared {
         if self.over.set(error).is_ok() {
             // Wakes threads that wait for input, for a slot, or for previous blocks.
             self.abort.raise();
+            self.over_flag.iter().for_each(StopFlag::raise);
             self.pipeline.close();
             self.limit.iter().for_each(Limit::end);
         }

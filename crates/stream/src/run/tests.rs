@@ -385,6 +385,50 @@ fn the_first_record_decides_the_columns_however_late_it_comes() {
     assert_eq!(out, format!("first\n0\n{}", "\"\"\n".repeat(29)));
 }
 
+/// Fails the first record once a later block waits, which it does until the run is over.
+#[derive(Clone)]
+struct WaitsForEnd {
+    waiting: Counted,
+    over: StopFlag,
+}
+
+impl Transform for WaitsForEnd {
+    fn transform(&mut self, batch: &mut Batch, report: &mut Report) {
+        if batch.records()[0].line == 1 {
+            while self.waiting.0.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            return report.fail(1, "first");
+        }
+        self.waiting.transform(batch, report);
+        while !self.over.is_raised() {
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_transform_that_waits_is_told_that_the_run_failed() {
+    let over = StopFlag::new().unwrap();
+    let transform = WaitsForEnd {
+        waiting: Counted::default(),
+        over: over.clone(),
+    };
+    let run_options = RunOptions {
+        block_size: NonZero::new(LINE.len()),
+        strictness: Strictness::Strict,
+        over: Some(over),
+        ..RunOptions::default()
+    };
+    let run = flow().run(
+        source_of(30),
+        vec![transform; WORKERS],
+        Sink::null(),
+        run_options,
+    );
+    assert_eq!(run.unwrap_err().to_string(), "`in`, line 1: first");
+}
+
 /// Reports the thread that it runs on.
 struct Where(mpsc::Sender<thread::ThreadId>);
 

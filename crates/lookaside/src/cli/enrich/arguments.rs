@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use lookaside_value::OnLookupFailure;
 
 use crate::cli::metrics;
 
@@ -17,7 +19,8 @@ by SQL, and writes the results in the order of the input. Defaults of the flags 
 [enrich] section of the project's knowdb.toml.
 
 Lines that cannot be parsed and lookups that fail do not end the run: they are counted, and the
-first five are shown. If a lookup finds no row, its fields are omitted.";
+first five are shown. If a lookup finds no row, its fields are omitted. If it fails,
+--on-lookup-failure determines what happens to the event.";
 
 const AFTER_LONG_HELP: &str = "\
 Examples:
@@ -86,6 +89,11 @@ pub(crate) struct EnrichArguments {
     #[arg(long, value_name = "ZONE", help_heading = "Model")]
     pub(crate) timezone: Option<String>,
 
+    /// What happens to an event whose lookup fails, unless the model sets it: `wait` until the
+    /// database is available, `reject` its line, or `emit` it without the fields [default: emit]
+    #[arg(long, value_name = "POLICY", value_parser = policy(), help_heading = "Model")]
+    pub(crate) on_lookup_failure: Option<OnLookupFailure>,
+
     /// The output: a file (also .gz and .zst), `-` for standard output, tcp://HOST:PORT, or `null`
     /// to discard the events [default: -]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
@@ -110,7 +118,7 @@ pub(crate) struct EnrichArguments {
     #[arg(long, value_name = "MILLISECONDS", value_parser = number, help_heading = "Output")]
     pub(crate) reconnect_timeout_ms: Option<usize>,
 
-    /// File for lines that cannot be parsed, unchanged
+    /// File for lines that cannot be parsed or whose events are rejected, unchanged
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) reject: Option<String>,
 
@@ -133,6 +141,12 @@ pub(crate) struct EnrichArguments {
     /// Suppress the summary and the progress bar
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// Parses a policy for failed lookups.
+fn policy() -> impl TypedValueParser<Value = OnLookupFailure> {
+    let names = OnLookupFailure::ALL.map(OnLookupFailure::name);
+    PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
 /// Parses a count of at least 1.

@@ -14,6 +14,7 @@ use lookaside_stream::{
     Checkpoint, Extent, FormatOptions, InputFormat, Mark, OutputFormat, Sink, Source, Strictness,
     TcpOptions, worker_count,
 };
+use lookaside_value::OnLookupFailure;
 
 use super::EnrichArguments;
 use crate::cli::output::{check_stdin, check_stdout};
@@ -49,6 +50,8 @@ pub(super) struct EnrichPlan {
     pub(super) drain_timeout: Duration,
     /// What answers of providers have to include.
     pub(super) contract: Contract,
+    /// What happens to an event whose lookup fails, unless the model sets it.
+    pub(super) on_lookup_failure: OnLookupFailure,
 }
 
 #[derive(Debug)]
@@ -111,6 +114,7 @@ impl EnrichPlan {
             is_quiet: arguments.quiet,
             drain_timeout: settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT),
             contract: settings.contract,
+            on_lookup_failure: on_lookup_failure(arguments, project, OnLookupFailure::Emit),
             input,
             input_format,
             output_format,
@@ -209,6 +213,18 @@ fn checkpoint(arguments: &EnrichArguments, input: &[String]) -> Result<Option<Pa
             .with_help("read the others first, in a run without --follow and --checkpoint"));
     }
     Ok(Some(path.clone()))
+}
+
+/// What happens to an event whose lookup fails; `default` is that of the source.
+fn on_lookup_failure(
+    arguments: &EnrichArguments,
+    project: &Project,
+    default: OnLookupFailure,
+) -> OnLookupFailure {
+    let given = arguments.on_lookup_failure;
+    given
+        .or(project.settings.on_lookup_failure)
+        .unwrap_or(default)
 }
 
 fn tcp_options(arguments: &EnrichArguments, project: &Project) -> TcpOptions {

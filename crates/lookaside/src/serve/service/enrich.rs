@@ -305,7 +305,10 @@ impl Stream {
         // The end is sent below, with the counts.
         let sink = Sink::writer("answer", out, |_| Ok(()));
         let counts = shared.model_counts.of(&self.model.name);
-        let lookups = Arc::new(LookupsSeen::new(self.model.clone(), counts, self.index));
+        let model = self.model.clone();
+        let lookups = LookupsSeen::new(model, counts, self.index, self.error_detail);
+        let lookups = Arc::new(lookups);
+        // No lookup waits for a database: a request does not last longer than its client waits.
         let transform = ModelTransform::new(
             self.model.program.evaluator(),
             session,
@@ -413,10 +416,11 @@ impl Stream {
     /// The problem of a stream that failed.
     fn problem(&self, error: &lookaside_stream::Error, lookups: &LookupsSeen) -> Problem {
         let rejects = error.summary().and_then(|it| it.rejects.first().first());
+        // If it rejects its event, the reject has the same line.
         let failure = lookups
-            .first_failure()
+            .first()
             .filter(|_| error.kind() == ErrorKind::Input)
-            .filter(|(line, _)| rejects.is_none_or(|reject| *line < reject.line));
+            .filter(|(line, _)| rejects.is_none_or(|reject| *line <= reject.line));
         if let Some((line, failure)) = failure {
             let text = |error_detail| {
                 at_line(

@@ -22,26 +22,47 @@ pub(super) struct LookupsSeen {
     counts: Arc<LookupCounts>,
     /// The I/O thread that received the request.
     index: usize,
+    /// The first that left its targets absent.
     first_failure: OnceLock<LookupFailure>,
+    /// The first, including those that rejected their events.
+    first: OnceLock<LookupFailure>,
+    /// Whether clients see the causes of failures.
+    error_detail: bool,
 }
 
 impl LookupsSeen {
-    pub(super) fn new(model: Arc<BoundModel>, counts: Arc<LookupCounts>, index: usize) -> Self {
+    pub(super) fn new(
+        model: Arc<BoundModel>,
+        counts: Arc<LookupCounts>,
+        index: usize,
+        error_detail: bool,
+    ) -> Self {
         Self {
             model,
             counts,
             index,
             first_failure: OnceLock::new(),
+            first: OnceLock::new(),
+            error_detail,
         }
     }
 
-    /// The line of the first event whose lookup failed, and the problem. The place in the model is
-    /// part of the cause, since it names a file.
+    /// The line of the first event that was written although its lookup failed, and the problem.
     pub(super) fn first_failure(&self) -> Option<(u64, Problem)> {
         let failure = self.first_failure.get()?;
+        Some((failure.line, self.problem(failure)))
+    }
+
+    /// The line of the first event whose lookup failed, and the problem.
+    pub(super) fn first(&self) -> Option<(u64, Problem)> {
+        let failure = self.first.get()?;
+        Some((failure.line, self.problem(failure)))
+    }
+
+    /// The place in the model is part of the cause, since it names a file.
+    fn problem(&self, failure: &LookupFailure) -> Problem {
         let cause = format!("{}: {}", self.place(failure), chain(&failure.error));
-        let problem = Problem::of_lookup_error(&failure.error).cause(cause);
-        Some((failure.line, problem))
+        Problem::of_lookup_error(&failure.error).cause(cause)
     }
 
     fn place(&self, failure: &LookupFailure) -> String {
@@ -62,7 +83,8 @@ impl LookupsSeen {
 
 impl Observer for LookupsSeen {
     fn observe(&self, report: &RunReport) {
-        let failed = report.lookup_failed_count;
+        let rejected = report.rejected();
+        let failed = report.lookup_failed_count + rejected.len() as u64;
         let absent = report.lookup_absent_count;
         let found = report.lookup_count.saturating_sub(absent + failed);
         self.counts.add_many(self.index, found, absent);
@@ -70,15 +92,22 @@ impl Observer for LookupsSeen {
             return;
         }
         self.counts.add_failed(self.index, failed);
-        let first = report.failures().iter().min_by_key(|failure| failure.line);
+        let failures = report.failures().iter();
+        if let Some(failure) = failures.clone().min_by_key(|failure| failure.line) {
+            // A later batch has no earlier one.
+            let _ = self.first_failure.set(failure.clone());
+        }
+        let first = failures.chain(rejected).min_by_key(|failure| failure.line);
         if let Some(failure) = first
-            && self.first_failure.set(failure.clone()).is_ok()
+            && self.first.set(failure.clone()).is_ok()
         {
             self.tell(failure);
-            if let Some((line, problem)) = self.first_failure() {
-                self.counts
-                    .set_last_failure(at_line(line, &problem.line(true)));
-            }
+            let reason = at_line(failure.line, &self.problem(failure).line(true));
+            self.counts.set_last_failure(reason);
         }
+    }
+
+    fn reason(&self, failure: &LookupFailure, _: &str) -> String {
+        self.problem(failure).line(self.error_detail).into_owned()
     }
 }

@@ -195,3 +195,52 @@ fn a_model_is_used_once_its_provider_answers_and_stays_so() {
     assert!(log.contains("a provider answers"), "{log}");
     assert!(log.contains("models=\"far\""), "{log}");
 }
+
+#[test]
+fn a_lookup_that_would_wait_rejects_its_event() {
+    if !has_postgres() {
+        return;
+    }
+    let postgres = Postgres::builder()
+        .version("18".parse().unwrap())
+        .fresh_cluster()
+        .sql("create table sites (rack int, site text); insert into sites values (7, 'north')")
+        .start()
+        .unwrap();
+    let config = format!(
+        "version = 2\n[cache]\nenabled = false\n[enrich]\non_lookup_failure = 'wait'\n\
+         [[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\nacquire_timeout_ms = 2000\n\
+         connection_uri = '{}'\n",
+        postgres.url()
+    );
+    let model = "name : far\n---\nrack = read(rack) ;\n\
+                 site = select site from pg.sites where rack = read(rack) ;\n";
+    let project = Project::with(&[("knowdb.toml", &config), ("models/far.oml", model)]);
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let events = "{\"rack\":null}\n{\"rack\":7}\n";
+    let answer = client.post("/v1/enrich/far", events).is(200);
+    let enriched = "{\"rack\":null}\n{\"rack\":7,\"site\":\"north\"}\n";
+    assert_eq!(answer.text(), enriched);
+    postgres.close().unwrap();
+
+    let answer = client.post("/v1/enrich/far", events).is(200);
+    assert_eq!(answer.text(), "{\"rack\":null}\n");
+    assert_eq!(answer.header("X-Rejected"), Some("1"), "{answer:?}");
+    assert_eq!(answer.header("X-Failed"), None, "{answer:?}");
+    // Neither the address of the server nor the file of the model.
+    let reason = "line 2: provider pg does not answer";
+    assert_eq!(answer.header("X-Reject-Reason"), Some(reason));
+    let strict = client
+        .post("/v1/enrich/far?strict=true", events)
+        .is(422)
+        .json();
+    assert_eq!(strict["title"], "a lookup failed");
+    let detail = strict["detail"].as_str().unwrap();
+    assert!(detail.starts_with(reason), "{detail}");
+    let metrics = client.get("/metrics").is(200);
+    let failed = "lookaside_http_lookups_total{model=\"far\",outcome=\"failed\"} 2";
+    assert!(metrics.text().contains(failed), "{}", metrics.text());
+    let (_, log) = running.end();
+    assert!(log.contains("a lookup failed model=\"far\""), "{log}");
+}
