@@ -151,11 +151,21 @@ impl<'a> Cursor<'a> {
         ahead.word()
     }
 
-    /// A field's name or a pattern of names; paired brackets belong to it.
+    /// A field's name or a pattern of names; paired brackets belong to it. The names of metadata
+    /// begin with `@meta/`.
     pub(crate) fn key(&mut self) -> &'a str {
         if self.peek() == Some('-') {
             return "";
         }
+        let start = self.at;
+        if self.rest().starts_with(METADATA) {
+            self.at += 1;
+        }
+        self.key_chars();
+        &self.text[start..self.at]
+    }
+
+    fn key_chars(&mut self) -> &'a str {
         let mut depth = 0_usize;
         self.take_while(|c| match c {
             '[' => {
@@ -172,8 +182,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// The name after `@`: like a key, but it ends before a character that may be an operator.
+    /// In the name of a header, dashes and points are none.
     pub(crate) fn at_name(&mut self) -> &'a str {
         let start = self.at;
+        if self.rest().starts_with(HEADERS_AFTER_AT) {
+            return self.take_while(|c| is_word_char(c) || matches!(c, '/' | '-' | '.'));
+        }
         self.take_while(is_word_char);
         while self.at > start {
             let rest = self.rest();
@@ -271,6 +285,12 @@ pub(crate) fn span(start: usize, end: usize) -> Span {
         end: end as u32,
     }
 }
+
+/// What the names of metadata begin with.
+pub(crate) const METADATA: &str = "@meta/";
+
+/// What the name of a header begins with after `@`.
+const HEADERS_AFTER_AT: &str = "meta/headers/";
 
 pub(crate) fn is_word_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_'

@@ -14,6 +14,7 @@ use crate::eval::plan::{
     Match, Member, Path, Pattern, Pick, SOURCE_COUNT_INLINE, Statement, Step,
 };
 use crate::functions::{Conversion, Dictionary, Function, Predicate, lower_case};
+use crate::lexer::METADATA;
 use crate::parse::lost_semicolon;
 use crate::{Model, Wildcard};
 
@@ -27,6 +28,8 @@ pub(crate) struct Bound {
     pub(crate) memo_count: usize,
     /// Whether a result can contain fields whose names begin with [`TEMPORARY`].
     pub(crate) temporaries: bool,
+    /// Whether the model mentions metadata of messages.
+    pub(crate) has_metadata: bool,
 }
 
 /// Binds a model, or returns all errors.
@@ -75,6 +78,7 @@ pub(crate) fn bind(
         statements,
         memo_count: binder.memo_count,
         temporaries: binder.temporaries,
+        has_metadata: (binder.names.iter()).any(|(_, text)| text.starts_with(METADATA)),
     })
 }
 
@@ -99,6 +103,7 @@ impl Binder<'_> {
             clock: &*self.options.clock,
             now: None,
             memos: &mut [],
+            metadata: None,
             text: &mut String::new(),
         };
         let value = expr.eval(&mut Context {

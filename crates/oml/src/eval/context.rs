@@ -7,6 +7,7 @@ use lookaside_value::{Name, Names, Record, Time, Value};
 use crate::ast::Now;
 use crate::eval::plan::{Key, Path, Pattern, Step};
 use crate::functions::Intranet;
+use crate::lexer::METADATA;
 
 /// One record that is being evaluated.
 pub(crate) struct Context<'r, 'w> {
@@ -23,11 +24,22 @@ pub(crate) struct World<'w> {
     /// Read once per run, so that all records of a batch have the same time.
     pub(crate) now: Option<DateTime>,
     pub(crate) memos: &'w mut [PatternMemo],
+    /// Which names are metadata of messages, if the model mentions any.
+    pub(crate) metadata: Option<&'w mut PatternMemo>,
     /// A buffer for text before it becomes a value.
     pub(crate) text: &'w mut String,
 }
 
 impl World<'_> {
+    /// Whether a field is metadata of a message.
+    #[inline]
+    pub(crate) fn is_metadata(&mut self, name: Name) -> bool {
+        match &mut self.metadata {
+            None => false,
+            Some(memo) => memo.matches(name, self.names, |text| text.starts_with(METADATA)),
+        }
+    }
+
     /// The current time, in the requested form.
     pub(crate) fn now(&mut self, form: Now) -> Value {
         let now = *self.now.get_or_insert_with(self.clock);

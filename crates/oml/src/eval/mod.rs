@@ -79,6 +79,7 @@ struct ModelPlan {
     statements: Vec<Statement>,
     memo_count: usize,
     temporaries: bool,
+    has_metadata: bool,
     options: Options,
 }
 
@@ -99,6 +100,7 @@ impl Program {
             statements: bound.statements,
             memo_count: bound.memo_count,
             temporaries: bound.temporaries,
+            has_metadata: bound.has_metadata,
             options: options.clone(),
         })))
     }
@@ -112,6 +114,7 @@ impl Program {
                 .map(|_| PatternMemo::default())
                 .collect(),
             temporary: PatternMemo::default(),
+            metadata: self.0.has_metadata.then(PatternMemo::default),
             known: NameSet::default(),
             lookup: LookupScratch::default(),
             text: String::new(),
@@ -126,6 +129,7 @@ pub struct Evaluator {
     results: Vec<Record>,
     memos: Vec<PatternMemo>,
     temporary: PatternMemo,
+    metadata: Option<PatternMemo>,
     known: NameSet,
     lookup: LookupScratch,
     text: String,
@@ -156,6 +160,9 @@ impl Evaluator {
         for memo in &mut self.memos {
             memo.clear();
         }
+        if let Some(memo) = &mut self.metadata {
+            memo.clear();
+        }
         let plan = &*self.plan;
         let results = &mut self.results;
         let mut world = World {
@@ -164,6 +171,7 @@ impl Evaluator {
             clock: &*plan.options.clock,
             now: None,
             memos: &mut self.memos,
+            metadata: self.metadata.as_mut(),
             text: &mut self.text,
         };
         let world = &mut world;

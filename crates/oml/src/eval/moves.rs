@@ -40,7 +40,8 @@ impl NameSet {
 }
 
 impl Pick {
-    /// Moves the selected fields of one record, except those whose names the result already has.
+    /// Moves the selected fields of one record, except those whose names the result already has, and
+    /// the metadata of messages: a result gets only what the model sets.
     pub(crate) fn run(
         &self,
         source: &mut Record,
@@ -62,7 +63,7 @@ impl Pick {
                 Self::Typed(value_type) => field.value.type_of() == *value_type,
                 Self::Nothing => false,
             };
-            picked && known.insert(field.name)
+            picked && !world.is_metadata(field.name) && known.insert(field.name)
         });
     }
 }

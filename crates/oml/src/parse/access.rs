@@ -6,7 +6,7 @@ use super::{Parsed, Parser};
 use crate::Wildcard;
 use crate::ast::{Access, AccessMode, Expr, Span};
 use crate::diagnostic::Diagnostic;
-use crate::lexer::{is_word_start, span};
+use crate::lexer::{METADATA, is_word_start, span};
 
 /// The arguments of an access.
 #[derive(Default)]
@@ -15,6 +15,9 @@ struct Arguments {
     options: Vec<Text>,
     patterns: Vec<(Wildcard, Span)>,
 }
+
+/// The metadata of messages beside their headers.
+const METADATA_NAMES: [&str; 5] = ["key", "topic", "partition", "offset", "timestamp"];
 
 /// The words that are followed by a colon and a list or a name.
 const WORDS: [&str; 4] = ["get", "option", "keys", "in"];
@@ -56,7 +59,14 @@ impl Parser<'_> {
         if !self.cursor.peek().is_some_and(is_word_start) {
             return Err(self.unexpected("the name of a field after `@`"));
         }
-        let key = Text::from(self.cursor.at_name());
+        let key = match self.cursor.rest().starts_with(&METADATA[1..]) {
+            true => {
+                let name = format!("@{}", self.cursor.at_name());
+                self.check_metadata(&name, start)?;
+                Text::from(name)
+            }
+            false => Text::from(self.cursor.at_name()),
+        };
         let default = self.optional_default(implied)?;
         Ok(Access {
             mode: AccessMode::Read,
@@ -210,7 +220,10 @@ impl Parser<'_> {
         let Some(quote) = quote else {
             return match self.cursor.key() {
                 "" => Err(self.unexpected(expected)),
-                name => Ok(Text::from(name)),
+                name => {
+                    self.check_metadata(name, start)?;
+                    Ok(Text::from(name))
+                }
             };
         };
         self.cursor.set_at(start + 1);
@@ -220,6 +233,24 @@ impl Parser<'_> {
             return Err(Diagnostic::error(span(start, start + 1), message));
         }
         Ok(Text::from(name))
+    }
+
+    /// Refuses a name that looks like metadata of messages and is not.
+    pub(super) fn check_metadata(&self, name: &str, start: usize) -> Parsed<()> {
+        let Some(rest) = name.strip_prefix(METADATA) else {
+            return Ok(());
+        };
+        let header = rest.strip_prefix("headers/");
+        if METADATA_NAMES.contains(&rest) || header.is_some_and(|header| !header.is_empty()) {
+            return Ok(());
+        }
+        let message = format!("messages have no metadata `{name}`");
+        let known = METADATA_NAMES.join("`, `@meta/");
+        Err(
+            Diagnostic::error(span(start, start + name.len()), message).help(format!(
+                "there are `@meta/{known}` and `@meta/headers/NAME`"
+            )),
+        )
     }
 
     /// `{ _ : value }`, if there is one; braces without `_ :` belong to what follows.

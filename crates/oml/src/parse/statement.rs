@@ -126,6 +126,7 @@ impl Parser<'_> {
             self.cursor.set_at(start);
             return Err(self.unexpected("the name of a field"));
         }
+        self.check_metadata(name, start)?;
         let type_word = self.optional_type()?;
         Ok(Target {
             name: name.into(),

@@ -32,6 +32,44 @@ fn read_looks_in_the_result_first_and_copies() {
 }
 
 #[test]
+fn metadata_of_messages_is_read_and_set_by_name_only() {
+    let input = "a:digit=1  @meta/key:chars=k  @meta/headers/x-id:chars=h  meta/key:chars=field";
+    check(
+        "k = read(@meta/key) ; v = @meta/key ; h = @meta/headers/x-id ; f = read(meta/key) ;",
+        input,
+        r#"{"k":"k","v":"k","h":"h","f":"field"}"#,
+    );
+    // What is moved by a pattern is never metadata, which would follow the event unnoticed.
+    check(
+        "* = take() ; k = @meta/key ;",
+        input,
+        r#"{"a":1,"meta/key":"field","k":"k"}"#,
+    );
+    check(
+        "* : chars = take() ; k = take(@meta/key) ;",
+        input,
+        r#"{"meta/key":"field","k":"k"}"#,
+    );
+    check(
+        "@meta/key = fmt(\"{@meta/key}-{a}\", @meta/key, @a) ; @meta/headers/x-id = chars(n) ;",
+        input,
+        r#"{"@meta/key":"k-1","@meta/headers/x-id":"n"}"#,
+    );
+    check(
+        "o = calc(@meta/offset/2) ; m = match @meta/topic { chars(t) => bool(true) ; } ;",
+        "@meta/offset:digit=6  @meta/topic:chars=t",
+        r#"{"o":3.0,"m":true}"#,
+    );
+    // A model that mentions no metadata moves such a field like any other.
+    check("* = take() ;", "@meta/key:chars=k", r#"{"@meta/key":"k"}"#);
+    check(
+        "* = take() ;",
+        "@timestamp:chars=t",
+        r#"{"@timestamp":"t"}"#,
+    );
+}
+
+#[test]
 fn take_removes_from_the_source_only() {
     check(
         "x = take(a) ; y = take(a) ; z = read(a) ;",
