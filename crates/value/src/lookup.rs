@@ -442,8 +442,14 @@ mod tests {
                 answers.set_from(index, &other, other_index);
             }
             drop(other);
-            assert_eq!(answers.row(0).unwrap(), Some(&vec![Value::Int(2); width][..]));
-            assert_eq!(answers.row(1).unwrap(), Some(&vec![Value::Int(1); width][..]));
+            assert_eq!(
+                answers.row(0).unwrap(),
+                Some(&vec![Value::Int(2); width][..])
+            );
+            assert_eq!(
+                answers.row(1).unwrap(),
+                Some(&vec![Value::Int(1); width][..])
+            );
             assert_eq!(answers.row(2).unwrap(), None);
             assert_eq!(answers.row(3).unwrap_err().to_string(), "first");
             assert_eq!(answers.row(4).unwrap_err().to_string(), "other");

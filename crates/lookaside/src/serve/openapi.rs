@@ -170,7 +170,7 @@ fn enrich(model: &str, limit: ClientFreshness) -> Json {
                             "The number of events in the answer; like the other counts, a trailer \
                              if the answer is long"),
                         "X-Rejected": count_header(
-                            "Lines that do not parse, and events that do not fit the CSV; absent if none"),
+                            "Lines that do not parse, and events that do not fit the CSV or are rejected because of their lookups; absent if none"),
                         "X-Failed": count_header("Failed lookups; absent if none"),
                         "X-Reject-Reason": {"description": "The reason of the first reject; absent if there is none",
                                             "schema": {"type": "string"}},
