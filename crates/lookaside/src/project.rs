@@ -39,7 +39,8 @@ const MODELS: &str = "models";
 
 /// Whether an input or an output is a file.
 pub(crate) fn is_path(text: &str) -> bool {
-    text != "-" && text != "null" && !text.starts_with("tcp://")
+    let is_url = text.starts_with("tcp://") || lookaside_connect::ConnectUrl::is_one(text);
+    text != "-" && text != "null" && !is_url
 }
 
 /// Options for loading tables in long-running commands; off by default.

@@ -88,8 +88,9 @@ pub(crate) fn run(arguments: &CheckArguments) -> CommandResult {
             writeln!(out, "no model in {}", project.models_folder().display())?;
         }
         verdict
-            .choice
+            .connectors
             .iter()
+            .chain(&verdict.choice)
             .try_for_each(|choice| writeln!(out, "{choice}"))
     })?;
     match verdict.problems.split_first() {

@@ -1,6 +1,7 @@
 //! `lookaside enrich`: transforms a stream of events.
 
 mod arguments;
+mod connectors;
 mod plan;
 mod verify;
 
@@ -19,6 +20,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tracing::{info, warn};
 
 pub(crate) use self::arguments::{EnrichArguments, count};
+use self::connectors::Input;
 use self::plan::EnrichPlan;
 pub(crate) use self::verify::verify;
 use crate::cli::metrics::{MetricsServer, publish, recorder};
@@ -91,7 +93,11 @@ fn enrich(
 ) -> CommandResult {
     let checkpoint = plan.open_checkpoint()?;
     let mark = checkpoint.as_ref().and_then(Checkpoint::mark);
-    let source = plan.open_source(mark)?;
+    let Input {
+        source,
+        framing,
+        on_null,
+    } = plan.open_source(mark)?;
     let extent = source.extent();
     let sink = plan.open_sink(extent)?;
     let rejects = plan.open_rejects(extent)?;
@@ -113,11 +119,15 @@ fn enrich(
         })
         .collect();
     let stop = StopFlag::new().map_err(cannot)?;
+    let give_up = StopFlag::new().map_err(cannot)?;
     let drain = Drain {
         timeout: plan.drain_timeout,
         cancel: Box::new({
-            let knowledge = knowledge.clone();
-            move || knowledge.cancel_queries()
+            let (knowledge, give_up) = (knowledge.clone(), give_up.clone());
+            move || {
+                knowledge.cancel_queries();
+                give_up.raise();
+            }
         }),
     };
     let signals = SignalListener::start(stop.clone(), Some(drain), reload(knowledge.clone()))?;
@@ -143,6 +153,9 @@ fn enrich(
         over: Some(over),
         event_limit: plan.event_limit,
         checkpoint,
+        framing,
+        on_null,
+        give_up: Some(give_up),
         progress,
         ..RunOptions::default()
     };

@@ -29,6 +29,8 @@ Examples:
   lookaside enrich my-project old.log.gz new.log -o enriched.json.zst --reject bad.log
   lookaside enrich my-project tcp://127.0.0.1:5140 --format syslog -o tcp://127.0.0.1:9000
   lookaside enrich my-project /var/log/app.log --follow --checkpoint app.checkpoint -o out.json
+  lookaside enrich my-project --input 'kafka://localhost:9092/clicks?group=lookaside' \
+      --output kafka://localhost:9092/clicks-rich
 
   lookaside enrich my-project tcp://0.0.0.0:5140 --watch --metrics 9464 >>events.json
 
@@ -44,12 +46,17 @@ appended to the file instead.";
 #[command(long_about = LONG_ABOUT, after_long_help = AFTER_LONG_HELP)]
 pub(crate) struct EnrichArguments {
     /// The project: a folder with a knowdb.toml, or the path of that file
+    #[arg(default_value = ".")]
     pub(crate) dir: PathBuf,
 
     /// Events: files (also .gz and .zst), `-` for standard input, tcp://ADDRESS:PORT to listen on
     /// [default: the project's input]
     #[arg(value_name = "FILE")]
     pub(crate) input: Vec<String>,
+
+    /// A topic of a broker, or any other input, as a flag; `lookaside help sources` lists the kinds
+    #[arg(long = "input", value_name = "URL", help_heading = "Input")]
+    pub(crate) input_url: Vec<String>,
 
     /// The format of the input: json, csv, kv, access, syslog, regex or raw
     #[arg(long, short, value_name = "NAME", help_heading = "Input")]
@@ -94,8 +101,8 @@ pub(crate) struct EnrichArguments {
     #[arg(long, value_name = "POLICY", value_parser = policy(), help_heading = "Model")]
     pub(crate) on_lookup_failure: Option<OnLookupFailure>,
 
-    /// The output: a file (also .gz and .zst), `-` for standard output, tcp://HOST:PORT, or `null`
-    /// to discard the events [default: -]
+    /// The output: a file (also .gz and .zst), `-` for standard output, tcp://HOST:PORT, a topic of a
+    /// broker (see `lookaside help sinks`), or `null` to discard the events [default: -]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<String>,
 
@@ -118,7 +125,8 @@ pub(crate) struct EnrichArguments {
     #[arg(long, value_name = "MILLISECONDS", value_parser = number, help_heading = "Output")]
     pub(crate) reconnect_timeout_ms: Option<usize>,
 
-    /// File for lines that cannot be parsed or whose events are rejected, unchanged
+    /// File for lines that cannot be parsed or whose events are rejected, unchanged, or a topic for
+    /// such messages
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) reject: Option<String>,
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use lookaside_connect::ConnectUrl;
 use lookaside_knowledge::Contract;
 use lookaside_stream::{
     Checkpoint, Extent, FormatOptions, InputFormat, Mark, OutputFormat, Sink, Source, Strictness,
@@ -17,6 +18,7 @@ use lookaside_stream::{
 use lookaside_value::OnLookupFailure;
 
 use super::EnrichArguments;
+use super::connectors::{self, Input};
 use crate::cli::output::{check_stdin, check_stdout};
 use crate::config::DRAIN_TIMEOUT;
 use crate::failure::Failure;
@@ -64,7 +66,10 @@ impl EnrichPlan {
     pub(super) fn new(arguments: &EnrichArguments, project: &Project) -> Result<Self, Failure> {
         let settings = &project.settings;
         let input = input(arguments, project)?;
+        let connector = connectors::url(&input[0])?;
+        let json = "json".to_owned();
         let format = arguments.format.as_ref().or(settings.format.as_ref());
+        let format = format.or(connector.is_some().then_some(&json));
         let format = format.ok_or_else(|| {
             Failure::usage("the format of the input is not specified")
                 .with_help("name the format with --format, or as `format` in the [enrich] section")
@@ -80,7 +85,17 @@ impl EnrichPlan {
             .map_err(|error| format_failure(&error, is_flag))?;
         let output = given(arguments.output.as_ref(), settings.output.as_ref(), project)
             .unwrap_or_else(|| "-".to_owned());
-        Sink::check_name(&output).map_err(|error| Failure::from_error(&error))?;
+        let reject = given(arguments.reject.as_ref(), settings.reject.as_ref(), project);
+        for text in [Some(&output), reject.as_ref()].into_iter().flatten() {
+            match (&connector, connectors::url(text)?) {
+                (Some(input), Some(output)) => connectors::refuse_same_topic(input, &output)?,
+                (None, Some(_)) => {}
+                (_, None) if *text == output => {
+                    Sink::check_name(text).map_err(|error| Failure::from_error(&error))?;
+                }
+                (_, None) => {}
+            }
+        }
         let output_format = output_format(arguments, project, &output)?;
         let worker_count = match arguments.workers.map(NonZero::get).or(settings.workers) {
             Some(count) if count > WORKER_COUNT_MAX => {
@@ -98,7 +113,7 @@ impl EnrichPlan {
             tcp: tcp_options(arguments, project),
             timezone: timezone(arguments.timezone.as_ref().or(settings.timezone.as_ref()))?,
             output,
-            reject: given(arguments.reject.as_ref(), settings.reject.as_ref(), project),
+            reject,
             strictness: if is_strict {
                 Strictness::Strict
             } else {
@@ -114,7 +129,15 @@ impl EnrichPlan {
             is_quiet: arguments.quiet,
             drain_timeout: settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT),
             contract: settings.contract,
-            on_lookup_failure: on_lookup_failure(arguments, project, OnLookupFailure::Emit),
+            on_lookup_failure: on_lookup_failure(
+                arguments,
+                project,
+                match connector {
+                    // An event that is acknowledged without its rows would be lost for good.
+                    Some(_) => OnLookupFailure::Wait,
+                    None => OnLookupFailure::Emit,
+                },
+            ),
             input,
             input_format,
             output_format,
@@ -163,7 +186,10 @@ impl EnrichPlan {
     }
 
     /// Opens the inputs; a followed one at the mark of an earlier run, if any.
-    pub(super) fn open_source(&self, mark: Option<Mark>) -> Result<Source, Failure> {
+    pub(super) fn open_source(&self, mark: Option<Mark>) -> Result<Input, Failure> {
+        if let Some(url) = connectors::url(&self.input[0])? {
+            return connectors::open_source(&url);
+        }
         let cannot = |error| Failure::from_error(&error);
         let followed = if self.follow { self.input.last() } else { None };
         let plain = &self.input[..self.input.len() - usize::from(followed.is_some())];
@@ -175,13 +201,21 @@ impl EnrichPlan {
             Some(path) => source.with_followed_from(path, mark).map_err(cannot),
             None => Ok(source),
         }
+        .map(Input::from)
     }
 
     pub(super) fn open_sink(&self, extent: Extent) -> Result<Sink, Failure> {
-        if self.output == "-" {
+        self.open_output(&self.output, extent)
+    }
+
+    fn open_output(&self, text: &str, extent: Extent) -> Result<Sink, Failure> {
+        if let Some(url) = connectors::url(text)? {
+            return connectors::open_sink(&url);
+        }
+        if text == "-" {
             check_stdout()?;
         }
-        Sink::open_with(&self.output, extent, self.tcp).map_err(|error| Failure::from_error(&error))
+        Sink::open_with(text, extent, self.tcp).map_err(|error| Failure::from_error(&error))
     }
 
     /// Whether events are written on the terminal that a progress bar would be drawn on.
@@ -190,15 +224,10 @@ impl EnrichPlan {
     }
 
     pub(super) fn open_rejects(&self, extent: Extent) -> Result<Option<Sink>, Failure> {
-        if self.reject.as_deref() == Some("-") {
-            check_stdout()?;
-        }
-        let sink = self
-            .reject
-            .as_ref()
-            .map(|reject| Sink::open_with(reject, extent, self.tcp));
-        sink.transpose()
-            .map_err(|error| Failure::from_error(&error))
+        let reject = self.reject.as_ref();
+        reject
+            .map(|reject| self.open_output(reject, extent))
+            .transpose()
     }
 }
 
@@ -251,20 +280,28 @@ fn given(flag: Option<&String>, setting: Option<&String>, project: &Project) -> 
 }
 
 fn input(arguments: &EnrichArguments, project: &Project) -> Result<Vec<String>, Failure> {
-    let input = if arguments.input.is_empty() {
+    let flags: Vec<_> = arguments.input.iter().chain(&arguments.input_url).collect();
+    let input: Vec<String> = if flags.is_empty() {
         let named = project.settings.input.iter();
         named.map(|text| project.resolve(text)).collect()
     } else {
-        arguments.input.clone()
+        flags.into_iter().cloned().collect()
     };
+    if input.len() > 1 && input.iter().any(|text| ConnectUrl::is_one(text)) {
+        let message = "a topic is the only input of a run, and there are others";
+        return Err(Failure::usage(message)
+            .with_help("name several topics in one URL, separated by commas"));
+    }
     let Some(last) = input.last() else {
         return Err(Failure::usage("no input is specified").with_help(
             "name files after the folder, `-` for standard input, or `input` in [enrich]",
         ));
     };
-    if arguments.follow && (last == "-" || last.starts_with("tcp://")) {
+    let is_file = last != "-" && !last.starts_with("tcp://") && !ConnectUrl::is_one(last);
+    if arguments.follow && !is_file {
         return Err(Failure::usage(format!(
-            "--follow requires a file, and {last} is not one"
+            "--follow requires a file, and {} is not one",
+            connectors::shown(last)
         )));
     }
     Ok(input)
@@ -367,6 +404,10 @@ fn stem(input: &str) -> String {
     if input.starts_with("tcp://") {
         return "tcp".to_owned();
     }
+    if let Ok(Some(url)) = connectors::url(input) {
+        // The first topic; its name may contain dots.
+        return url.paths().first().cloned().unwrap_or_default();
+    }
     let name = Path::new(input)
         .file_name()
         .unwrap_or_default()
@@ -390,6 +431,7 @@ mod tests {
             ("./.hidden.log", ".hidden"),
             ("..", ""),
             ("é.log", "é"),
+            ("kafka://a:1,b:2/shop.clicks,views?group=g", "shop.clicks"),
         ] {
             assert_eq!(stem(input), expected, "{input}");
         }

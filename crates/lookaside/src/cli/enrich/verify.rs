@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use lookaside_connect::ConnectUrl;
 use lookaside_stream::{InputFormat, OutputFormat, Sink};
 
 use super::plan::{WORKER_COUNT_MAX, default_key, format_of_name, merged};
-use crate::config::ENRICH;
+use crate::config::{ENRICH, EnrichSettings};
 use crate::models::options::timezone;
 use crate::models::{Models, Wanted};
 use crate::project::{Project, is_path};
@@ -17,6 +18,8 @@ pub(crate) struct Verdict {
     pub(crate) problems: Vec<String>,
     /// The model that would run, if the section determines it.
     pub(crate) choice: Option<String>,
+    /// What was found at the brokers that the section names, each a line.
+    pub(crate) connectors: Vec<String>,
 }
 
 /// Checks everything that could fail in a run without flags.
@@ -33,7 +36,10 @@ pub(crate) fn verify(project: &Project, models: &Models) -> Verdict {
     }
     let output = settings.output.as_deref().unwrap_or("-");
     let named = settings.output_format.as_deref();
-    let checked = Sink::check_name(output).map_err(|error| error.to_string());
+    let checked = match ConnectUrl::is_one(output) {
+        true => Ok(()),
+        false => Sink::check_name(output).map_err(|error| error.to_string()),
+    };
     let name = checked.and_then(|()| match named {
         Some(name) => Ok(name),
         None => format_of_name(output).map_err(|failure| failure.message().to_owned()),
@@ -60,6 +66,7 @@ pub(crate) fn verify(project: &Project, models: &Models) -> Verdict {
         let message = format!("{count} workers are more than {WORKER_COUNT_MAX}");
         verdict.add(project, "workers", &message);
     }
+    verdict.connect(project);
     for text in settings.input.iter().filter(|text| is_path(text)) {
         let path = project.resolve(text);
         if !Path::new(&path).exists() {
@@ -79,12 +86,40 @@ impl Verdict {
         self.problems.push(format!("{file}:{line}: {message}"));
     }
 
+    /// Connects to the brokers of the input and the outputs.
+    fn connect(&mut self, project: &Project) {
+        let settings = &project.settings;
+        type Check = fn(&ConnectUrl) -> lookaside_connect::Result<String>;
+        let inputs = settings.input.iter();
+        let inputs = inputs.map(|text| ("input", text, lookaside_connect::check_source as Check));
+        let sinks = [("output", &settings.output), ("reject", &settings.reject)];
+        let sinks = sinks.into_iter().filter_map(|(key, text)| {
+            Some((key, text.as_ref()?, lookaside_connect::check_sink as Check))
+        });
+        for (key, text, check) in inputs.chain(sinks) {
+            if !ConnectUrl::is_one(text) {
+                continue;
+            }
+            match text.parse().and_then(|url| check(&url)) {
+                Ok(found) => self.connectors.push(format!("{key}: {found}")),
+                Err(error) => {
+                    let hint = error.hint().map(|hint| format!("; {hint}"));
+                    self.add(
+                        project,
+                        key,
+                        &format!("{error}{}", hint.unwrap_or_default()),
+                    );
+                }
+            }
+        }
+    }
+
     fn choose(&mut self, project: &Project, models: &Models) {
         let settings = &project.settings;
         let (key, wanted) = match (&settings.model, &settings.rule) {
             (Some(name), _) => ("model", name.clone()),
             (None, Some(rule)) => ("rule", rule.clone()),
-            (None, None) => match (&settings.format, settings.input.first()) {
+            (None, None) => match (format_of(settings), settings.input.first()) {
                 (Some(format), Some(input)) => ("input", default_key(format, input)),
                 // Flags are needed to choose the model.
                 _ => return,
@@ -107,4 +142,12 @@ impl Verdict {
             }
         }
     }
+}
+
+/// The format of the input; messages are JSON by default.
+fn format_of(settings: &EnrichSettings) -> Option<&str> {
+    let mut inputs = settings.input.iter();
+    let has_messages = inputs.any(|input| ConnectUrl::is_one(input));
+    let default = has_messages.then_some("json");
+    settings.format.as_deref().or(default)
 }

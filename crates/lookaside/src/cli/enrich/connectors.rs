@@ -1,0 +1,81 @@
+//! Inputs and outputs of a run that are topics of a broker, named by URLs.
+
+use lookaside_connect::{ConnectUrl, Error, ErrorKind};
+use lookaside_stream::{MessageFraming, OnNull, Sink, Source};
+
+use crate::failure::Failure;
+
+/// An open input.
+pub(super) struct Input {
+    pub(super) source: Source,
+    pub(super) framing: MessageFraming,
+    pub(super) on_null: OnNull,
+}
+
+impl From<Source> for Input {
+    fn from(source: Source) -> Self {
+        Self {
+            source,
+            framing: MessageFraming::default(),
+            on_null: OnNull::default(),
+        }
+    }
+}
+
+/// The URL in a text, if it is one of a connector.
+pub(super) fn url(text: &str) -> Result<Option<ConnectUrl>, Failure> {
+    if !ConnectUrl::is_one(text) {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|error| failure(&error))
+}
+
+pub(super) fn open_source(url: &ConnectUrl) -> Result<Input, Failure> {
+    let opened = lookaside_connect::open_source(url).map_err(|error| failure(&error))?;
+    Ok(Input {
+        source: Source::new().with_messages(&url.name(), opened.source),
+        framing: opened.framing,
+        on_null: opened.on_null,
+    })
+}
+
+pub(super) fn open_sink(url: &ConnectUrl) -> Result<Sink, Failure> {
+    let opened = lookaside_connect::open_sink(url).map_err(|error| failure(&error))?;
+    Ok(Sink::messages(&url.name(), opened.sink, opened.key_field))
+}
+
+/// A text without the secrets that a URL may contain, for messages.
+pub(super) fn shown(text: &str) -> String {
+    match text.parse::<ConnectUrl>() {
+        Ok(url) if ConnectUrl::is_one(text) => url.name(),
+        Err(_) if ConnectUrl::is_one(text) => "the URL".to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+/// Refuses a run that would read what it writes.
+pub(super) fn refuse_same_topic(input: &ConnectUrl, output: &ConnectUrl) -> Result<(), Failure> {
+    let is_same = input.scheme() == output.scheme() && input.hosts() == output.hosts();
+    match input
+        .paths()
+        .iter()
+        .find(|topic| is_same && output.paths().contains(topic))
+    {
+        Some(topic) => {
+            let message = format!("output {} is also the input {topic}", output.name());
+            Err(Failure::usage(message).with_help("write to another topic"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn failure(error: &Error) -> Failure {
+    let failure = match error.kind() {
+        ErrorKind::Misuse => Failure::usage(error.to_string()),
+        _ => Failure::new(error.to_string()),
+    };
+    match error.hint() {
+        Some(hint) => failure.with_help(hint),
+        None => failure,
+    }
+}
