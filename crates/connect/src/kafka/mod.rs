@@ -7,7 +7,8 @@ mod options;
 mod sink;
 mod source;
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
 use rdkafka::client::Client;
@@ -23,6 +24,10 @@ use crate::{ConnectUrl, Error, OpenedSink, OpenedSource, Result};
 
 /// How long opening waits for a broker.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long opening waits for a topic that a broker may create when it is asked for.
+const CREATION_TIMEOUT: Duration = Duration::from_secs(1);
+const CREATION_POLL: Duration = Duration::from_millis(100);
 
 pub(crate) fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
     let options = SourceOptions::new(url)?;
@@ -71,18 +76,27 @@ fn find_topics<C: ClientContext>(
     for topic in topics {
         let pattern = topic.starts_with('^');
         let wanted = (!pattern).then_some(&**topic);
-        let metadata = client.fetch_metadata(wanted, CONNECT_TIMEOUT);
-        let metadata = metadata.map_err(|error| unavailable(name, &error))?;
-        if pattern {
-            found.push(format!("topics that match {topic}"));
-            continue;
-        }
-        let described = metadata.topics().first();
-        let error = described.and_then(|topic| topic.error());
-        let code = error.map(RDKafkaErrorCode::from);
-        match (described, code) {
-            (Some(described), None) => {
-                let count = described.partitions().len();
+        let begun = Instant::now();
+        let (code, count) = loop {
+            let metadata = client.fetch_metadata(wanted, CONNECT_TIMEOUT);
+            let metadata = metadata.map_err(|error| unavailable(name, &error))?;
+            let described = metadata.topics().first().filter(|_| !pattern);
+            let code = described.and_then(|topic| topic.error());
+            let code = code.map(RDKafkaErrorCode::from);
+            // A broker that creates topics by itself has just begun to.
+            let limit = match code {
+                Some(RDKafkaErrorCode::LeaderNotAvailable) => CONNECT_TIMEOUT,
+                Some(RDKafkaErrorCode::UnknownTopicOrPartition) => CREATION_TIMEOUT,
+                _ => Duration::ZERO,
+            };
+            if begun.elapsed() >= limit {
+                break (code, described.map(|topic| topic.partitions().len()));
+            }
+            thread::sleep(CREATION_POLL);
+        };
+        match (count, code) {
+            (_, None) if pattern => found.push(format!("topics that match {topic}")),
+            (Some(count), None) => {
                 let plural = if count == 1 { "" } else { "s" };
                 found.push(format!("topic {topic} with {count} partition{plural}"));
             }

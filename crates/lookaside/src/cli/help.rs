@@ -2,11 +2,11 @@
 
 use clap::{Command, CommandFactory as _};
 
-use super::Arguments;
+use super::{Arguments, kinds};
 
 /// The whole command line.
 pub(crate) fn command() -> Command {
-    unbroken(Arguments::command())
+    unbroken(kinds::describe(Arguments::command()))
 }
 
 /// Removes the line breaks within paragraphs of a command and its subcommands.

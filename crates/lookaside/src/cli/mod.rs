@@ -9,6 +9,7 @@ mod explain;
 mod feed;
 mod help;
 mod key;
+mod kinds;
 mod man;
 mod metrics;
 mod model_test;
@@ -74,6 +75,8 @@ enum Command {
     Feed(feed::FeedArguments),
     Pg(Box<pg::PgArguments>),
     Verify(Box<verify::VerifyArguments>),
+    Sources(kinds::SourcesArguments),
+    Sinks(kinds::SinksArguments),
     Completions(completions::CompletionsArguments),
     Man(man::ManArguments),
 }
@@ -107,6 +110,8 @@ fn answer(command: &Command) -> CommandResult {
         Command::Feed(arguments) => feed::run(arguments),
         Command::Pg(arguments) => pg::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
+        Command::Sources(_) => kinds::sources(),
+        Command::Sinks(_) => kinds::sinks(),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man(arguments) => man::run(arguments),
     }
