@@ -9,6 +9,8 @@ mod documentation;
 mod enrich;
 mod feed;
 mod following;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod live;
 mod lookup_failures;
 mod mistakes;

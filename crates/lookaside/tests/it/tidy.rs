@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("oml", &["value"]),
     ("pipeline", &[]),
     ("stream", &["pipeline", "value"]),
+    ("connect", &["stream"]),
     ("http", &["pipeline"]),
     ("embedded", &["wire"]),
     ("load", &[]),
@@ -44,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "value",
             "client",
+            "connect",
             "http",
             "knowledge",
             "load",
