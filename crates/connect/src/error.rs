@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::kind::{KINDS, Kind};
-
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -51,27 +49,20 @@ impl Error {
     }
 
     pub(crate) fn bad_url(problem: &str) -> Self {
-        Self::new(
-            ErrorKind::Misuse,
-            format!("not a URL of a connector: {problem}"),
-        )
-        .with_hint(format!(
-            "write a URL such as {}",
-            KINDS[0].source_example.unwrap_or_default()
-        ))
+        let message = format!("not a URL of a connector: {problem}");
+        Self::new(ErrorKind::Misuse, message)
+            .with_hint("write a URL such as kafka://localhost:9092/clicks?group=lookaside")
     }
 
-    pub(crate) fn unknown_kind(scheme: &str) -> Self {
-        let known: Vec<_> = KINDS.iter().map(|kind| kind.scheme).collect();
+    pub(crate) fn unknown_kind(scheme: &str, known: &[&str]) -> Self {
         let message = format!("unknown scheme `{scheme}`; there are: {}", known.join(", "));
         Self::new(ErrorKind::Misuse, message)
     }
 
-    pub(crate) fn not_built_in(kind: &Kind) -> Self {
-        let message = format!("this build does not support {}://", kind.scheme);
+    pub(crate) fn not_built_in(scheme: &str, feature: &str) -> Self {
+        let message = format!("this build does not support {scheme}://");
         Self::new(ErrorKind::Misuse, message).with_hint(format!(
-            "build the program with it: cargo install --features {}",
-            kind.feature
+            "build the program with it: cargo install --features {feature}"
         ))
     }
 

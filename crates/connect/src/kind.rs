@@ -1,6 +1,6 @@
 //! The kinds of connectors, whether they are built in or not.
 
-use crate::{ConnectUrl, Error, Result};
+use crate::{Error, Result};
 
 /// A kind of connector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,19 +23,18 @@ pub struct Kind {
 /// All kinds.
 pub const KINDS: [Kind; 1] = [Kind {
     scheme: "kafka",
-    summary: "topics of Apache Kafka or Redpanda, in a consumer group",
+    summary: "topics of Apache Kafka or Redpanda",
     feature: "kafka",
     is_built_in: cfg!(feature = "kafka"),
     source_example: Some("kafka://localhost:9092/clicks?group=lookaside"),
     sink_example: Some("kafka://localhost:9092/clicks-rich"),
 }];
 
-/// The scheme of a URL, if it is a kind that is built in.
-pub(crate) fn of(url: &ConnectUrl) -> Result<&'static str> {
-    let scheme = url.scheme();
+/// The scheme, if it is a kind that is built in.
+pub(crate) fn of(scheme: &str) -> Result<&'static str> {
     match KINDS.iter().find(|kind| kind.scheme == scheme) {
         Some(kind) if kind.is_built_in => Ok(kind.scheme),
-        Some(kind) => Err(Error::not_built_in(kind)),
-        None => Err(Error::unknown_kind(scheme)),
+        Some(kind) => Err(Error::not_built_in(kind.scheme, kind.feature)),
+        None => Err(Error::unknown_kind(scheme, &KINDS.map(|kind| kind.scheme))),
     }
 }

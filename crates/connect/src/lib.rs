@@ -54,10 +54,27 @@ pub struct OpenedSink {
 /// When the kind is unknown or not built in, an option is wrong, or the broker or its topics are
 /// not available.
 pub fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
-    match kind::of(url)? {
+    match kind::of(url.scheme())? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::open_source(url),
         other => unreachable!("{other} is not a kind that is built in"),
+    }
+}
+
+/// Opens a source and a sink of one run. Only so is exactly-once delivery possible, where the sink
+/// stores the positions of the source.
+///
+/// # Errors
+/// As [`open_source`].
+pub fn open_pair(source: &ConnectUrl, sink: &ConnectUrl) -> Result<(OpenedSource, OpenedSink)> {
+    match (kind::of(source.scheme())?, kind::of(sink.scheme())?) {
+        #[cfg(feature = "kafka")]
+        ("kafka", "kafka") => kafka::open_pair(source, sink),
+        (_, _) => {
+            // The sink first: a group is joined when everything else is ready.
+            let sink = open_sink(sink)?;
+            Ok((open_source(source)?, sink))
+        }
     }
 }
 
@@ -66,7 +83,7 @@ pub fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
 /// # Errors
 /// As [`open_source`].
 pub fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
-    match kind::of(url)? {
+    match kind::of(url.scheme())? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::open_sink(url),
         other => unreachable!("{other} is not a kind that is built in"),
@@ -79,7 +96,7 @@ pub fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
 /// # Errors
 /// As [`open_source`].
 pub fn check_source(url: &ConnectUrl) -> Result<String> {
-    match kind::of(url)? {
+    match kind::of(url.scheme())? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::check_source(url),
         other => unreachable!("{other} is not a kind that is built in"),
@@ -91,7 +108,7 @@ pub fn check_source(url: &ConnectUrl) -> Result<String> {
 /// # Errors
 /// As [`open_source`].
 pub fn check_sink(url: &ConnectUrl) -> Result<String> {
-    match kind::of(url)? {
+    match kind::of(url.scheme())? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::check_sink(url),
         other => unreachable!("{other} is not a kind that is built in"),

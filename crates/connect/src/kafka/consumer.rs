@@ -1,20 +1,18 @@
-//! The thread of a consumer: polls messages, stores positions, and takes part in rebalances.
+//! The thread of a consumer: polls messages, passes them on, and stores positions.
 
-use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, TryRecvError};
 use lookaside_stream::{Messages, Partition};
-use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
-use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers};
-use rdkafka::{ClientContext, Message, Offset, Statistics, Timestamp, TopicPartitionList};
-use tracing::{debug, info, warn};
+use rdkafka::{Message, Timestamp};
+use tracing::{debug, warn};
 
-use super::context::Log;
+use super::group::Group;
 
 /// How many payload bytes are passed on at once: as a block of bytes, they stay in a core's
 /// second-level cache.
@@ -31,160 +29,6 @@ const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 /// `max.poll.interval.ms` that anyone uses.
 const STALL: Duration = Duration::from_secs(1);
 
-/// How long a rebalance waits for what is under way in a revoked partition, so that it is not
-/// processed twice; below the session time-out, after which the partition is lost anyway.
-const REVOKE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How often a rebalance looks whether what is under way is delivered.
-const REVOKE_POLL: Duration = Duration::from_millis(50);
-
-/// The partitions that are assigned to this consumer.
-pub(super) struct Group {
-    name: String,
-    log: Log,
-    partitions: Mutex<HashMap<(Box<str>, i32), Assigned>>,
-}
-
-struct Assigned {
-    partition: Arc<Partition>,
-    /// The position that was stored last.
-    committed: Option<u64>,
-}
-
-impl Group {
-    pub(super) fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            log: Log::new(name),
-            partitions: Mutex::default(),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Box<str>, i32), Assigned>> {
-        self.partitions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The partition of a message, which is assigned.
-    fn partition(&self, topic: &str, number: i32) -> Arc<Partition> {
-        let mut partitions = self.lock();
-        let assigned = partitions
-            .entry((topic.into(), number))
-            .or_insert_with(|| Assigned {
-                partition: Partition::new(topic, number),
-                committed: None,
-            });
-        Arc::clone(&assigned.partition)
-    }
-
-    /// The positions that were acknowledged since they were stored last.
-    fn positions(&self) -> TopicPartitionList {
-        let mut positions = TopicPartitionList::new();
-        for ((topic, number), assigned) in &mut *self.lock() {
-            let acknowledged = assigned.partition.acknowledged();
-            if let Some(position) = acknowledged
-                && acknowledged != assigned.committed
-            {
-                add(&mut positions, topic, *number, position);
-                assigned.committed = acknowledged;
-            }
-        }
-        positions
-    }
-
-    /// Stores the positions of revoked partitions, after waiting for what is under way in them.
-    fn revoke(&self, consumer: &BaseConsumer<Self>, revoked: &TopicPartitionList) {
-        let mut removed = Vec::new();
-        {
-            let mut partitions = self.lock();
-            for element in revoked.elements() {
-                let key = (element.topic().into(), element.partition());
-                removed.extend(partitions.remove(&key));
-            }
-        }
-        removed
-            .iter()
-            .for_each(|assigned| assigned.partition.revoke());
-        if removed.is_empty() || consumer.assignment_lost() {
-            return;
-        }
-        let deadline = Instant::now() + REVOKE_TIMEOUT;
-        let mut positions = TopicPartitionList::new();
-        for assigned in &removed {
-            let partition = &assigned.partition;
-            while !partition.wait_settled(REVOKE_POLL) && Instant::now() < deadline {}
-            let acknowledged = partition.acknowledged();
-            if let Some(position) = acknowledged
-                && acknowledged != assigned.committed
-            {
-                add(
-                    &mut positions,
-                    partition.topic(),
-                    partition.number(),
-                    position,
-                );
-            }
-        }
-        if positions.count() > 0
-            && let Err(error) = consumer.commit(&positions, CommitMode::Sync)
-        {
-            warn!(connector = self.name, %error, "positions of revoked partitions are not stored");
-        }
-    }
-}
-
-fn add(positions: &mut TopicPartitionList, topic: &str, number: i32, position: u64) {
-    let offset = i64::try_from(position).expect("offsets of Kafka are signed");
-    positions
-        .add_partition_offset(topic, number, Offset::Offset(offset))
-        .expect("an offset from 0 on is valid");
-}
-
-impl ClientContext for Group {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        self.log.log(level, facility, message);
-    }
-
-    fn stats(&self, _: Statistics) {}
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        self.log.error(error, reason);
-    }
-}
-
-impl ConsumerContext for Group {
-    fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        match rebalance {
-            Rebalance::Revoke(revoked) => self.revoke(consumer, revoked),
-            Rebalance::Assign(_) => {}
-            Rebalance::Error(error) => warn!(connector = self.name, %error, "rebalance failed"),
-        }
-    }
-
-    fn post_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        let (change, list) = match rebalance {
-            Rebalance::Assign(list) => ("assigned", list),
-            Rebalance::Revoke(list) => ("revoked", list),
-            Rebalance::Error(_) => return,
-        };
-        if list.count() > 0 {
-            info!(
-                connector = self.name,
-                count = list.count(),
-                "partitions {change}"
-            );
-        }
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
-        if let Err(error) = result {
-            // The next commit includes these positions, or the partition has a new owner.
-            debug!(connector = self.name, %error, "positions are not stored");
-        }
-    }
-}
-
 /// A read that could not be passed on yet.
 struct Pending {
     messages: Messages,
@@ -194,17 +38,18 @@ struct Pending {
 
 /// Polls until the source is closed or cannot be read any more, and then leaves the group.
 pub(super) fn consume(
-    consumer: BaseConsumer<Group>,
+    consumer: Arc<BaseConsumer<Group>>,
     commit_interval: Duration,
     reads: &Sender<io::Result<Messages>>,
     spares: &Receiver<Messages>,
     stopped: &Receiver<()>,
-) -> io::Result<()> {
+) {
     let mut pending = Pending {
         messages: Messages::new(),
         since: None,
         is_paused: false,
     };
+    let group = consumer.context();
     let mut last: Option<Arc<Partition>> = None;
     let mut committed = Instant::now();
     while stopped.try_recv() == Err(TryRecvError::Empty) {
@@ -222,7 +67,7 @@ pub(super) fn consume(
             match consumer.poll(timeout) {
                 Some(Ok(message)) => push(&consumer, &message, &mut pending.messages, &mut last),
                 Some(Err(error)) => {
-                    if let Some(error) = fatal(error, consumer.context()) {
+                    if let Some(error) = fatal(error, group) {
                         let _ = reads.send(Err(error));
                         break;
                     }
@@ -231,22 +76,28 @@ pub(super) fn consume(
                 None => pass_on(&consumer, &mut pending, reads, spares),
             }
         }
-        if committed.elapsed() >= commit_interval {
-            let positions = consumer.context().positions();
-            if positions.count() > 0
-                && let Err(error) = consumer.commit(&positions, CommitMode::Async)
-            {
-                debug!(connector = consumer.context().name, %error, "positions are not stored");
+        group.rewind(&consumer);
+        if !group.is_transactional() && committed.elapsed() >= commit_interval {
+            let positions = group.positions();
+            if positions.count() > 0 {
+                // Whether they are stored is known to the callback.
+                if let Err(error) = consumer.commit(&positions, CommitMode::Async) {
+                    debug!(connector = group.name, %error, "positions are not stored");
+                }
             }
             committed = Instant::now();
         }
     }
-    let positions = consumer.context().positions();
-    match positions.count() {
-        0 => Ok(()),
-        _ => consumer
-            .commit(&positions, CommitMode::Sync)
-            .map_err(io::Error::other),
+    group.close();
+    if group.is_transactional() {
+        return;
+    }
+    let positions = group.positions();
+    if positions.count() > 0
+        && let Err(error) = consumer.commit(&positions, CommitMode::Sync)
+    {
+        // Such as one that has lost its place in the group and not joined again.
+        warn!(connector = group.name, %error, "the last positions are not stored; events are repeated");
     }
 }
 
@@ -307,11 +158,13 @@ fn push(
     let is_it = |partition: &&Arc<Partition>| {
         partition.number() == number && **partition.topic() == *topic && !partition.is_revoked()
     };
-    if last.as_ref().filter(is_it).is_none() {
-        *last = Some(consumer.context().partition(topic, number));
-    }
-    let partition = last.as_ref().expect("it was just set");
     let position = u64::try_from(message.offset()).expect("a message has an offset from 0 on");
+    if last.as_ref().filter(is_it).is_none() {
+        *last = consumer.context().partition(topic, number, position);
+    }
+    let Some(partition) = last else {
+        return;
+    };
     messages.push(partition, position, message.payload(), message.key());
     if let Timestamp::CreateTime(time) | Timestamp::LogAppendTime(time) = message.timestamp() {
         messages.set_timestamp(time);
@@ -331,6 +184,10 @@ fn fatal(error: KafkaError, group: &Group) -> Option<io::Error> {
                 RDKafkaErrorCode::TopicAuthorizationFailed
                     | RDKafkaErrorCode::GroupAuthorizationFailed
                     | RDKafkaErrorCode::InconsistentGroupProtocol
+                    | RDKafkaErrorCode::InvalidSessionTimeout
+                    | RDKafkaErrorCode::InvalidGroupId
+                    | RDKafkaErrorCode::GroupMaxSizeReached
+                    | RDKafkaErrorCode::FencedInstanceId
                     | RDKafkaErrorCode::SaslAuthenticationFailed
             )
         );

@@ -1,5 +1,8 @@
 //! What librdkafka tells: its log, and errors that concern a client as a whole.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -9,13 +12,29 @@ use tracing::{debug, error, warn};
 /// Passes librdkafka's log and errors on, for the connector of this name.
 pub(super) struct Log {
     name: String,
+    /// When a warning was logged last.
+    warned: Mutex<Option<Instant>>,
 }
+
+/// How often a warning is logged that the library repeats ten times a second.
+const WARN_INTERVAL: Duration = Duration::from_secs(30);
 
 impl Log {
     pub(super) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
+            warned: Mutex::default(),
         }
+    }
+
+    /// Whether a warning is due.
+    fn is_due(&self) -> bool {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = warned.is_none_or(|warned| warned.elapsed() >= WARN_INTERVAL);
+        if is_due {
+            *warned = Some(Instant::now());
+        }
+        is_due
     }
 }
 
@@ -43,7 +62,7 @@ impl ClientContext for Log {
                 | RDKafkaErrorCode::Resolve
                 | RDKafkaErrorCode::SSL
                 | RDKafkaErrorCode::Fatal,
-            ) => warn!(connector = name, "{reason}"),
+            ) if self.is_due() => warn!(connector = name, "{reason}"),
             _ => debug!(connector = name, "{error}: {reason}"),
         }
     }

@@ -3,10 +3,13 @@
 mod consumer;
 mod context;
 mod delivery;
+mod group;
 mod options;
 mod sink;
 mod source;
+mod transactions;
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,9 +20,10 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::Producer;
 
 use self::context::Log;
-use self::options::{SinkOptions, SourceOptions};
+use self::options::{Delivery, SinkOptions, SourceOptions};
 use self::sink::KafkaSink;
 use self::source::KafkaSource;
+use self::transactions::TransactionalSink;
 use crate::{ConnectUrl, Error, OpenedSink, OpenedSource, Result};
 
 /// How long opening waits for a broker.
@@ -29,8 +33,46 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CREATION_TIMEOUT: Duration = Duration::from_secs(1);
 const CREATION_POLL: Duration = Duration::from_millis(100);
 
+/// Opens a source and a sink; with exactly-once delivery, transactions of the sink store the
+/// positions of the source.
+pub(crate) fn open_pair(
+    source: &ConnectUrl,
+    sink: &ConnectUrl,
+) -> Result<(OpenedSource, OpenedSink)> {
+    let sink_options = SinkOptions::new(sink)?;
+    if sink_options.delivery == Delivery::AtLeastOnce {
+        // The sink first: a group is joined when everything else is ready.
+        let sink = open_sink(sink)?;
+        return Ok((open_source(source)?, sink));
+    }
+    if source.hosts() != sink.hosts() {
+        return Err(Error::refused(
+            &sink_options.name,
+            "with delivery=exactly-once, input and output are topics of one cluster",
+            Some("write the same hosts in both URLs"),
+        ));
+    }
+    let options = SourceOptions::new(source, Delivery::ExactlyOnce)?;
+    let (framing, on_null) = (options.framing, options.on_null);
+    let commit_interval = options.commit_interval;
+    let source = KafkaSource::open(options)?;
+    let key_field = sink_options.key_field.clone();
+    let consumer = Arc::clone(source.consumer());
+    let sink = TransactionalSink::open(sink_options, consumer, commit_interval)?;
+    let source = OpenedSource {
+        source: Box::new(source),
+        framing,
+        on_null,
+    };
+    let sink = OpenedSink {
+        sink: Box::new(sink),
+        key_field,
+    };
+    Ok((source, sink))
+}
+
 pub(crate) fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
-    let options = SourceOptions::new(url)?;
+    let options = SourceOptions::new(url, Delivery::AtLeastOnce)?;
     let (framing, on_null) = (options.framing, options.on_null);
     Ok(OpenedSource {
         source: Box::new(KafkaSource::open(options)?),
@@ -41,6 +83,13 @@ pub(crate) fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
 
 pub(crate) fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
     let options = SinkOptions::new(url)?;
+    if options.delivery == Delivery::ExactlyOnce {
+        return Err(Error::refused(
+            &options.name,
+            "delivery=exactly-once needs a topic of the same cluster as input",
+            Some("read from a topic, or omit the option"),
+        ));
+    }
     let key_field = options.key_field.clone();
     Ok(OpenedSink {
         sink: Box::new(KafkaSink::open(options)?),
@@ -49,7 +98,7 @@ pub(crate) fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
 }
 
 pub(crate) fn check_source(url: &ConnectUrl) -> Result<String> {
-    let options = SourceOptions::new(url)?;
+    let options = SourceOptions::new(url, Delivery::AtLeastOnce)?;
     let consumer: BaseConsumer<Log> = options
         .config
         .create_with_context(Log::new(&options.name))

@@ -1,5 +1,7 @@
 //! Options of the URLs, and the properties of librdkafka that they become.
 
+use std::hash::{BuildHasher as _, RandomState};
+use std::process;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -21,6 +23,10 @@ const BUFFER_MAX_MIN: usize = 1 << 20;
 /// of this time.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(1000);
 
+/// The default of `commit_interval_ms` with transactions: the results of a transaction become visible
+/// at its end.
+const TRANSACTION_INTERVAL: Duration = Duration::from_millis(100);
+
 /// The options of a source.
 pub(super) struct SourceOptions {
     pub(super) name: String,
@@ -37,6 +43,15 @@ pub(super) struct SinkOptions {
     pub(super) topic: String,
     pub(super) config: ClientConfig,
     pub(super) key_field: Option<String>,
+    pub(super) delivery: Delivery,
+}
+
+/// How often a result can be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Delivery {
+    AtLeastOnce,
+    /// By transactions, of this identifier.
+    ExactlyOnce,
 }
 
 const SOURCE_OPTIONS: [&str; 6] = [
@@ -48,10 +63,10 @@ const SOURCE_OPTIONS: [&str; 6] = [
     "buffer_max",
 ];
 
-const SINK_OPTIONS: [&str; 2] = ["key", "buffer_max"];
+const SINK_OPTIONS: [&str; 3] = ["key", "delivery", "buffer_max"];
 
 impl SourceOptions {
-    pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
+    pub(super) fn new(url: &ConnectUrl, delivery: Delivery) -> Result<Self> {
         let options = Options::new(url, &SOURCE_OPTIONS)?;
         let name = url.name();
         if url.paths().is_empty() {
@@ -87,7 +102,11 @@ impl SourceOptions {
             .set("enable.partition.eof", "false");
         let milliseconds: u64 = options.parse(
             "commit_interval_ms",
-            COMMIT_INTERVAL.as_millis() as u64,
+            match delivery {
+                Delivery::AtLeastOnce => COMMIT_INTERVAL,
+                Delivery::ExactlyOnce => TRANSACTION_INTERVAL,
+            }
+            .as_millis() as u64,
             "a number of milliseconds",
         )?;
         Ok(Self {
@@ -116,11 +135,20 @@ impl SinkOptions {
         };
         let buffer_kbytes = (options.buffer_max()? >> 10).to_string();
         let mut config = options.config()?;
+        let delivery = match options.choice("delivery", &["at-least-once", "exactly-once"])? {
+            "exactly-once" => Delivery::ExactlyOnce,
+            _ => Delivery::AtLeastOnce,
+        };
+        match delivery {
+            // A broker that is away makes the run wait, not fail.
+            Delivery::AtLeastOnce => config.set("message.timeout.ms", "0"),
+            // The identifier need not be known: the metadata of the group excludes a process that
+            // has lost its partitions.
+            Delivery::ExactlyOnce => config.set("transactional.id", unique_id()),
+        };
         config
             // No duplicates by repeated requests, and the order is kept.
             .set("enable.idempotence", "true")
-            // A broker that is away makes the run wait, not fail.
-            .set("message.timeout.ms", "0")
             // A key is in the same partition as if a Java client had written it.
             .set("partitioner", "murmur2_random")
             .set("queue.buffering.max.kbytes", buffer_kbytes);
@@ -129,9 +157,17 @@ impl SinkOptions {
             topic: topic.clone(),
             config,
             key_field: options.text("key").map(str::to_owned),
+            delivery,
             name,
         })
     }
+}
+
+/// An identifier that no other process has.
+fn unique_id() -> String {
+    // The standard library's only source of randomness.
+    let random = RandomState::new().hash_one(process::id());
+    format!("lookaside-{random:016x}")
 }
 
 /// An error of librdkafka about its properties, whose values may be secrets.
@@ -280,7 +316,7 @@ mod tests {
     use super::*;
 
     fn source(url: &str) -> Result<SourceOptions> {
-        SourceOptions::new(&url.parse().unwrap())
+        SourceOptions::new(&url.parse().unwrap(), Delivery::AtLeastOnce)
     }
 
     #[test]

@@ -47,20 +47,7 @@ impl KafkaSink {
     }
 
     fn send(&self, message: &Message<'_>, id: usize) -> io::Result<()> {
-        let topic = message.topic().map_or(&*self.topic, |topic| &**topic);
-        let mut record: BaseRecord<'_, [u8], [u8], usize> = BaseRecord::with_opaque_to(topic, id);
-        if let Some(payload) = message.payload() {
-            record = record.payload(payload);
-        }
-        if let Some(key) = message.key() {
-            record = record.key(key);
-        }
-        if let Some(timestamp) = message.timestamp_ms() {
-            record = record.timestamp(timestamp);
-        }
-        if message.headers().len() > 0 {
-            record = record.headers(headers(message)?);
-        }
+        let mut record = record_of(message, &self.topic, id)?;
         let deliveries = self.producer.context();
         loop {
             let (error, back) = match self.producer.send(record) {
@@ -133,6 +120,23 @@ impl MessageSink for KafkaSink {
     fn attach(&mut self, give_up: &StopFlag) {
         self.give_up = Some(give_up.clone());
     }
+}
+
+/// The record of a message, for the sink's topic unless it names another.
+pub(super) fn record_of<'a>(
+    message: &Message<'a>,
+    topic: &'a str,
+    id: usize,
+) -> io::Result<BaseRecord<'a, [u8], [u8], usize>> {
+    let topic = message.topic().map_or(topic, |topic| &**topic);
+    let mut record: BaseRecord<'_, [u8], [u8], usize> = BaseRecord::with_opaque_to(topic, id);
+    record.payload = message.payload();
+    record.key = message.key();
+    record.timestamp = message.timestamp_ms();
+    if message.headers().len() > 0 {
+        record.headers = Some(headers(message)?);
+    }
+    Ok(record)
 }
 
 fn headers(message: &Message<'_>) -> io::Result<OwnedHeaders> {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use lookaside_stream::{MessageRead, MessageSource, Messages};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
-use super::consumer::{Group, consume};
+use super::consumer::consume;
+use super::group::Group;
 use super::options::{SourceOptions, refused};
 use crate::{Error, Result};
 
@@ -24,7 +26,8 @@ pub(super) struct KafkaSource {
     /// Returns the memory of reads.
     spares: Sender<Messages>,
     stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<io::Result<()>>>,
+    thread: Option<JoinHandle<()>>,
+    consumer: Arc<BaseConsumer<Group>>,
 }
 
 impl KafkaSource {
@@ -40,13 +43,17 @@ impl KafkaSource {
         consumer
             .subscribe(&topics)
             .map_err(|error| refused(&name, &error))?;
+        let consumer = Arc::new(consumer);
         let (sender, reads) = bounded(READ_COUNT_MAX);
         let (spares, spare_reads) = bounded(READ_COUNT_MAX + 1);
         let (stop, stopped) = bounded(0);
         let commit_interval = options.commit_interval;
         let thread = std::thread::Builder::new()
             .name("kafka-source".into())
-            .spawn(move || consume(consumer, commit_interval, &sender, &spare_reads, &stopped))
+            .spawn({
+                let consumer = Arc::clone(&consumer);
+                move || consume(consumer, commit_interval, &sender, &spare_reads, &stopped)
+            })
             .map_err(|error| {
                 let hint = "end other processes, or raise the limit of threads";
                 Error::unavailable(&name, &format!("no thread can be started: {error}"), hint)
@@ -56,7 +63,13 @@ impl KafkaSource {
             spares,
             stop: Some(stop),
             thread: Some(thread),
+            consumer,
         })
+    }
+
+    /// The consumer, for a sink whose transactions store its positions.
+    pub(super) fn consumer(&self) -> &Arc<BaseConsumer<Group>> {
+        &self.consumer
     }
 }
 
@@ -82,9 +95,8 @@ impl MessageSource for KafkaSource {
         self.reads = None;
         self.stop = None;
         match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(committed)) => committed,
+            Some(Ok(())) | None => Ok(()),
             Some(Err(_)) => Err(io::Error::other("the thread of the consumer panicked")),
-            None => Ok(()),
         }
     }
 }

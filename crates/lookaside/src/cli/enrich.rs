@@ -93,14 +93,13 @@ fn enrich(
 ) -> CommandResult {
     let checkpoint = plan.open_checkpoint()?;
     let mark = checkpoint.as_ref().and_then(Checkpoint::mark);
+    let (input, sink) = plan.open(mark)?;
     let Input {
         source,
         framing,
         on_null,
-    } = plan.open_source(mark)?;
-    let extent = source.extent();
-    let sink = plan.open_sink(extent)?;
-    let rejects = plan.open_rejects(extent)?;
+    } = input;
+    let rejects = plan.open_rejects(source.extent())?;
     let input_format = plan.input_format.clone();
     let input_format = input_format.on_warning(|warning| warn!("{warning}"));
     let flow = Flow::with_names(names, input_format, plan.output_format.clone());

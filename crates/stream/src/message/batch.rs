@@ -156,6 +156,11 @@ impl Messages {
         });
     }
 
+    /// Sets the position of the message that the last one results from.
+    pub(crate) fn set_position(&mut self, position: u64) {
+        self.last().position = position;
+    }
+
     /// Adds a header to the last message.
     ///
     /// # Panics
@@ -204,13 +209,14 @@ impl Messages {
             count += u32::from(place.is_some());
             place.is_some()
         });
-        self.entries.retain_mut(|entry| match places[entry.segment as usize] {
-            Some(place) => {
-                entry.segment = place;
-                true
-            }
-            None => false,
-        });
+        self.entries
+            .retain_mut(|entry| match places[entry.segment as usize] {
+                Some(place) => {
+                    entry.segment = place;
+                    true
+                }
+                None => false,
+            });
         let payloads = self.entries.iter().filter_map(|entry| entry.payload);
         self.payload_size = payloads.map(|span| span.size).sum();
     }
@@ -302,7 +308,7 @@ impl<'a> Message<'a> {
         Some(&self.messages.topics[self.entry.topic? as usize])
     }
 
-    /// The position in the partition that the message was read from.
+    /// The position in its partition of the message that was read, or that this one results from.
     pub fn position(&self) -> u64 {
         self.entry.position
     }

@@ -131,7 +131,7 @@ impl Encoding {
         let (names, records) = batch.split_mut();
         for record in records {
             while let Some((_, null)) = nulls.next_if(|(line, _)| *line < record.line) {
-                messages.push_result(null.segment(), None, null.key());
+                push_null(messages, &null);
             }
             let source = input.map(|input| message_of(input, record.line));
             let meta = self.meta.take(record);
@@ -149,6 +149,9 @@ impl Encoding {
             let payload = payload.strip_suffix('\n').unwrap_or(payload);
             let segment = source.map_or(0, |message| message.segment());
             messages.push_result(segment, Some(payload.as_bytes()), key);
+            if let Some(message) = source {
+                messages.set_position(message.position());
+            }
             if let Some(Some(topic)) = meta.topic.map(|topic| text_of(&topic, text)) {
                 messages.set_topic(&topic);
             }
@@ -160,11 +163,17 @@ impl Encoding {
             }
         }
         for (_, null) in nulls {
-            messages.push_result(null.segment(), None, null.key());
+            push_null(messages, &null);
         }
         output.counts.events_out = messages.len() as u64;
         output.counts.bytes_out = messages.payload_size() as u64;
     }
+}
+
+/// Forwards a null payload.
+fn push_null(messages: &mut Messages, null: &crate::Message<'_>) {
+    messages.push_result(null.segment(), None, null.key());
+    messages.set_position(null.position());
 }
 
 /// The message that the records with this line come from.

@@ -470,9 +470,9 @@ fn a_limit_acknowledges_only_the_messages_before_it() {
 }
 
 /// A sink that delivers later, in any order, from another thread, until it is told to stop.
-struct Later(Sender<(Arc<Receipt>, usize, Vec<u8>)>);
+struct Delayed(Sender<(Arc<Receipt>, usize, Vec<u8>)>);
 
-impl MessageSink for Later {
+impl MessageSink for Delayed {
     fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
         for message in messages.iter() {
             let payload = message.payload().unwrap().to_vec();
@@ -550,7 +550,7 @@ fn what_is_acknowledged_was_delivered_in_any_order_of_deliveries() {
             delivered
         });
         let script = Script::new(&partitions, messages.clone(), random.usize(1..20));
-        let sink = Sink::messages("later", Box::new(Later(sender)), None);
+        let sink = Sink::messages("later", Box::new(Delayed(sender)), None);
         let options = RunOptions {
             give_up: Some(StopFlag::new().unwrap()),
             ..RunOptions::default()
@@ -597,7 +597,7 @@ fn a_checkpoint_moves_when_messages_are_delivered() {
                 checkpoint: Some(Checkpoint::open(&checkpoint, &log).unwrap()),
                 ..RunOptions::default()
             };
-            let sink = Sink::messages("later", Box::new(Later(sender)), None);
+            let sink = Sink::messages("later", Box::new(Delayed(sender)), None);
             let source = Source::new().with_followed(&log).unwrap();
             flow("raw", "raw", &[]).run(source, vec![Identity], sink, options)
         }

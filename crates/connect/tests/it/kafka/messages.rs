@@ -80,7 +80,7 @@ fn null_payloads_are_forwarded_and_a_field_is_the_key() {
 
 /// Makes the result of an event large, if it says so.
 #[derive(Clone)]
-struct Grows;
+pub(super) struct Grows;
 
 impl Transform for Grows {
     fn transform(&mut self, batch: &mut Batch, report: &mut Report) {

@@ -1,10 +1,11 @@
 //! Kafka: a broker of its own for tests that stop it, and one that the others share.
 
+mod exactly_once;
 mod failures;
 mod groups;
 mod messages;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
 use rdkafka::message::Headers;
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
 use rdkafka::{Message, Offset, TopicPartitionList};
@@ -132,6 +134,40 @@ fn consume(broker: &KafkaBroker, topic: &str) -> Vec<Found> {
     found
 }
 
+/// How often each payload is among the committed messages of a topic.
+fn count_committed(broker: &KafkaBroker, topic: &str) -> HashMap<String, usize> {
+    let consumer: BaseConsumer = config(broker)
+        .set("group.id", unique("reader"))
+        .set("enable.partition.eof", "true")
+        .set("isolation.level", "read_committed")
+        .create()
+        .unwrap();
+    let metadata = consumer.fetch_metadata(Some(topic), LIMIT).unwrap();
+    let mut assigned = TopicPartitionList::new();
+    let partitions = metadata.topics()[0].partitions();
+    for partition in partitions {
+        assigned
+            .add_partition_offset(topic, partition.id(), Offset::Beginning)
+            .unwrap();
+    }
+    consumer.assign(&assigned).unwrap();
+    let (mut counts, mut ended) = (HashMap::new(), HashSet::new());
+    let begun = Instant::now();
+    while ended.len() < partitions.len() {
+        assert!(begun.elapsed() < LIMIT, "all messages of {topic} are read");
+        match consumer.poll(Duration::from_millis(100)) {
+            None => {}
+            Some(Err(KafkaError::PartitionEOF(partition))) => _ = ended.insert(partition),
+            Some(message) => {
+                let message = message.unwrap();
+                let payload = String::from_utf8(message.payload().unwrap().to_vec()).unwrap();
+                *counts.entry(payload).or_default() += 1;
+            }
+        }
+    }
+    counts
+}
+
 /// The positions that a group has stored, by partition.
 fn committed(broker: &KafkaBroker, group: &str, topic: &str, partitions: i32) -> Vec<Option<i64>> {
     let consumer: BaseConsumer = config(broker).set("group.id", group).create().unwrap();
@@ -195,8 +231,15 @@ fn start<T: Transform + Clone + 'static>(
     rejects: Option<&str>,
     transform: T,
 ) -> Running {
-    let (source, options) = try_source(source).unwrap();
-    let sink = try_sink(sink).unwrap();
+    let urls: [ConnectUrl; 2] = [source, sink].map(|url| url.parse().unwrap());
+    let (source, sink) = lookaside_connect::open_pair(&urls[0], &urls[1]).unwrap();
+    let options = RunOptions {
+        framing: source.framing,
+        on_null: source.on_null,
+        ..RunOptions::default()
+    };
+    let source = Source::new().with_messages(&urls[0].name(), source.source);
+    let sink = Sink::messages(&urls[1].name(), sink.sink, sink.key_field);
     let (stop, give_up) = (StopFlag::new().unwrap(), StopFlag::new().unwrap());
     let progress = Progress::new();
     let options = RunOptions {
@@ -211,7 +254,14 @@ fn start<T: Transform + Clone + 'static>(
         InputFormat::new("json", &formats).unwrap(),
         OutputFormat::new("json", &formats).unwrap(),
     );
-    let run = move || flow.run(source, vec![transform; 2], sink, options);
+    let run = move || {
+        let result = flow.run(source, vec![transform; 2], sink, options);
+        if let Err(error) = &result {
+            // The test may wait for events before it joins the thread.
+            eprintln!("the run failed: {error:?}");
+        }
+        result
+    };
     Running {
         stop,
         give_up,

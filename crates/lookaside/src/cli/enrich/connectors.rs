@@ -39,6 +39,19 @@ pub(super) fn open_source(url: &ConnectUrl) -> Result<Input, Failure> {
     })
 }
 
+/// Opens the input and the output of a run that are both topics.
+pub(super) fn open_pair(input: &ConnectUrl, output: &ConnectUrl) -> Result<(Input, Sink), Failure> {
+    let opened = lookaside_connect::open_pair(input, output);
+    let (source, sink) = opened.map_err(|error| failure(&error))?;
+    let input = Input {
+        source: Source::new().with_messages(&input.name(), source.source),
+        framing: source.framing,
+        on_null: source.on_null,
+    };
+    let sink = Sink::messages(&output.name(), sink.sink, sink.key_field);
+    Ok((input, sink))
+}
+
 pub(super) fn open_sink(url: &ConnectUrl) -> Result<Sink, Failure> {
     let opened = lookaside_connect::open_sink(url).map_err(|error| failure(&error))?;
     Ok(Sink::messages(&url.name(), opened.sink, opened.key_field))

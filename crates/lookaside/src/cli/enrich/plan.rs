@@ -185,8 +185,21 @@ impl EnrichPlan {
             .map_err(|error| Failure::from_error(&error))
     }
 
-    /// Opens the inputs; a followed one at the mark of an earlier run, if any.
-    pub(super) fn open_source(&self, mark: Option<Mark>) -> Result<Input, Failure> {
+    /// Opens the inputs, a followed one at the mark of an earlier run, if any, and the output.
+    pub(super) fn open(&self, mark: Option<Mark>) -> Result<(Input, Sink), Failure> {
+        let urls = (
+            connectors::url(&self.input[0])?,
+            connectors::url(&self.output)?,
+        );
+        if let (Some(input), Some(output)) = urls {
+            return connectors::open_pair(&input, &output);
+        }
+        let input = self.open_source(mark)?;
+        let sink = self.open_output(&self.output, input.source.extent())?;
+        Ok((input, sink))
+    }
+
+    fn open_source(&self, mark: Option<Mark>) -> Result<Input, Failure> {
         if let Some(url) = connectors::url(&self.input[0])? {
             return connectors::open_source(&url);
         }
@@ -202,10 +215,6 @@ impl EnrichPlan {
             None => Ok(source),
         }
         .map(Input::from)
-    }
-
-    pub(super) fn open_sink(&self, extent: Extent) -> Result<Sink, Failure> {
-        self.open_output(&self.output, extent)
     }
 
     fn open_output(&self, text: &str, extent: Extent) -> Result<Sink, Failure> {

@@ -1,0 +1,366 @@
+//! The partitions that are assigned to a consumer, and their positions.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use lookaside_stream::Partition;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::{ClientContext, Offset, Statistics, TopicPartitionList};
+use tracing::{debug, info, warn};
+
+use super::context::Log;
+
+/// How long a rebalance waits for what is under way in a revoked partition, so that it is not
+/// processed twice; below the session time-out, after which the partition is lost anyway.
+const REVOKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often a rebalance looks whether what is under way is delivered.
+const REVOKE_POLL: Duration = Duration::from_millis(50);
+
+/// The partitions that are assigned to this consumer.
+pub(super) struct Group {
+    pub(super) name: String,
+    log: Log,
+    state: Mutex<State>,
+    /// Set if positions are stored by transactions.
+    transactions: OnceLock<Box<dyn EndTransaction>>,
+    /// Whether everything is delivered that is going to be.
+    is_closing: AtomicBool,
+}
+
+/// Transactions that include the results of partitions.
+pub(super) trait EndTransaction: Send + Sync {
+    /// Ends the open transaction, since partitions are about to be revoked, and calls `after` before
+    /// anything is written to another one.
+    fn end(&self, assignment: Assignment, after: &dyn Fn());
+}
+
+/// What becomes of partitions in a rebalance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Assignment {
+    /// They are given up, and their positions can be stored.
+    Revoked,
+    /// They may have another owner already.
+    Lost,
+}
+
+#[derive(Default)]
+struct State {
+    partitions: HashMap<(Box<str>, i32), Assigned>,
+    /// Positions to return to after an aborted transaction. While there are any, no message is
+    /// taken.
+    rewinds: Vec<(Box<str>, i32, u64)>,
+}
+
+struct Assigned {
+    partition: Arc<Partition>,
+    /// The position of its first message.
+    first: u64,
+    /// The position that was stored last.
+    committed: Option<u64>,
+}
+
+impl Group {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            log: Log::new(name),
+            state: Mutex::default(),
+            transactions: OnceLock::new(),
+            is_closing: AtomicBool::new(false),
+        }
+    }
+
+    /// Records that the consumer is about to leave: its partitions are not waited for any more.
+    pub(super) fn close(&self) {
+        // Relaxed: it is read by the same thread.
+        self.is_closing.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets transactions store the positions.
+    pub(super) fn commit_by(&self, transactions: impl EndTransaction + 'static) {
+        let set = self.transactions.set(Box::new(transactions));
+        assert!(set.is_ok(), "a group has one sink with transactions");
+    }
+
+    /// Whether transactions store the positions.
+    pub(super) fn is_transactional(&self) -> bool {
+        self.transactions.get().is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The partition of a message at a position, which is assigned; `None` if the message is to be
+    /// read again later.
+    pub(super) fn partition(&self, topic: &str, number: i32, first: u64) -> Option<Arc<Partition>> {
+        let mut state = self.lock();
+        if !state.rewinds.is_empty() {
+            return None;
+        }
+        let key = (topic.into(), number);
+        let assigned = state.partitions.entry(key).or_insert_with(|| Assigned {
+            partition: Partition::new(topic, number),
+            first,
+            committed: None,
+        });
+        Some(Arc::clone(&assigned.partition))
+    }
+
+    /// The positions that are acknowledged and not known to be stored.
+    pub(super) fn positions(&self) -> TopicPartitionList {
+        let mut positions = TopicPartitionList::new();
+        for ((topic, number), assigned) in &self.lock().partitions {
+            let acknowledged = assigned.partition.acknowledged();
+            if let Some(position) = acknowledged
+                && acknowledged != assigned.committed
+            {
+                add(&mut positions, topic, *number, position);
+            }
+        }
+        positions
+    }
+
+    /// Records that these positions are stored.
+    pub(super) fn set_committed(&self, positions: &TopicPartitionList) {
+        let mut state = self.lock();
+        for element in positions.elements() {
+            let key = (element.topic().into(), element.partition());
+            if element.error().is_err() {
+                continue;
+            }
+            if let (Some(assigned), Offset::Offset(offset)) =
+                (state.partitions.get_mut(&key), element.offset())
+            {
+                assigned.committed = u64::try_from(offset).ok();
+            }
+        }
+    }
+
+    /// Discards everything that is under way: it is read again from the positions that are stored.
+    pub(super) fn discard(&self) {
+        let mut state = self.lock();
+        let State {
+            partitions,
+            rewinds,
+        } = &mut *state;
+        for ((topic, number), assigned) in partitions.drain() {
+            assigned.partition.revoke();
+            let position = assigned.committed.unwrap_or(assigned.first);
+            rewinds.push((topic, number, position));
+        }
+    }
+
+    /// Returns to the stored positions, if something was discarded.
+    pub(super) fn rewind(&self, consumer: &BaseConsumer<Self>) {
+        let mut positions = TopicPartitionList::new();
+        for (topic, number, position) in &self.lock().rewinds {
+            add(&mut positions, topic, *number, *position);
+        }
+        if positions.count() == 0 {
+            return;
+        }
+        // Not under the lock: messages are only taken by the thread that is here.
+        match consumer.seek_partitions(positions, REVOKE_TIMEOUT) {
+            Ok(sought) => {
+                // One that is not assigned any more begins at its stored position when it is again.
+                let assigned = consumer.assignment().ok();
+                let is_assigned = |topic: &str, number| {
+                    let assigned = assigned.as_ref();
+                    assigned.is_some_and(|list| list.find_partition(topic, number).is_some())
+                };
+                let failed: Vec<(Box<str>, i32)> = sought
+                    .elements()
+                    .into_iter()
+                    .filter(|element| element.error().is_err())
+                    .filter(|element| is_assigned(element.topic(), element.partition()))
+                    .map(|element| (element.topic().into(), element.partition()))
+                    .collect();
+                self.lock().rewinds.retain(|(topic, number, _)| {
+                    failed.iter().any(|(other, its_number): &(Box<str>, i32)| {
+                        other == topic && its_number == number
+                    })
+                });
+            }
+            Err(error) => debug!(connector = self.name, %error, "cannot seek"),
+        }
+    }
+
+    /// Stores the positions of revoked partitions, after waiting for what is under way in them.
+    fn revoke(&self, consumer: &BaseConsumer<Self>, revoked: &TopicPartitionList) {
+        let keys: Vec<(Box<str>, i32)> = revoked
+            .elements()
+            .into_iter()
+            .map(|element| (element.topic().into(), element.partition()))
+            .collect();
+        let under_way: Vec<_> = {
+            let state = self.lock();
+            let partitions = keys.iter().filter_map(|key| state.partitions.get(key));
+            partitions
+                .map(|assigned| Arc::clone(&assigned.partition))
+                .collect()
+        };
+        let deadline = Instant::now() + REVOKE_TIMEOUT;
+        let wait = || {
+            if self.is_closing.load(Ordering::Relaxed) {
+                return;
+            }
+            for partition in &under_way {
+                while !partition.wait_settled(REVOKE_POLL) && Instant::now() < deadline {}
+            }
+        };
+        let revoke = || under_way.iter().for_each(|partition| partition.revoke());
+        let assignment = match consumer.assignment_lost() {
+            true => Assignment::Lost,
+            false => Assignment::Revoked,
+        };
+        match (self.transactions.get(), assignment) {
+            // Results of revoked partitions are not written to the transaction, so that they are
+            // revoked after what is under way is part of it.
+            (Some(transactions), Assignment::Revoked) => {
+                wait();
+                transactions.end(assignment, &revoke);
+            }
+            (Some(transactions), Assignment::Lost) => transactions.end(assignment, &revoke),
+            // What was not begun yet need not be.
+            (None, Assignment::Revoked) => {
+                revoke();
+                wait();
+                self.commit_revoked(consumer, &keys);
+            }
+            (None, Assignment::Lost) => revoke(),
+        }
+        let mut state = self.lock();
+        keys.iter().for_each(|key| _ = state.partitions.remove(key));
+        state.rewinds.retain(|(topic, number, _)| {
+            !keys
+                .iter()
+                .any(|(other, its)| other == topic && its == number)
+        });
+    }
+
+    fn commit_revoked(&self, consumer: &BaseConsumer<Self>, keys: &[(Box<str>, i32)]) {
+        let mut positions = TopicPartitionList::new();
+        for element in self.positions().elements() {
+            let key = (element.topic().into(), element.partition());
+            if let (true, Offset::Offset(offset)) = (keys.contains(&key), element.offset()) {
+                add(
+                    &mut positions,
+                    element.topic(),
+                    element.partition(),
+                    offset as u64,
+                );
+            }
+        }
+        if positions.count() > 0
+            && let Err(error) = consumer.commit(&positions, CommitMode::Sync)
+        {
+            warn!(connector = self.name, %error, "positions of revoked partitions are not stored");
+        }
+    }
+}
+
+fn add(positions: &mut TopicPartitionList, topic: &str, number: i32, position: u64) {
+    let offset = i64::try_from(position).expect("offsets of Kafka are signed");
+    positions
+        .add_partition_offset(topic, number, Offset::Offset(offset))
+        .expect("an offset from 0 on is valid");
+}
+
+impl ClientContext for Group {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.log.log(level, facility, message);
+    }
+
+    fn stats(&self, _: Statistics) {}
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.log.error(error, reason);
+    }
+}
+
+impl ConsumerContext for Group {
+    fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        match rebalance {
+            Rebalance::Revoke(revoked) => self.revoke(consumer, revoked),
+            Rebalance::Assign(_) => {}
+            Rebalance::Error(error) => warn!(connector = self.name, %error, "rebalance failed"),
+        }
+    }
+
+    fn post_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        let (change, list) = match rebalance {
+            Rebalance::Assign(list) => ("assigned", list),
+            Rebalance::Revoke(list) => ("revoked", list),
+            Rebalance::Error(_) => return,
+        };
+        if list.count() > 0 {
+            info!(
+                connector = self.name,
+                count = list.count(),
+                "partitions {change}"
+            );
+        }
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, positions: &TopicPartitionList) {
+        match result {
+            Ok(()) => self.set_committed(positions),
+            // The next commit includes these positions, unless the partition has a new owner.
+            Err(error) => debug!(connector = self.name, %error, "positions are not stored"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lookaside_stream::{Messages, Receipt};
+    use rdkafka::error::RDKafkaErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn a_position_is_offered_until_it_is_known_to_be_stored() {
+        let group = Group::new("kafka://test/t");
+        let deliver = |position| {
+            let partition = group.partition("t", 3, position).unwrap();
+            let mut messages = Messages::new();
+            messages.push(&partition, position, Some(b"x"), None);
+            Receipt::of(&messages).release();
+        };
+        deliver(7);
+        let offered = |group: &Group| {
+            let positions = group.positions();
+            let offsets = positions.elements().into_iter().map(|it| it.offset());
+            offsets.collect::<Vec<_>>()
+        };
+        assert_eq!(offered(&group), [Offset::Offset(8)]);
+        // A rebalance may refuse a commit that the library accepted.
+        let refused = KafkaError::ConsumerCommit(RDKafkaErrorCode::IllegalGeneration);
+        group.commit_callback(Err(refused), &group.positions());
+        assert_eq!(offered(&group), [Offset::Offset(8)]);
+        group.commit_callback(Ok(()), &group.positions());
+        assert_eq!(offered(&group), []);
+        deliver(9);
+        assert_eq!(offered(&group), [Offset::Offset(10)]);
+    }
+
+    #[test]
+    fn discarded_messages_are_read_again_from_the_stored_position() {
+        let group = Group::new("kafka://test/t");
+        let partition = group.partition("t", 0, 5).unwrap();
+        group.discard();
+        assert!(partition.is_revoked());
+        // Until the consumer has returned, what it polls is later than what was discarded.
+        assert!(group.partition("t", 0, 6).is_none());
+        let rewinds = std::mem::take(&mut group.lock().rewinds);
+        assert_eq!(rewinds, [("t".into(), 0, 5)]);
+        let partition = group.partition("t", 0, 5).unwrap();
+        assert!(!partition.is_revoked());
+    }
+}

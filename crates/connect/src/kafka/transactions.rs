@@ -1,0 +1,483 @@
+//! Exactly once from Kafka to Kafka: results and positions in one transaction.
+//!
+//! All results that are written between two commits, and the positions up to which they were read,
+//! become visible together. If a transaction is aborted, everything that is under way is discarded
+//! and read again from the positions that are stored: the partitions of these messages count as
+//! revoked, so that neither the queue of the source nor the run nor this sink uses them.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use lookaside_stream::{
+    Message, MessageSink, Messages, Partition, Receipt, RefusedMessage, StopFlag,
+};
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::DeliveryResult;
+use rdkafka::producer::{NoCustomPartitioner, Producer, ProducerContext, ThreadedProducer};
+use rdkafka::{ClientContext, Statistics};
+use tracing::warn;
+
+use super::context::Log;
+use super::delivery::{is_refused, reason_of};
+use super::group::{Assignment, EndTransaction, Group};
+use super::options::{SinkOptions, refused};
+use super::sink::record_of;
+use crate::{Error, Result};
+
+/// How long one attempt of a step of a transaction waits, before it is looked whether the run gives
+/// up.
+const STEP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a flush waits, before it is looked whether a message has failed.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// How often it is looked whether dead letters of the transaction are delivered.
+const RECEIPT_POLL: Duration = Duration::from_millis(2);
+
+/// How long opening waits for the coordinator of transactions, which ends those of a predecessor.
+const INIT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A topic as sink of transactions.
+pub(super) struct TransactionalSink {
+    transactions: Arc<Transactions>,
+    /// Ends the thread that commits when it is dropped.
+    _stop: Sender<()>,
+}
+
+pub(super) struct Transactions {
+    name: String,
+    topic: String,
+    producer: ThreadedProducer<Reports>,
+    consumer: Arc<BaseConsumer<Group>>,
+    state: Mutex<State>,
+    give_up: OnceLock<StopFlag>,
+}
+
+#[derive(Default)]
+struct State {
+    is_open: bool,
+    /// The receipts of the results in the open transaction.
+    receipts: Vec<Arc<Receipt>>,
+    /// What the results in the open transaction come from, by their identifiers.
+    sent: Vec<(Arc<Partition>, u64)>,
+    refused: Vec<RefusedMessage>,
+    /// Messages whose results the broker refuses, which aborts the transaction: when they are read
+    /// again, they are refused at once.
+    poison: HashSet<(Arc<str>, i32, u64)>,
+    /// Why the sink cannot go on.
+    failure: Option<String>,
+}
+
+/// What delivery reports say of the open transaction.
+struct Reports {
+    log: Log,
+    failed: Mutex<Failed>,
+}
+
+#[derive(Default)]
+struct Failed {
+    /// The identifiers of refused messages.
+    refused: Vec<usize>,
+    /// Why the transaction cannot be committed.
+    reason: Option<String>,
+}
+
+/// How a step of a transaction ended that did not succeed.
+enum Trouble {
+    /// The transaction is to be aborted.
+    Abort(String),
+    /// Neither this nor another transaction is possible.
+    Fatal(String),
+    /// The run gives up.
+    GivenUp,
+}
+
+impl TransactionalSink {
+    pub(super) fn open(
+        options: SinkOptions,
+        consumer: Arc<BaseConsumer<Group>>,
+        commit_interval: Duration,
+    ) -> Result<Self> {
+        let SinkOptions {
+            name,
+            topic,
+            config,
+            ..
+        } = options;
+        let producer: ThreadedProducer<Reports> = config
+            .create_with_context(Reports {
+                log: Log::new(&name),
+                failed: Mutex::default(),
+            })
+            .map_err(|error| refused(&name, &error))?;
+        super::find_topics(producer.client(), &name, std::slice::from_ref(&topic))?;
+        producer.init_transactions(INIT_TIMEOUT).map_err(|error| {
+            let hint = "give the user the operations DESCRIBE and WRITE on the transactional id; \
+                        the broker's topic of transactions needs as many brokers as its replication \
+                        factor";
+            Error::unavailable(&name, &format!("transactions cannot begin: {error}"), hint)
+        })?;
+        let transactions = Arc::new(Transactions {
+            name,
+            topic,
+            producer,
+            consumer: Arc::clone(&consumer),
+            state: Mutex::default(),
+            give_up: OnceLock::new(),
+        });
+        consumer.context().commit_by(Arc::downgrade(&transactions));
+        let (stop, stopped) = bounded::<()>(0);
+        let weak = Arc::downgrade(&transactions);
+        let commits = move || {
+            while stopped.recv_timeout(commit_interval) == Err(RecvTimeoutError::Timeout) {
+                let Some(transactions) = Weak::upgrade(&weak) else {
+                    break;
+                };
+                let _ = transactions.commit(&mut transactions.lock());
+            }
+        };
+        let thread = thread::Builder::new().name("kafka-commit".into());
+        thread.spawn(commits).map_err(|error| {
+            let hint = "end other processes, or raise the limit of threads";
+            let reason = format!("no thread can be started: {error}");
+            Error::unavailable(&transactions.name, &reason, hint)
+        })?;
+        Ok(Self {
+            transactions,
+            _stop: stop,
+        })
+    }
+}
+
+impl MessageSink for TransactionalSink {
+    fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
+        self.transactions.write(messages, receipt)
+    }
+
+    fn take_refused(&mut self) -> Vec<RefusedMessage> {
+        std::mem::take(&mut self.transactions.lock().refused)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let transactions = &self.transactions;
+        let mut state = transactions.lock();
+        transactions.commit(&mut state)?;
+        match state.failure.take() {
+            Some(failure) => Err(io::Error::other(failure)),
+            None => Ok(()),
+        }
+    }
+
+    fn attach(&mut self, give_up: &StopFlag) {
+        let _ = self.transactions.give_up.set(give_up.clone());
+    }
+}
+
+impl Drop for TransactionalSink {
+    fn drop(&mut self) {
+        // Readers of committed messages wait for the end of an open transaction.
+        if std::mem::take(&mut self.transactions.lock().is_open) {
+            let _ = self.transactions.producer.abort_transaction(STEP_TIMEOUT);
+        }
+    }
+}
+
+impl EndTransaction for Weak<Transactions> {
+    fn end(&self, assignment: Assignment, after: &dyn Fn()) {
+        let Some(transactions) = self.upgrade() else {
+            return after();
+        };
+        let mut state = transactions.lock();
+        // A failure is known to the next write.
+        let _ = match assignment {
+            Assignment::Revoked => transactions.commit(&mut state),
+            Assignment::Lost => {
+                let reason = "partitions are assigned to another process".to_owned();
+                transactions.settle(&mut state, Trouble::Abort(reason))
+            }
+        };
+        after();
+    }
+}
+
+impl Transactions {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
+        let mut state = self.lock();
+        if let Some(failure) = &state.failure {
+            return Err(io::Error::other(failure.clone()));
+        }
+        if let Some(reason) = self.producer.context().failure() {
+            self.settle(&mut state, Trouble::Abort(reason))?;
+        }
+        if let Err(trouble) = self.begin(&mut state) {
+            return self.settle(&mut state, trouble);
+        }
+        for message in messages.iter() {
+            let partition = receipt.partition(message.segment());
+            if partition.is_revoked() {
+                // It is read again, by this process or by another.
+                continue;
+            }
+            let origin = (
+                Arc::clone(partition.topic()),
+                partition.number(),
+                message.position(),
+            );
+            if state.poison.contains(&origin) {
+                refuse(
+                    &mut state,
+                    &message,
+                    receipt,
+                    "the broker refuses it".to_owned(),
+                );
+                continue;
+            }
+            let id = state.sent.len();
+            state.sent.push((Arc::clone(partition), message.position()));
+            match self.send(&message, id) {
+                Ok(None) => receipt.deliver(message.segment(), 1),
+                Ok(Some(reason)) => refuse(&mut state, &message, receipt, reason),
+                // The rest of these messages is discarded with the transaction.
+                Err(trouble) => return self.settle(&mut state, trouble),
+            }
+        }
+        state.receipts.push(Arc::clone(receipt));
+        Ok(())
+    }
+
+    fn begin(&self, state: &mut State) -> Result<(), Trouble> {
+        if !state.is_open {
+            self.producer.begin_transaction().map_err(trouble)?;
+            state.is_open = true;
+        }
+        Ok(())
+    }
+
+    /// Sends a message; returns why it is refused, if it is.
+    fn send(&self, message: &Message<'_>, id: usize) -> Result<Option<String>, Trouble> {
+        let mut record = match record_of(message, &self.topic, id) {
+            Ok(record) => record,
+            Err(error) => return Ok(Some(error.to_string())),
+        };
+        loop {
+            let (error, back) = match self.producer.send(record) {
+                Ok(()) => return Ok(None),
+                Err(failed) => failed,
+            };
+            if is_refused(&error) {
+                return Ok(Some(reason_of(&error)));
+            }
+            if error.rdkafka_error_code() != Some(RDKafkaErrorCode::QueueFull) {
+                return Err(Trouble::Abort(error.to_string()));
+            }
+            record = back;
+            self.check()?;
+            thread::sleep(RECEIPT_POLL);
+        }
+    }
+
+    fn check(&self) -> Result<(), Trouble> {
+        match self.give_up.get().is_some_and(StopFlag::is_raised) {
+            true => Err(Trouble::GivenUp),
+            false => Ok(()),
+        }
+    }
+
+    /// Commits what is written and the positions up to which it was read.
+    fn commit(&self, state: &mut State) -> io::Result<()> {
+        if state.failure.is_some() {
+            return Ok(());
+        }
+        match self.try_commit(state) {
+            Ok(()) => Ok(()),
+            Err(trouble) => self.settle(state, trouble),
+        }
+    }
+
+    fn try_commit(&self, state: &mut State) -> Result<(), Trouble> {
+        // Results whose dead letters are not delivered must not become visible: their positions
+        // could not be stored with them.
+        while !state.receipts.iter().all(|receipt| receipt.is_delivered()) {
+            self.check()?;
+            thread::sleep(RECEIPT_POLL);
+        }
+        let group = self.consumer.context();
+        let positions = group.positions();
+        if positions.count() == 0 && !state.is_open {
+            return Ok(());
+        }
+        self.begin(state)?;
+        loop {
+            let flushed = self.producer.flush(FLUSH_TIMEOUT);
+            // After a failure, the library sends nothing more of the transaction.
+            if let Some(reason) = self.producer.context().failure() {
+                return Err(Trouble::Abort(reason));
+            }
+            match flushed {
+                Ok(()) if self.producer.in_flight_count() == 0 => break,
+                Ok(()) | Err(KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut)) => {}
+                Err(error) => return Err(trouble(error)),
+            }
+            self.check()?;
+        }
+        if positions.count() > 0 {
+            let Some(metadata) = self.consumer.group_metadata() else {
+                return Err(Trouble::Abort("the consumer has left its group".to_owned()));
+            };
+            self.step(|| {
+                let producer = &self.producer;
+                producer.send_offsets_to_transaction(&positions, &metadata, STEP_TIMEOUT)
+            })?;
+        }
+        self.step(|| self.producer.commit_transaction(STEP_TIMEOUT))?;
+        group.set_committed(&positions);
+        state.close();
+        Ok(())
+    }
+
+    /// Repeats a step while it can be.
+    fn step(&self, step: impl Fn() -> Result<(), KafkaError>) -> Result<(), Trouble> {
+        loop {
+            let error = match step() {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            match &error {
+                KafkaError::Transaction(cause) if cause.is_retriable() => self.check()?,
+                KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut) => self.check()?,
+                _ => return Err(trouble(error)),
+            }
+        }
+    }
+
+    /// Aborts the transaction if that helps; what is under way is read again.
+    fn settle(&self, state: &mut State, trouble: Trouble) -> io::Result<()> {
+        let reason = match trouble {
+            Trouble::GivenUp => return Err(io::ErrorKind::Interrupted.into()),
+            Trouble::Fatal(reason) => {
+                state.failure = Some(reason.clone());
+                return Err(io::Error::other(reason));
+            }
+            Trouble::Abort(reason) => reason,
+        };
+        warn!(
+            connector = self.name,
+            reason, "the transaction is aborted; its events are read again"
+        );
+        // First, so that no later result becomes part of another transaction before it is read again.
+        self.consumer.context().discard();
+        let poison = self.producer.context().take_refused();
+        for (partition, position) in poison.into_iter().filter_map(|id| state.sent.get(id)) {
+            let origin = (Arc::clone(partition.topic()), partition.number(), *position);
+            state.poison.insert(origin);
+        }
+        if state.is_open {
+            match self.step(|| self.producer.abort_transaction(STEP_TIMEOUT)) {
+                Ok(()) => {}
+                Err(Trouble::GivenUp) => return Err(io::ErrorKind::Interrupted.into()),
+                Err(Trouble::Abort(reason) | Trouble::Fatal(reason)) => {
+                    state.failure = Some(reason.clone());
+                    return Err(io::Error::other(reason));
+                }
+            }
+        }
+        self.producer.context().clear();
+        state.close();
+        Ok(())
+    }
+}
+
+impl State {
+    fn close(&mut self) {
+        self.is_open = false;
+        self.receipts.clear();
+        self.sent.clear();
+    }
+}
+
+fn refuse(state: &mut State, message: &Message<'_>, receipt: &Arc<Receipt>, reason: String) {
+    state.refused.push(RefusedMessage {
+        payload: message.payload().map(<[u8]>::to_vec),
+        key: message.key().map(<[u8]>::to_vec),
+        reason,
+        receipt: Arc::clone(receipt),
+        segment: message.segment(),
+    });
+}
+
+fn trouble(error: KafkaError) -> Trouble {
+    match &error {
+        KafkaError::Transaction(cause) if cause.is_fatal() => Trouble::Fatal(error.to_string()),
+        KafkaError::Transaction(cause) if cause.txn_requires_abort() => {
+            Trouble::Abort(error.to_string())
+        }
+        KafkaError::Transaction(_) => Trouble::Fatal(error.to_string()),
+        _ => Trouble::Abort(error.to_string()),
+    }
+}
+
+impl Reports {
+    fn lock(&self) -> MutexGuard<'_, Failed> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.lock().reason.clone()
+    }
+
+    fn take_refused(&self) -> Vec<usize> {
+        std::mem::take(&mut self.lock().refused)
+    }
+
+    fn clear(&self) {
+        *self.lock() = Failed::default();
+    }
+}
+
+impl ClientContext for Reports {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.log.log(level, facility, message);
+    }
+
+    fn stats(&self, _: Statistics) {}
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.log.error(error, reason);
+    }
+}
+
+impl ProducerContext<NoCustomPartitioner> for Reports {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, id: usize) {
+        let Err((error, _)) = result else {
+            return;
+        };
+        let code = error.rdkafka_error_code();
+        if matches!(
+            code,
+            Some(RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)
+        ) {
+            return;
+        }
+        let mut failed = self.lock();
+        if is_refused(error) {
+            failed.refused.push(id);
+        }
+        failed.reason.get_or_insert_with(|| reason_of(error));
+    }
+
+    fn get_custom_partitioner(&self) -> Option<&NoCustomPartitioner> {
+        None
+    }
+}
