@@ -79,8 +79,11 @@ impl MessageSource for KafkaSource {
         let read = match reads.recv_timeout(timeout) {
             Ok(read) => read?,
             Err(RecvTimeoutError::Timeout) => return Ok(MessageRead::Idle),
-            // The thread has sent the reason before it ended.
-            Err(RecvTimeoutError::Disconnected) => return Ok(MessageRead::End),
+            // The thread has ended: after an error, which was returned, or by a panic.
+            Err(RecvTimeoutError::Disconnected) => {
+                self.close()?;
+                return Ok(MessageRead::End);
+            }
         };
         let _ = self.spares.try_send(mem::replace(messages, read));
         messages.remove_revoked();

@@ -93,6 +93,13 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
 
 /// Writes what may have been sent twice or lost.
 fn write_losses(summary: &Summary, out: &mut String) -> std::fmt::Result {
+    if summary.rejects_refused > 0 {
+        let rejects = count(summary.rejects_refused, "reject");
+        writeln!(
+            out,
+            "  {rejects} not written: refused by the broker of --reject"
+        )?;
+    }
     let reconnects = &summary.reconnects;
     if reconnects.count > 0 {
         writeln!(
