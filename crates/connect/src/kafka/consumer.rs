@@ -1,6 +1,7 @@
 //! The thread of a consumer: polls messages, passes them on, and stores positions.
 
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -155,10 +156,13 @@ fn push(
     last: &mut Option<Arc<Partition>>,
 ) {
     let (topic, number) = (message.topic(), message.partition());
-    let is_it = |partition: &&Arc<Partition>| {
-        partition.number() == number && **partition.topic() == *topic && !partition.is_revoked()
-    };
     let position = u64::try_from(message.offset()).expect("a message has an offset from 0 on");
+    let is_it = |partition: &&Arc<Partition>| {
+        partition.number() == number
+            && **partition.topic() == *topic
+            && !partition.is_revoked()
+            && partition.read_end() <= position
+    };
     if last.as_ref().filter(is_it).is_none() {
         *last = consumer.context().partition(topic, number, position);
     }
@@ -169,8 +173,19 @@ fn push(
     if let Timestamp::CreateTime(time) | Timestamp::LogAppendTime(time) = message.timestamp() {
         messages.set_timestamp(time);
     }
-    for header in message.headers().into_iter().flat_map(Headers::iter) {
-        messages.push_header(header.key, header.value);
+    let Some(headers) = message.headers() else {
+        return;
+    };
+    for index in 0..headers.count() {
+        // The library panics at a name that is not UTF-8, which any client can write.
+        let header = panic::catch_unwind(AssertUnwindSafe(|| headers.get(index)));
+        match header {
+            Ok(header) => messages.push_header(header.key, header.value),
+            Err(_) => debug!(
+                topic,
+                number, position, "a header is left out, its name is not UTF-8"
+            ),
+        }
     }
 }
 

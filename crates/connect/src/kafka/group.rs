@@ -104,11 +104,24 @@ impl Group {
             return None;
         }
         let key = (topic.into(), number);
-        let assigned = state.partitions.entry(key).or_insert_with(|| Assigned {
+        let new = || Assigned {
             partition: Partition::new(topic, number),
             first,
             committed: None,
-        });
+        };
+        let assigned = state.partitions.entry(key).or_insert_with(new);
+        if assigned.partition.read_end() > first {
+            // Its positions begin again, as those of a topic that was deleted and created.
+            warn!(
+                connector = self.name,
+                topic,
+                number,
+                position = first,
+                "positions went back"
+            );
+            assigned.partition.revoke();
+            *assigned = new();
+        }
         Some(Arc::clone(&assigned.partition))
     }
 
@@ -348,6 +361,27 @@ mod tests {
         assert_eq!(offered(&group), []);
         deliver(9);
         assert_eq!(offered(&group), [Offset::Offset(10)]);
+    }
+
+    #[test]
+    fn a_topic_that_begins_again_is_another_partition() {
+        let group = Group::new("kafka://test/t");
+        let read = |position| {
+            let partition = group.partition("t", 0, position).unwrap();
+            let mut messages = Messages::new();
+            messages.push(&partition, position, None, None);
+            (partition, Receipt::of(&messages))
+        };
+        let (old, receipt) = read(7);
+        let (new, _) = read(2);
+        assert!(old.is_revoked() && !new.is_revoked());
+        receipt.release();
+        assert_eq!(
+            group.positions().count(),
+            0,
+            "the old positions are not stored"
+        );
+        assert!(Arc::ptr_eq(&new, &group.partition("t", 0, 3).unwrap()));
     }
 
     #[test]

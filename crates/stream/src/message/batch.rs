@@ -124,11 +124,8 @@ impl Messages {
         payload: Option<&[u8]>,
         key: Option<&[u8]>,
     ) {
+        partition.read(position);
         let segment = self.segment(partition);
-        assert!(
-            self.segments[segment].end <= position,
-            "the positions of a partition ascend"
-        );
         self.segments[segment].end = position + 1;
         self.push_result(segment, payload, key);
         self.last().position = position;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,8 @@ pub struct Partition {
     /// Signals that no range is open any more.
     settled: Condvar,
     is_revoked: AtomicBool,
+    /// The position after the last message that was read.
+    read_end: AtomicU64,
 }
 
 #[derive(Default)]
@@ -67,6 +69,7 @@ impl Partition {
             state: Mutex::default(),
             settled: Condvar::new(),
             is_revoked: AtomicBool::new(false),
+            read_end: AtomicU64::new(0),
         })
     }
 
@@ -83,6 +86,19 @@ impl Partition {
     /// The topic and the number, as they appear in messages.
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// The position after the last message that was read; 0 if none was.
+    pub fn read_end(&self) -> u64 {
+        // Relaxed, here and below: only the thread that reads uses it.
+        self.read_end.load(Ordering::Relaxed)
+    }
+
+    /// Records that a message was read. The positions of a partition ascend; they need not be
+    /// consecutive.
+    pub(super) fn read(&self, position: u64) {
+        let before = self.read_end.swap(position + 1, Ordering::Relaxed);
+        assert!(before <= position, "the positions of a partition ascend");
     }
 
     /// The position of the first message that may not have been delivered; `None` until one was.
