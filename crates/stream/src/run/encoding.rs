@@ -122,7 +122,7 @@ impl Encoding {
         // Null payloads have no records; they keep their places between those that do.
         let mut nulls = (1..)
             .zip(input.into_iter().flat_map(Messages::iter))
-            .filter(|(_, message)| self.on_null == OnNull::Forward && message.payload().is_none())
+            .filter(|(_, message)| self.on_null == OnNull::Forward && is_null(message))
             .peekable();
         payload.clear();
         self.encoder.begin(batch, payload);
@@ -165,6 +165,11 @@ impl Encoding {
         output.counts.events_out = messages.len() as u64;
         output.counts.bytes_out = messages.payload_size() as u64;
     }
+}
+
+/// Whether a message deletes a key, and is not rejected.
+fn is_null(message: &crate::Message<'_>) -> bool {
+    message.payload().is_none() && message.problem().is_none()
 }
 
 /// The message that the records with this line come from.
