@@ -22,6 +22,12 @@ mod error;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod kind;
+#[cfg(any(feature = "kafka", feature = "redis"))]
+mod options;
+#[cfg(any(feature = "kafka", feature = "redis"))]
+mod read_queue;
+#[cfg(feature = "redis")]
+mod redis_streams;
 mod url;
 
 use lookaside_stream::{MessageFraming, MessageSink, MessageSource, OnNull};
@@ -57,6 +63,8 @@ pub fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
     match kind::of(url)? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::open_source(url),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => redis_streams::open_source(url),
         other => unreachable!("{other} is not a kind that is built in"),
     }
 }
@@ -69,6 +77,8 @@ pub fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
     match kind::of(url)? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::open_sink(url),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => redis_streams::open_sink(url),
         other => unreachable!("{other} is not a kind that is built in"),
     }
 }
@@ -82,6 +92,8 @@ pub fn check_source(url: &ConnectUrl) -> Result<String> {
     match kind::of(url)? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::check_source(url),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => redis_streams::check_source(url),
         other => unreachable!("{other} is not a kind that is built in"),
     }
 }
@@ -94,6 +106,8 @@ pub fn check_sink(url: &ConnectUrl) -> Result<String> {
     match kind::of(url)? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::check_sink(url),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => redis_streams::check_sink(url),
         other => unreachable!("{other} is not a kind that is built in"),
     }
 }

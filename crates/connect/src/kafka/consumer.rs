@@ -15,13 +15,7 @@ use rdkafka::{ClientContext, Message, Offset, Statistics, Timestamp, TopicPartit
 use tracing::{debug, info, warn};
 
 use super::context::Log;
-
-/// How many payload bytes are passed on at once: as a block of bytes, they stay in a core's
-/// second-level cache.
-const READ_SIZE: usize = 128 << 10;
-
-/// How many messages are passed on at once, if they are small.
-const READ_COUNT: usize = 4096;
+use crate::read_queue::{READ_COUNT, READ_SIZE, ReadQueue};
 
 /// How long a poll waits.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
@@ -196,10 +190,13 @@ struct Pending {
 pub(super) fn consume(
     consumer: BaseConsumer<Group>,
     commit_interval: Duration,
-    reads: &Sender<io::Result<Messages>>,
-    spares: &Receiver<Messages>,
-    stopped: &Receiver<()>,
+    queue: &ReadQueue,
 ) -> io::Result<()> {
+    let ReadQueue {
+        reads,
+        spares,
+        stopped,
+    } = queue;
     let mut pending = Pending {
         messages: Messages::new(),
         since: None,

@@ -18,7 +18,6 @@ use rdkafka::producer::Producer;
 use self::context::Log;
 use self::options::{SinkOptions, SourceOptions};
 use self::sink::KafkaSink;
-use self::source::KafkaSource;
 use crate::{ConnectUrl, Error, OpenedSink, OpenedSource, Result};
 
 /// How long opening waits for a broker.
@@ -28,7 +27,7 @@ pub(crate) fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
     let options = SourceOptions::new(url)?;
     let (framing, on_null) = (options.framing, options.on_null);
     Ok(OpenedSource {
-        source: Box::new(KafkaSource::open(options)?),
+        source: Box::new(source::open(options)?),
         framing,
         on_null,
     })
