@@ -77,7 +77,7 @@ impl Error {
 }
 
 /// What the kinds that are built in report.
-#[cfg(any(feature = "kafka", feature = "redis"))]
+#[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
 impl Error {
     /// The URL lacks a topic, or what corresponds to it, or has several.
     pub(crate) fn no_path(name: &str, what: &str, example: &str) -> Self {

@@ -21,7 +21,7 @@ pub struct Kind {
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 3] = [
+pub const KINDS: [Kind; 4] = [
     Kind {
         scheme: "kafka",
         summary: "topics of Apache Kafka or Redpanda, in a consumer group",
@@ -29,6 +29,14 @@ pub const KINDS: [Kind; 3] = [
         is_built_in: cfg!(feature = "kafka"),
         source_example: Some("kafka://localhost:9092/clicks?group=lookaside"),
         sink_example: Some("kafka://localhost:9092/clicks-rich"),
+    },
+    Kind {
+        scheme: "nats",
+        summary: "streams of NATS JetStream, by a durable consumer",
+        feature: "nats",
+        is_built_in: cfg!(feature = "nats"),
+        source_example: Some("nats://localhost:4222/CLICKS?durable=lookaside"),
+        sink_example: Some("nats://localhost:4222/clicks.rich"),
     },
     Kind {
         scheme: "redis",

@@ -18,7 +18,7 @@ pub(crate) struct Options<'a> {
 impl<'a> Options<'a> {
     /// # Errors
     /// When the URL has an option that is not known.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "nats"))]
     pub(crate) fn new(url: &'a ConnectUrl, known: &[&str]) -> Result<Self> {
         let name = url.name();
         let mut options = url.options().iter();

@@ -106,7 +106,7 @@ impl Drop for QueuedSource {
     }
 }
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "nats"))]
 impl ReadQueue {
     /// Whether the source is being closed.
     pub(crate) fn is_stopped(&self) -> bool {

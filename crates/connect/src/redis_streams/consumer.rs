@@ -178,15 +178,14 @@ impl Consumer {
                 stream.claim_from = Some(EntryId::ZERO);
             }
         }
-        let mut streams = 0..self.streams.len();
-        if let Some(index) = streams.find(|index| self.streams[*index].backlog.is_some()) {
-            self.read_backlog(index, count, messages)
-        } else if let Some(index) =
-            (0..self.streams.len()).find(|index| self.streams[*index].claim_from.is_some())
-        {
-            self.claim(index, count, messages)
-        } else {
-            self.read_new(count, messages)
+        let mut streams = self.streams.iter();
+        if let Some(index) = streams.position(|stream| stream.backlog.is_some()) {
+            return self.read_backlog(index, count, messages);
+        }
+        let mut streams = self.streams.iter();
+        match streams.position(|stream| stream.claim_from.is_some()) {
+            Some(index) => self.claim(index, count, messages),
+            None => self.read_new(count, messages),
         }
     }
 

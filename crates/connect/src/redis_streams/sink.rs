@@ -5,18 +5,15 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crossbeam_channel::{Sender, unbounded};
 use lookaside_stream::{Message, MessageSink, Messages, Receipt, RefusedMessage, StopFlag};
 
 use super::client::Client;
 use super::options::{KEY_FIELD, SinkOptions};
-use super::writer::{Append, Pipeline, Shared, write};
+use super::writer::{Append, Pipeline, write};
+use crate::write_queue::WriteState;
 use crate::{Error, Result};
-
-/// How often a wait looks whether the run gives up.
-const WAIT: Duration = Duration::from_millis(100);
 
 /// How many bytes are sent before their replies are read: the replies of most servers come faster
 /// than these bytes, and the server keeps them in its memory until then.
@@ -29,7 +26,7 @@ const ARGUMENT_SIZE_MAX: usize = 512 << 20;
 /// thread of its own sends them, so that a server that is away does not keep the run from ending.
 pub(super) struct RedisSink {
     options: SinkOptions,
-    shared: Arc<Shared>,
+    shared: Arc<WriteState>,
     /// Its length is limited by `buffer_max`.
     pipelines: Option<Sender<(Pipeline, Arc<Receipt>)>>,
     thread: Option<JoinHandle<()>>,
@@ -38,7 +35,7 @@ pub(super) struct RedisSink {
 
 impl RedisSink {
     pub(super) fn open(client: Client, options: SinkOptions) -> Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WriteState::default());
         let (sender, pipelines) = unbounded();
         let thread = std::thread::Builder::new()
             .name("redis-sink".into())
@@ -56,23 +53,6 @@ impl RedisSink {
         })
     }
 
-    /// Waits until no more than `size` bytes are under way.
-    fn wait_until_under_way(&self, size: usize) -> io::Result<()> {
-        let mut state = self.shared.lock();
-        loop {
-            if let Some(failure) = &state.failure {
-                return Err(io::Error::other(failure.clone()));
-            }
-            if state.under_way_size <= size {
-                return Ok(());
-            }
-            if self.is_given_up() {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            state = self.shared.wait(state, WAIT);
-        }
-    }
-
     fn is_given_up(&self) -> bool {
         self.give_up.as_ref().is_some_and(StopFlag::is_raised)
     }
@@ -82,9 +62,8 @@ impl RedisSink {
             return Ok(());
         }
         let size = pipeline.bytes.len();
-        // A pipeline that is larger than the buffer is sent alone.
-        self.wait_until_under_way(self.options.buffer_max.saturating_sub(size))?;
-        self.shared.lock().under_way_size += size;
+        let size_max = self.options.buffer_max;
+        self.shared.begin(size, size_max, self.give_up.as_ref())?;
         let pipelines = self.pipelines.as_ref().expect("there is a thread");
         // After a failure, the next write reports it.
         let _ = pipelines.send((pipeline, Arc::clone(receipt)));
@@ -92,7 +71,7 @@ impl RedisSink {
     }
 
     fn refuse(&self, message: &Message<'_>, receipt: &Arc<Receipt>, reason: &str) {
-        self.shared.lock().refused.push(RefusedMessage {
+        self.shared.refuse(RefusedMessage {
             payload: message.payload().map(<[u8]>::to_vec),
             key: message.key().map(<[u8]>::to_vec),
             reason: reason.to_owned(),
@@ -185,11 +164,11 @@ impl MessageSink for RedisSink {
     }
 
     fn take_refused(&mut self) -> Vec<RefusedMessage> {
-        mem::take(&mut self.shared.lock().refused)
+        self.shared.take_refused()
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.wait_until_under_way(0)
+        self.shared.flush(self.give_up.as_ref())
     }
 
     fn attach(&mut self, give_up: &StopFlag) {
@@ -199,7 +178,7 @@ impl MessageSink for RedisSink {
 
 impl Drop for RedisSink {
     fn drop(&mut self) {
-        self.shared.change(|state| state.is_closing = true);
+        self.shared.close();
         self.pipelines = None;
         // A run that gives up does not wait for a reply that may never come; the thread ends when
         // that is clear.

@@ -1,14 +1,14 @@
 //! The thread of a sink: sends commands and reads replies.
 
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
 use lookaside_stream::{Receipt, RefusedMessage};
 use tracing::{debug, info, warn};
 
 use super::client::{Client, Failure};
+use crate::write_queue::WriteState;
 
 /// Commands that are sent at once, each of which appends a message.
 #[derive(Default)]
@@ -26,63 +26,21 @@ pub(super) struct Append {
     pub(super) segment: usize,
 }
 
-/// What the writer and the sink share.
-#[derive(Default)]
-pub(super) struct Shared {
-    state: Mutex<State>,
-    /// Signals that the state changed.
-    changed: Condvar,
-}
-
-#[derive(Default)]
-pub(super) struct State {
-    /// The size of the pipelines that are not done.
-    pub(super) under_way_size: usize,
-    pub(super) refused: Vec<RefusedMessage>,
-    /// Why nothing can be written at all.
-    pub(super) failure: Option<String>,
-    /// Whether the sink is being dropped.
-    pub(super) is_closing: bool,
-}
-
-impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Changes the state and wakes the other side.
-    pub(super) fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.lock());
-        self.changed.notify_all();
-    }
-
-    /// Waits for a change, no longer than `timeout`.
-    pub(super) fn wait<'a>(
-        &self,
-        state: MutexGuard<'a, State>,
-        timeout: Duration,
-    ) -> MutexGuard<'a, State> {
-        let waited = self.changed.wait_timeout(state, timeout);
-        waited.unwrap_or_else(PoisonError::into_inner).0
-    }
-}
-
 /// Writes pipelines until there are no more, the sink is dropped, or the server refuses.
 pub(super) fn write(
     mut client: Client,
     pipelines: &Receiver<(Pipeline, Arc<Receipt>)>,
-    shared: &Shared,
+    shared: &WriteState,
 ) {
     for (pipeline, receipt) in pipelines {
         if shared.lock().is_closing {
             return;
         }
         if let Err(reason) = write_all(&mut client, &pipeline, &receipt, shared) {
-            shared.change(|state| state.failure = Some(reason));
+            shared.fail(reason);
             return;
         }
-        let size = pipeline.bytes.len();
-        shared.change(|state| state.under_way_size -= size);
+        shared.end(pipeline.bytes.len());
     }
 }
 
@@ -95,7 +53,7 @@ fn write_all(
     client: &mut Client,
     pipeline: &Pipeline,
     receipt: &Arc<Receipt>,
-    shared: &Shared,
+    shared: &WriteState,
 ) -> Result<(), String> {
     let mut done = 0;
     let mut is_away = false;
@@ -111,7 +69,7 @@ fn write_all(
         let reason = match written {
             Ok(()) => break,
             Err(failure) if failure.is_protocol_error() => {
-                shared.change(|state| state.refused.push(refused(pipeline, done, receipt)));
+                shared.refuse(refused(pipeline, done, receipt));
                 done += 1;
                 continue;
             }
