@@ -65,14 +65,17 @@ impl Error {
             "build the program with it: cargo install --features {feature}"
         ))
     }
+}
 
-    #[cfg(feature = "kafka")]
-    pub(crate) fn no_topic(name: &str, example: &str) -> Self {
-        Self::new(ErrorKind::Misuse, format!("`{name}` names no topic"))
-            .with_hint(format!("add it to the URL, as in {example}"))
+/// What the kinds that are built in report.
+#[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
+impl Error {
+    /// The URL lacks a topic, or what corresponds to it, or has several.
+    pub(crate) fn no_path(name: &str, what: &str, example: &str) -> Self {
+        Self::new(ErrorKind::Misuse, format!("`{name}` names no {what}"))
+            .with_hint(format!("add one {what} to the URL, as in {example}"))
     }
 
-    #[cfg(feature = "kafka")]
     pub(crate) fn missing_option(name: &str, option: &str, hint: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
@@ -81,21 +84,27 @@ impl Error {
         .with_hint(hint)
     }
 
-    #[cfg(feature = "kafka")]
-    pub(crate) fn unknown_option(name: &str, option: &str, known: &[&str]) -> Self {
+    pub(crate) fn unknown_option(
+        name: &str,
+        option: &str,
+        known: &[&str],
+        hint: Option<&str>,
+    ) -> Self {
         let distance = |candidate: &&&str| strsim::damerau_levenshtein(option, candidate);
         let suggestion = match known.iter().min_by_key(distance) {
             Some(near) if distance(&near) <= 2 => format!("did you mean `{near}`?"),
             _ => format!("there are: {}", known.join(", ")),
         };
-        Self::new(
+        let error = Self::new(
             ErrorKind::Misuse,
             format!("`{name}` has no option `{option}`; {suggestion}"),
-        )
-        .with_hint("options with a dot are properties of librdkafka, as in `?linger.ms=1`")
+        );
+        match hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
     }
 
-    #[cfg(feature = "kafka")]
     pub(crate) fn bad_option(name: &str, option: &str, value: &str, wanted: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
@@ -103,7 +112,6 @@ impl Error {
         )
     }
 
-    #[cfg(feature = "kafka")]
     pub(crate) fn refused(name: &str, message: &str, hint: Option<&str>) -> Self {
         let error = Self::new(ErrorKind::Misuse, format!("`{name}`: {message}"));
         match hint {
@@ -112,7 +120,11 @@ impl Error {
         }
     }
 
-    #[cfg(feature = "kafka")]
+    pub(crate) fn no_thread(name: &str, error: &std::io::Error) -> Self {
+        let hint = "end other processes, or raise the limit of threads";
+        Self::unavailable(name, &format!("no thread can be started: {error}"), hint)
+    }
+
     pub(crate) fn unavailable(name: &str, reason: &str, hint: &str) -> Self {
         Self::new(ErrorKind::Environment, format!("`{name}`: {reason}")).with_hint(hint)
     }

@@ -21,14 +21,40 @@ pub struct Kind {
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 1] = [Kind {
-    scheme: "kafka",
-    summary: "topics of Apache Kafka or Redpanda",
-    feature: "kafka",
-    is_built_in: cfg!(feature = "kafka"),
-    source_example: Some("kafka://localhost:9092/clicks?group=lookaside"),
-    sink_example: Some("kafka://localhost:9092/clicks-rich"),
-}];
+pub const KINDS: [Kind; 4] = [
+    Kind {
+        scheme: "kafka",
+        summary: "topics of Apache Kafka or Redpanda",
+        feature: "kafka",
+        is_built_in: cfg!(feature = "kafka"),
+        source_example: Some("kafka://localhost:9092/clicks?group=lookaside"),
+        sink_example: Some("kafka://localhost:9092/clicks-rich"),
+    },
+    Kind {
+        scheme: "nats",
+        summary: "streams of NATS JetStream",
+        feature: "nats",
+        is_built_in: cfg!(feature = "nats"),
+        source_example: Some("nats://localhost:4222/CLICKS?durable=lookaside"),
+        sink_example: Some("nats://localhost:4222/clicks.rich"),
+    },
+    Kind {
+        scheme: "redis",
+        summary: "streams of Redis or Valkey",
+        feature: "redis",
+        is_built_in: cfg!(feature = "redis"),
+        source_example: Some("redis://localhost:6379/clicks?group=lookaside"),
+        sink_example: Some("redis://localhost:6379/clicks-rich?maxlen=1000000"),
+    },
+    Kind {
+        scheme: "rediss",
+        summary: "streams of Redis or Valkey, by TLS",
+        feature: "redis",
+        is_built_in: cfg!(feature = "redis"),
+        source_example: Some("rediss://redis.example.com:6380/clicks?group=lookaside"),
+        sink_example: Some("rediss://redis.example.com:6380/clicks-rich"),
+    },
+];
 
 /// The scheme, if it is a kind that is built in.
 pub(crate) fn of(scheme: &str) -> Result<&'static str> {

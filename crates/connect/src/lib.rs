@@ -19,10 +19,20 @@
 #![forbid(unsafe_code)]
 
 mod error;
+#[cfg(feature = "nats")]
+mod jetstream;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod kind;
+#[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
+mod options;
+#[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
+mod read_queue;
+#[cfg(feature = "redis")]
+mod redis_streams;
 mod url;
+#[cfg(any(feature = "redis", feature = "nats"))]
+mod write_queue;
 
 use lookaside_stream::{MessageFraming, MessageSink, MessageSource, OnNull};
 
@@ -57,6 +67,10 @@ pub fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
     match kind::of(url.scheme())? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::open_source(url),
+        #[cfg(feature = "nats")]
+        "nats" => jetstream::open_source(url),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => redis_streams::open_source(url),
         other => unreachable!("{other} is not a kind that is built in"),
     }
 }
@@ -86,6 +100,10 @@ pub fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
     match kind::of(url.scheme())? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::open_sink(url),
+        #[cfg(feature = "nats")]
+        "nats" => jetstream::open_sink(url),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => redis_streams::open_sink(url),
         other => unreachable!("{other} is not a kind that is built in"),
     }
 }
@@ -99,6 +117,10 @@ pub fn check_source(url: &ConnectUrl) -> Result<String> {
     match kind::of(url.scheme())? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::check_source(url),
+        #[cfg(feature = "nats")]
+        "nats" => jetstream::check_source(url),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => redis_streams::check_source(url),
         other => unreachable!("{other} is not a kind that is built in"),
     }
 }
@@ -111,6 +133,10 @@ pub fn check_sink(url: &ConnectUrl) -> Result<String> {
     match kind::of(url.scheme())? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::check_sink(url),
+        #[cfg(feature = "nats")]
+        "nats" => jetstream::check_sink(url),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => redis_streams::check_sink(url),
         other => unreachable!("{other} is not a kind that is built in"),
     }
 }

@@ -14,13 +14,7 @@ use rdkafka::{Message, Timestamp};
 use tracing::{debug, warn};
 
 use super::group::Group;
-
-/// How many payload bytes are passed on at once: as a block of bytes, they stay in a core's
-/// second-level cache.
-const READ_SIZE: usize = 128 << 10;
-
-/// How many messages are passed on at once, if they are small.
-const READ_COUNT: usize = 4096;
+use crate::read_queue::{READ_COUNT, READ_SIZE, ReadQueue};
 
 /// How long a poll waits.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
@@ -41,10 +35,13 @@ struct Pending {
 pub(super) fn consume(
     consumer: Arc<BaseConsumer<Group>>,
     commit_interval: Duration,
-    reads: &Sender<io::Result<Messages>>,
-    spares: &Receiver<Messages>,
-    stopped: &Receiver<()>,
+    queue: &ReadQueue,
 ) {
+    let ReadQueue {
+        reads,
+        spares,
+        stopped,
+    } = queue;
     let mut pending = Pending {
         messages: Messages::new(),
         since: None,

@@ -9,7 +9,6 @@ mod sink;
 mod source;
 mod transactions;
 
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,7 +21,6 @@ use rdkafka::producer::Producer;
 use self::context::Log;
 use self::options::{Delivery, SinkOptions, SourceOptions};
 use self::sink::KafkaSink;
-use self::source::KafkaSource;
 use self::transactions::TransactionalSink;
 use crate::{ConnectUrl, Error, OpenedSink, OpenedSource, Result};
 
@@ -55,9 +53,8 @@ pub(crate) fn open_pair(
     let options = SourceOptions::new(source, Delivery::ExactlyOnce)?;
     let (framing, on_null) = (options.framing, options.on_null);
     let commit_interval = options.commit_interval;
-    let source = KafkaSource::open(options)?;
+    let (source, consumer) = source::open(options)?;
     let key_field = sink_options.key_field.clone();
-    let consumer = Arc::clone(source.consumer());
     let sink = TransactionalSink::open(sink_options, consumer, commit_interval)?;
     let source = OpenedSource {
         source: Box::new(source),
@@ -75,7 +72,7 @@ pub(crate) fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
     let options = SourceOptions::new(url, Delivery::AtLeastOnce)?;
     let (framing, on_null) = (options.framing, options.on_null);
     Ok(OpenedSource {
-        source: Box::new(KafkaSource::open(options)?),
+        source: Box::new(source::open(options)?.0),
         framing,
         on_null,
     })

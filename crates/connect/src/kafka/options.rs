@@ -2,7 +2,6 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::process;
-use std::str::FromStr;
 use std::time::Duration;
 
 use lookaside_stream::{MessageFraming, OnNull};
@@ -10,6 +9,7 @@ use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 
+use crate::options::Options;
 use crate::{ConnectUrl, Error, Result};
 
 /// The default of `buffer_max`: some tenths of a second at a hundred megabytes per second, and small
@@ -67,11 +67,13 @@ const SINK_OPTIONS: [&str; 3] = ["key", "delivery", "buffer_max"];
 
 impl SourceOptions {
     pub(super) fn new(url: &ConnectUrl, delivery: Delivery) -> Result<Self> {
-        let options = Options::new(url, &SOURCE_OPTIONS)?;
+        let kafka = KafkaOptions::new(url, &SOURCE_OPTIONS)?;
+        let options = &kafka.options;
         let name = url.name();
         if url.paths().is_empty() {
-            return Err(Error::no_topic(
+            return Err(Error::no_path(
                 &name,
+                "topic",
                 "kafka://localhost:9092/clicks?group=NAME",
             ));
         }
@@ -83,8 +85,8 @@ impl SourceOptions {
                  `?group=lookaside`",
             ));
         };
-        let buffer_kbytes = (options.buffer_max()? >> 10).to_string();
-        let mut config = options.config()?;
+        let buffer_kbytes = kafka.buffer_kbytes()?;
+        let mut config = kafka.config()?;
         config
             .set("group.id", group)
             .set(
@@ -94,7 +96,7 @@ impl SourceOptions {
             // Partitions that stay with this process are not interrupted by a rebalance.
             .set("partition.assignment.strategy", "cooperative-sticky")
             .set("queued.max.messages.kbytes", buffer_kbytes);
-        options.pass_properties(&mut config);
+        kafka.pass_properties(&mut config);
         // Positions are stored when the results are delivered, which only the run knows.
         config
             .set("enable.auto.commit", "false")
@@ -113,14 +115,8 @@ impl SourceOptions {
             topics: url.paths().to_vec(),
             config,
             commit_interval: Duration::from_millis(milliseconds),
-            framing: match options.choice("framing", &["message", "lines"])? {
-                "lines" => MessageFraming::Lines,
-                _ => MessageFraming::Message,
-            },
-            on_null: match options.choice("on_null", &["skip", "forward"])? {
-                "forward" => OnNull::Forward,
-                _ => OnNull::Skip,
-            },
+            framing: options.framing()?,
+            on_null: options.on_null()?,
             name,
         })
     }
@@ -128,13 +124,18 @@ impl SourceOptions {
 
 impl SinkOptions {
     pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
-        let options = Options::new(url, &SINK_OPTIONS)?;
+        let kafka = KafkaOptions::new(url, &SINK_OPTIONS)?;
+        let options = &kafka.options;
         let name = url.name();
         let [topic] = url.paths() else {
-            return Err(Error::no_topic(&name, "kafka://localhost:9092/clicks-rich"));
+            return Err(Error::no_path(
+                &name,
+                "topic",
+                "kafka://localhost:9092/clicks-rich",
+            ));
         };
-        let buffer_kbytes = (options.buffer_max()? >> 10).to_string();
-        let mut config = options.config()?;
+        let buffer_kbytes = kafka.buffer_kbytes()?;
+        let mut config = kafka.config()?;
         let delivery = match options.choice("delivery", &["at-least-once", "exactly-once"])? {
             "exactly-once" => Delivery::ExactlyOnce,
             _ => Delivery::AtLeastOnce,
@@ -152,7 +153,7 @@ impl SinkOptions {
             // A key is in the same partition as if a Java client had written it.
             .set("partitioner", "murmur2_random")
             .set("queue.buffering.max.kbytes", buffer_kbytes);
-        options.pass_properties(&mut config);
+        kafka.pass_properties(&mut config);
         Ok(Self {
             topic: topic.clone(),
             config,
@@ -198,71 +199,33 @@ fn is_secret(property: &str) -> bool {
 }
 
 /// The options of a URL: those of the connector, and properties of librdkafka, which contain a dot.
-struct Options<'a> {
+struct KafkaOptions<'a> {
+    options: Options<'a>,
     url: &'a ConnectUrl,
-    name: String,
     properties: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Options<'a> {
+impl<'a> KafkaOptions<'a> {
     fn new(url: &'a ConnectUrl, known: &[&str]) -> Result<Self> {
-        let name = url.name();
-        let mut properties = Vec::new();
-        for (option, value) in url.options() {
-            // Some properties are a single word.
-            if option.contains('.') || option == "partitioner" || option == "debug" {
-                properties.push((&**option, &**value));
-            } else if !known.contains(&&**option) {
-                return Err(Error::unknown_option(&name, option, known));
-            }
-        }
+        // Some properties are a single word.
+        let is_property =
+            |option: &str| option.contains('.') || option == "partitioner" || option == "debug";
+        let properties = url.options().iter();
         Ok(Self {
+            options: Options::with_properties(url, known, is_property)?,
             url,
-            name,
-            properties,
+            properties: properties
+                .filter(|(option, _)| is_property(option))
+                .map(|(option, value)| (&**option, &**value))
+                .collect(),
         })
     }
 
-    fn text(&self, option: &str) -> Option<&'a str> {
-        let mut options = self.url.options().iter().rev();
-        options
-            .find(|(name, _)| name == option)
-            .map(|(_, value)| &**value)
-    }
-
-    fn parse<T: FromStr>(&self, option: &str, default: T, wanted: &str) -> Result<T> {
-        let Some(text) = self.text(option) else {
-            return Ok(default);
-        };
-        text.parse()
-            .map_err(|_| Error::bad_option(&self.name, option, text, wanted))
-    }
-
-    /// One of these words; the first is the default.
-    fn choice(&self, option: &str, words: &[&'static str]) -> Result<&'static str> {
-        let text = self.text(option).unwrap_or(words[0]);
-        let mut known = words.iter();
-        match known.find(|word| **word == text) {
-            Some(word) => Ok(word),
-            None => {
-                let wanted = format!("one of: {}", words.join(", "));
-                Err(Error::bad_option(&self.name, option, text, &wanted))
-            }
-        }
-    }
-
-    fn buffer_max(&self) -> Result<usize> {
-        let wanted = "a number of bytes, at least 1048576";
-        let size = self.parse("buffer_max", BUFFER_MAX, wanted)?;
-        if size < BUFFER_MAX_MIN {
-            return Err(Error::bad_option(
-                &self.name,
-                "buffer_max",
-                &size.to_string(),
-                wanted,
-            ));
-        }
-        Ok(size)
+    fn buffer_kbytes(&self) -> Result<String> {
+        let size = self
+            .options
+            .at_least("buffer_max", BUFFER_MAX, BUFFER_MAX_MIN, "bytes")?;
+        Ok((size >> 10).to_string())
     }
 
     fn property(&self, wanted: &str) -> Option<&'a str> {
@@ -274,12 +237,13 @@ impl<'a> Options<'a> {
 
     /// The properties that sources and sinks share.
     fn config(&self) -> Result<ClientConfig> {
+        let name = self.options.name();
         let mechanism = self
             .property("sasl.mechanism")
             .or(self.property("sasl.mechanisms"));
         if let Some(mechanism @ ("AWS_MSK_IAM" | "OAUTHBEARER")) = mechanism {
             return Err(Error::refused(
-                &self.name,
+                name,
                 &format!("the SASL mechanism {mechanism} is not supported"),
                 Some("use SCRAM-SHA-256, SCRAM-SHA-512 or PLAIN"),
             ));
@@ -292,7 +256,7 @@ impl<'a> Options<'a> {
         if let Some((user, password)) = self.url.user() {
             if mechanism.is_none() || self.property("security.protocol").is_none() {
                 return Err(Error::missing_option(
-                    &self.name,
+                    name,
                     "sasl.mechanism` and `security.protocol",
                     "a URL with a user needs both, as in \
                      `?sasl.mechanism=SCRAM-SHA-512&security.protocol=sasl_ssl`",

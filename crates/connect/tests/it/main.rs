@@ -1,5 +1,11 @@
 //! Tests of the connectors with real brokers.
+#![cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
 #![allow(clippy::print_stderr, reason = "seeds of random tests are printed")]
 
+#[cfg(feature = "nats")]
+mod jetstream;
 #[cfg(feature = "kafka")]
 mod kafka;
+#[cfg(feature = "redis")]
+mod redis_streams;
+mod running;

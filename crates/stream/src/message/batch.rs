@@ -27,6 +27,7 @@ pub struct Messages {
     headers: Vec<HeaderEntry>,
     segments: Vec<Segment>,
     topics: Vec<Arc<str>>,
+    problems: Vec<Box<str>>,
     payload_size: usize,
 }
 
@@ -56,6 +57,8 @@ struct Entry {
     segment: u32,
     /// The position in `topics`, if the message names its topic.
     topic: Option<u32>,
+    /// The position in `problems`, if the message cannot become an event.
+    problem: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -112,6 +115,7 @@ impl Messages {
         self.headers.clear();
         self.segments.clear();
         self.topics.clear();
+        self.problems.clear();
         self.payload_size = 0;
     }
 
@@ -150,6 +154,7 @@ impl Messages {
             position: 0,
             segment: index(segment),
             topic: None,
+            problem: None,
         });
     }
 
@@ -188,6 +193,17 @@ impl Messages {
             self.topics.len() - 1
         });
         self.last().topic = Some(index(place));
+    }
+
+    /// Records why the last message cannot become an event, as one lower-case phrase: it is rejected
+    /// with its key and headers, whatever its payload is. For sources whose messages need not have
+    /// a payload at all.
+    ///
+    /// # Panics
+    /// When there are no messages.
+    pub fn set_problem(&mut self, reason: &str) {
+        self.problems.push(reason.into());
+        self.last().problem = Some(index(self.problems.len() - 1));
     }
 
     /// Removes the messages of partitions that are no longer assigned to this process. They are not
@@ -303,6 +319,11 @@ impl<'a> Message<'a> {
     /// The topic that the message is written to, if it is not the one of the sink.
     pub fn topic(&self) -> Option<&'a Arc<str>> {
         Some(&self.messages.topics[self.entry.topic? as usize])
+    }
+
+    /// Why the message cannot become an event, if its source knows that.
+    pub fn problem(&self) -> Option<&'a str> {
+        Some(&self.messages.problems[self.entry.problem? as usize])
     }
 
     /// The position in its partition of the message that was read, or that this one results from.

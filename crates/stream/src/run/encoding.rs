@@ -122,7 +122,7 @@ impl Encoding {
         // Null payloads have no records; they keep their places between those that do.
         let mut nulls = (1..)
             .zip(input.into_iter().flat_map(Messages::iter))
-            .filter(|(_, message)| self.on_null == OnNull::Forward && message.payload().is_none())
+            .filter(|(_, message)| self.on_null == OnNull::Forward && is_null(message))
             .peekable();
         payload.clear();
         self.encoder.begin(batch, payload);
@@ -174,6 +174,11 @@ impl Encoding {
 fn push_null(messages: &mut Messages, null: &crate::Message<'_>) {
     messages.push_result(null.segment(), None, null.key());
     messages.set_position(null.position());
+}
+
+/// Whether a message deletes a key, and is not rejected.
+fn is_null(message: &crate::Message<'_>) -> bool {
+    message.payload().is_none() && message.problem().is_none()
 }
 
 /// The message that the records with this line come from.

@@ -69,9 +69,13 @@ impl<T: Transform> Maker<T> {
                 }
                 break;
             }
-            match message.payload() {
-                None => null_count += 1,
-                Some(payload) => {
+            match (message.problem(), message.payload()) {
+                (Some(reason), payload) => {
+                    let payload = payload.unwrap_or_default();
+                    output.rejects.push(line, reason.to_owned(), payload);
+                }
+                (None, None) => null_count += 1,
+                (None, Some(payload)) => {
                     counts.bytes_in += payload.len() as u64;
                     let Self { decoder, batch, .. } = self;
                     shared.framing.split(payload, |event| {

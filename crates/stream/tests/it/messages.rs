@@ -613,6 +613,66 @@ fn a_checkpoint_moves_when_messages_are_delivered() {
     assert!(stored().contains("offset 8 "), "{}", stored());
 }
 
+/// A source of a message without a payload, which its source rejects, and one that is null.
+struct Problems(Arc<Partition>, u64);
+
+impl MessageSource for Problems {
+    fn read(&mut self, messages: &mut Messages, _: Duration) -> io::Result<MessageRead> {
+        if self.1 > 0 {
+            return Ok(MessageRead::End);
+        }
+        self.1 = 2;
+        messages.push(&self.0, 0, None, Some(b"a"));
+        messages.push_header("other", Some(b"value"));
+        messages.set_problem("it has no field `payload`");
+        messages.push(&self.0, 1, None, Some(b"b"));
+        Ok(MessageRead::Messages)
+    }
+
+    fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_message_that_its_source_rejects_becomes_a_dead_letter() {
+    let partition = Partition::new("stream", 0);
+    let source = Problems(Arc::clone(&partition), 0);
+    let source = Source::new().with_messages("problems", Box::new(source));
+    let (out, dead) = (Memory::default(), Memory::default());
+    let options = RunOptions {
+        on_null: OnNull::Forward,
+        rejects: Some(Sink::messages("dead", Box::new(dead.clone()), None)),
+        ..RunOptions::default()
+    };
+    let sink = Sink::messages("memory", Box::new(out.clone()), None);
+    let flow = flow("json", "json", &[]);
+    let summary = flow.run(source, vec![Identity], sink, options).unwrap();
+    assert_eq!((summary.events_in, summary.events_out), (2, 1));
+    assert_eq!(summary.rejects.count(), 1);
+    // Only the null payload is forwarded.
+    let keys = |memory: &Memory| {
+        let taken = memory.taken.lock().unwrap();
+        let keys = taken.iter().map(|taken| taken.key.clone().unwrap());
+        keys.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (keys(&out), keys(&dead)),
+        (vec!["b".into()], vec!["a".into()])
+    );
+    let letter = &dead.taken.lock().unwrap()[0];
+    let header = |wanted: &str| {
+        let mut headers = letter.headers.iter();
+        &headers.find(|(name, _)| name == wanted).unwrap().1
+    };
+    assert_eq!(
+        (letter.payload.as_ref(), &**header("other")),
+        (None, "value")
+    );
+    assert_eq!(header("lookaside-reason"), "it has no field `payload`");
+    assert_eq!(partition.acknowledged(), Some(2));
+}
+
 #[test]
 fn formats_with_a_header_are_refused_for_messages() {
     let script = || {

@@ -1,5 +1,6 @@
 //! Servers start, crash, restart, and leave no files or processes.
 
+mod buses;
 mod kafka;
 
 use std::os::unix::net::UnixStream;

@@ -6,16 +6,9 @@ mod groups;
 mod messages;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use lookaside_connect::{ConnectUrl, Error};
-use lookaside_stream::{
-    Flow, FormatOptions, InputFormat, OutputFormat, Progress, RunOptions, Sink, Source, StopFlag,
-    Summary, Transform,
-};
-use lookaside_testing::{KafkaBroker, wait_until};
+use lookaside_testing::KafkaBroker;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
@@ -25,15 +18,10 @@ use rdkafka::message::Headers;
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
 use rdkafka::{Message, Offset, TopicPartitionList};
 
+use super::running::{Running, start, try_sink, try_source, unique};
+
 /// How long a test waits for what must happen on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(120);
-
-/// A name that no other test uses.
-fn unique(prefix: &str) -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("{prefix}-{}-{count}", std::process::id())
-}
 
 fn config(broker: &KafkaBroker) -> ClientConfig {
     let mut config = ClientConfig::new();
@@ -182,90 +170,4 @@ fn committed(broker: &KafkaBroker, group: &str, topic: &str, partitions: i32) ->
             _ => None,
         });
     offsets.collect()
-}
-
-/// A run of its own thread.
-struct Running {
-    stop: StopFlag,
-    give_up: StopFlag,
-    progress: Progress,
-    thread: JoinHandle<lookaside_stream::Result<Summary>>,
-}
-
-impl Running {
-    /// Raises the stop flag and waits for the end.
-    fn stop(self) -> Summary {
-        self.stop.raise();
-        self.thread.join().unwrap().unwrap()
-    }
-
-    fn wait_for_events(&self, count: u64) {
-        wait_until("events are written", || {
-            self.progress.figures().events_out >= count
-        });
-    }
-}
-
-fn try_source(url: &str) -> Result<(Source, RunOptions), Error> {
-    let url: ConnectUrl = url.parse()?;
-    let opened = lookaside_connect::open_source(&url)?;
-    let options = RunOptions {
-        framing: opened.framing,
-        on_null: opened.on_null,
-        ..RunOptions::default()
-    };
-    let source = Source::new().with_messages(&url.name(), opened.source);
-    Ok((source, options))
-}
-
-fn try_sink(url: &str) -> Result<Sink, Error> {
-    let url: ConnectUrl = url.parse()?;
-    let opened = lookaside_connect::open_sink(&url)?;
-    Ok(Sink::messages(&url.name(), opened.sink, opened.key_field))
-}
-
-/// Starts a run of JSON events from a topic to a topic.
-fn start<T: Transform + Clone + 'static>(
-    source: &str,
-    sink: &str,
-    rejects: Option<&str>,
-    transform: T,
-) -> Running {
-    let urls: [ConnectUrl; 2] = [source, sink].map(|url| url.parse().unwrap());
-    let (source, sink) = lookaside_connect::open_pair(&urls[0], &urls[1]).unwrap();
-    let options = RunOptions {
-        framing: source.framing,
-        on_null: source.on_null,
-        ..RunOptions::default()
-    };
-    let source = Source::new().with_messages(&urls[0].name(), source.source);
-    let sink = Sink::messages(&urls[1].name(), sink.sink, sink.key_field);
-    let (stop, give_up) = (StopFlag::new().unwrap(), StopFlag::new().unwrap());
-    let progress = Progress::new();
-    let options = RunOptions {
-        stop: Some(stop.clone()),
-        give_up: Some(give_up.clone()),
-        progress: progress.clone(),
-        rejects: rejects.map(|rejects| try_sink(rejects).unwrap()),
-        ..options
-    };
-    let formats = FormatOptions::new();
-    let flow = Flow::new(
-        InputFormat::new("json", &formats).unwrap(),
-        OutputFormat::new("json", &formats).unwrap(),
-    );
-    let run = move || {
-        let result = flow.run(source, vec![transform; 2], sink, options);
-        if let Err(error) = &result {
-            // The test may wait for events before it joins the thread.
-            eprintln!("the run failed: {error:?}");
-        }
-        result
-    };
-    Running {
-        stop,
-        give_up,
-        progress,
-        thread: thread::spawn(run),
-    }
 }

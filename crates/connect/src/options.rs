@@ -1,0 +1,118 @@
+//! Options of URLs, as all kinds of connectors read them.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use lookaside_stream::MessageFraming;
+#[cfg(feature = "kafka")]
+use lookaside_stream::OnNull;
+
+use crate::{ConnectUrl, Error, Result};
+
+/// The options of a URL, all of which are known.
+pub(crate) struct Options<'a> {
+    url: &'a ConnectUrl,
+    name: String,
+}
+
+impl<'a> Options<'a> {
+    /// # Errors
+    /// When the URL has an option that is not known.
+    #[cfg(any(feature = "redis", feature = "nats"))]
+    pub(crate) fn new(url: &'a ConnectUrl, known: &[&str]) -> Result<Self> {
+        let name = url.name();
+        let mut options = url.options().iter();
+        match options.find(|(option, _)| !known.contains(&&**option)) {
+            Some((option, _)) => Err(Error::unknown_option(&name, option, known, None)),
+            None => Ok(Self { url, name }),
+        }
+    }
+
+    /// As for other kinds, with options that are properties of librdkafka.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn with_properties(
+        url: &'a ConnectUrl,
+        known: &[&str],
+        is_property: impl Fn(&str) -> bool,
+    ) -> Result<Self> {
+        let name = url.name();
+        let is_unknown = |option: &str| !is_property(option) && !known.contains(&option);
+        match url.options().iter().find(|(option, _)| is_unknown(option)) {
+            Some((option, _)) => {
+                let hint = "options with a dot are properties of librdkafka, as in `?linger.ms=1`";
+                Err(Error::unknown_option(&name, option, known, Some(hint)))
+            }
+            None => Ok(Self { url, name }),
+        }
+    }
+
+    /// The name of the URL, for messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value of an option; the last one, if it is given several times.
+    pub(crate) fn text(&self, option: &str) -> Option<&'a str> {
+        let mut options = self.url.options().iter().rev();
+        options
+            .find(|(name, _)| name == option)
+            .map(|(_, value)| &**value)
+    }
+
+    pub(crate) fn parse<T: FromStr>(&self, option: &str, default: T, wanted: &str) -> Result<T> {
+        let Some(text) = self.text(option) else {
+            return Ok(default);
+        };
+        text.parse()
+            .map_err(|_| Error::bad_option(&self.name, option, text, wanted))
+    }
+
+    /// A number of `what` that has a lower limit.
+    pub(crate) fn at_least<T: FromStr + PartialOrd + Display>(
+        &self,
+        option: &str,
+        default: T,
+        least: T,
+        what: &str,
+    ) -> Result<T> {
+        let wanted = format!("a number of {what}, at least {least}");
+        let number = self.parse(option, default, &wanted)?;
+        match number < least {
+            true => {
+                let text = self.text(option).unwrap_or_default();
+                Err(Error::bad_option(&self.name, option, text, &wanted))
+            }
+            false => Ok(number),
+        }
+    }
+
+    /// One of these words; the first is the default.
+    pub(crate) fn choice(&self, option: &str, words: &[&'static str]) -> Result<&'static str> {
+        let text = self.text(option).unwrap_or(words[0]);
+        let mut known = words.iter();
+        match known.find(|word| **word == text) {
+            Some(word) => Ok(word),
+            None => {
+                let wanted = format!("one of: {}", words.join(", "));
+                Err(Error::bad_option(&self.name, option, text, &wanted))
+            }
+        }
+    }
+
+    /// The option `framing`.
+    pub(crate) fn framing(&self) -> Result<MessageFraming> {
+        Ok(match self.choice("framing", &["message", "lines"])? {
+            "lines" => MessageFraming::Lines,
+            _ => MessageFraming::Message,
+        })
+    }
+
+    /// The option `on_null`.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn on_null(&self) -> Result<OnNull> {
+        Ok(match self.choice("on_null", &["skip", "forward"])? {
+            "forward" => OnNull::Forward,
+            _ => OnNull::Skip,
+        })
+    }
+}
