@@ -1,7 +1,7 @@
 //! Delivery reports of a producer, and the receipts that they belong to.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lookaside_stream::{Receipt, RefusedMessage};
 use rdkafka::config::RDKafkaLogLevel;
@@ -9,6 +9,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{NoCustomPartitioner, ProducerContext};
 use rdkafka::{ClientContext, Message, Statistics};
+
+use tracing::{info, warn};
 
 use super::context::Log;
 
@@ -37,7 +39,14 @@ struct State {
     failure: Option<String>,
     /// Whether a thread waits for `moved`, so that most reports signal nothing.
     is_awaited: bool,
+    /// When a message was delivered last, or the first of those under way was taken.
+    delivered: Option<Instant>,
+    /// Whether the stall was logged.
+    is_stalled: bool,
 }
+
+/// After what time without a delivery a warning is logged.
+const STALL: Duration = Duration::from_secs(10);
 
 /// The messages of one write.
 struct Slot {
@@ -58,6 +67,9 @@ impl Deliveries {
     /// Takes a slot for the messages of a write.
     pub(super) fn begin(&self, receipt: &Arc<Receipt>) -> usize {
         let mut state = self.lock();
+        if state.slots.len() == state.free.len() {
+            state.delivered = None;
+        }
         let slot = Slot {
             receipt: Some(Arc::clone(receipt)),
             count: 1,
@@ -101,6 +113,20 @@ impl Deliveries {
         reason: String,
     ) {
         self.lock().refuse(id, payload, key, reason);
+    }
+
+    /// Logs once that nothing was delivered for a while.
+    pub(super) fn warn_of_stall(&self, name: &str) {
+        let mut state = self.lock();
+        let since = state.delivered.get_or_insert_with(Instant::now).elapsed();
+        if since >= STALL && !state.is_stalled {
+            state.is_stalled = true;
+            warn!(
+                connector = name,
+                "no message was delivered for {} s; is the broker available, and does the topic exist?",
+                since.as_secs()
+            );
+        }
     }
 
     pub(super) fn take_refused(&self) -> Vec<RefusedMessage> {
@@ -179,6 +205,10 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
                 let mut state = self.lock();
                 let (receipt, segment) = state.receipt(id);
                 receipt.deliver(segment, 1);
+                state.delivered = Some(Instant::now());
+                if std::mem::take(&mut state.is_stalled) {
+                    info!("messages are delivered again");
+                }
                 state.release(id >> SEGMENT_BITS);
                 if state.is_awaited {
                     self.moved.notify_all();
@@ -217,6 +247,7 @@ pub(super) fn is_refused(error: &KafkaError) -> bool {
         Some(
             RDKafkaErrorCode::MessageSizeTooLarge
                 | RDKafkaErrorCode::InvalidRecord
+                | RDKafkaErrorCode::InvalidTopic
                 | RDKafkaErrorCode::InvalidMessage
                 | RDKafkaErrorCode::InvalidTimestamp
                 | RDKafkaErrorCode::InvalidMessageSize

@@ -7,6 +7,7 @@ mod group;
 mod options;
 mod sink;
 mod source;
+mod topics;
 mod transactions;
 
 use std::thread;

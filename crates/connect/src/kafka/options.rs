@@ -27,6 +27,15 @@ const COMMIT_INTERVAL: Duration = Duration::from_millis(1000);
 /// at its end.
 const TRANSACTION_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Properties that would contradict the URL, or what a run guarantees.
+const FIXED: [&str; 5] = [
+    "bootstrap.servers",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.partition.eof",
+    "group.id",
+];
+
 /// The options of a source.
 pub(super) struct SourceOptions {
     pub(super) name: String,
@@ -208,8 +217,16 @@ struct KafkaOptions<'a> {
 impl<'a> KafkaOptions<'a> {
     fn new(url: &'a ConnectUrl, known: &[&str]) -> Result<Self> {
         // Some properties are a single word.
-        let is_property =
-            |option: &str| option.contains('.') || option == "partitioner" || option == "debug";
+        let words = ["acks", "debug", "partitioner", "retries"];
+        let is_property = |option: &str| option.contains('.') || words.contains(&option);
+        let mut options = url.options().iter();
+        if let Some((property, _)) = options.find(|(it, _)| FIXED.contains(&&**it)) {
+            return Err(Error::refused(
+                &url.name(),
+                &format!("the property `{property}` cannot be set"),
+                Some("the URL determines brokers and group, and the run when positions are stored"),
+            ));
+        }
         let properties = url.options().iter();
         Ok(Self {
             options: Options::with_properties(url, known, is_property)?,
@@ -299,7 +316,7 @@ mod tests {
         assert_eq!(options.framing, MessageFraming::Lines);
         assert_eq!(options.on_null, OnNull::Forward);
         let url = "kafka://u:p@a/t?group=g&sasl.mechanism=PLAIN&security.protocol=sasl_plaintext\
-                   &enable.auto.commit=true";
+                   &acks=1";
         let options = source(url).unwrap();
         assert_eq!(options.config.get("sasl.password"), Some("p"));
         assert_eq!(options.config.get("enable.auto.commit"), Some("false"));
@@ -316,6 +333,11 @@ mod tests {
             ("kafka://a/t?group=g&buffer_max=1000", "at least 1048576"),
             ("kafka://a/t?group=g&commit_interval_ms=x", "milliseconds"),
             ("kafka://u:p@a/t?group=g", "sasl.mechanism"),
+            (
+                "kafka://a/t?group=g&enable.auto.commit=true",
+                "cannot be set",
+            ),
+            ("kafka://a/t?group=g&group.id=h", "cannot be set"),
             (
                 "kafka://a/t?group=g&sasl.mechanism=AWS_MSK_IAM",
                 "not supported",

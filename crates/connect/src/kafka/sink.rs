@@ -11,6 +11,7 @@ use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 
 use super::delivery::{Deliveries, is_refused, reason_of};
 use super::options::{SinkOptions, refused};
+use super::topics::{KnownTopics, limit_sizes};
 use crate::Result;
 
 /// How often a wait looks whether the run gives up.
@@ -18,7 +19,9 @@ const WAIT: Duration = Duration::from_millis(100);
 
 /// Writes messages to a topic, at least once: each is delivered when the broker has acknowledged it.
 pub(super) struct KafkaSink {
+    name: String,
     topic: String,
+    topics: KnownTopics,
     producer: ThreadedProducer<Deliveries>,
     give_up: Option<StopFlag>,
 }
@@ -28,15 +31,18 @@ impl KafkaSink {
         let SinkOptions {
             name,
             topic,
-            config,
+            mut config,
             ..
         } = options;
+        limit_sizes(&mut config, &name, &topic);
         let producer: ThreadedProducer<Deliveries> = config
             .create_with_context(Deliveries::new(&name))
             .map_err(|error| refused(&name, &error))?;
         super::find_topics(producer.client(), &name, std::slice::from_ref(&topic))?;
         Ok(Self {
+            name,
             topic,
+            topics: KnownTopics::default(),
             producer,
             give_up: None,
         })
@@ -47,23 +53,35 @@ impl KafkaSink {
     }
 
     fn send(&self, message: &Message<'_>, id: usize) -> io::Result<()> {
-        let mut record = record_of(message, &self.topic, id)?;
         let deliveries = self.producer.context();
+        let refuse = |reason| {
+            deliveries.refuse_parts(id, message.payload(), message.key(), reason);
+            Ok(())
+        };
+        let named = message.topic();
+        if let Some(problem) =
+            named.and_then(|topic| self.topics.problem(self.producer.client(), topic))
+        {
+            return refuse(problem);
+        }
+        let mut record = match record_of(message, &self.topic, id) {
+            Ok(record) => record,
+            Err(reason) => return refuse(reason),
+        };
         loop {
             let (error, back) = match self.producer.send(record) {
                 Ok(()) => return Ok(()),
                 Err(failed) => failed,
             };
             if is_refused(&error) {
-                let reason = reason_of(&error);
-                deliveries.refuse_parts(id, message.payload(), message.key(), reason);
-                return Ok(());
+                return refuse(reason_of(&error));
             }
             if error.rdkafka_error_code() != Some(RDKafkaErrorCode::QueueFull) {
                 return Err(io::Error::other(error));
             }
             record = back;
             self.check()?;
+            deliveries.warn_of_stall(&self.name);
             deliveries.wait(WAIT);
         }
     }
@@ -98,7 +116,11 @@ impl MessageSink for KafkaSink {
     }
 
     fn take_refused(&mut self) -> Vec<RefusedMessage> {
-        self.producer.context().take_refused()
+        let deliveries = self.producer.context();
+        if self.producer.in_flight_count() > 0 {
+            deliveries.warn_of_stall(&self.name);
+        }
+        deliveries.take_refused()
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -123,11 +145,14 @@ impl MessageSink for KafkaSink {
 }
 
 /// The record of a message, for the sink's topic unless it names another.
+///
+/// # Errors
+/// Why the message cannot be written, as one lower-case phrase.
 pub(super) fn record_of<'a>(
     message: &Message<'a>,
     topic: &'a str,
     id: usize,
-) -> io::Result<BaseRecord<'a, [u8], [u8], usize>> {
+) -> std::result::Result<BaseRecord<'a, [u8], [u8], usize>, String> {
     let topic = message.topic().map_or(topic, |topic| &**topic);
     let mut record: BaseRecord<'_, [u8], [u8], usize> = BaseRecord::with_opaque_to(topic, id);
     record.payload = message.payload();
@@ -139,13 +164,15 @@ pub(super) fn record_of<'a>(
     Ok(record)
 }
 
-fn headers(message: &Message<'_>) -> io::Result<OwnedHeaders> {
+fn headers(message: &Message<'_>) -> std::result::Result<OwnedHeaders, String> {
     let mut headers = OwnedHeaders::new_with_capacity(message.headers().len());
     for header in message.headers() {
         // The library takes names that end at a zero byte.
         if header.name.contains('\0') {
-            let message = format!("the name of the header {:?} has a zero byte", header.name);
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            return Err(format!(
+                "the name of the header {:?} has a zero byte",
+                header.name
+            ));
         }
         headers = headers.insert(Header {
             key: header.name,

@@ -28,6 +28,7 @@ use super::delivery::{is_refused, reason_of};
 use super::group::{Assignment, EndTransaction, Group};
 use super::options::{SinkOptions, refused};
 use super::sink::record_of;
+use super::topics::{KnownTopics, limit_sizes};
 use crate::{Error, Result};
 
 /// How long one attempt of a step of a transaction waits, before it is looked whether the run gives
@@ -54,6 +55,7 @@ pub(super) struct Transactions {
     name: String,
     topic: String,
     producer: ThreadedProducer<Reports>,
+    topics: KnownTopics,
     consumer: Arc<BaseConsumer<Group>>,
     state: Mutex<State>,
     give_up: OnceLock<StopFlag>,
@@ -107,9 +109,10 @@ impl TransactionalSink {
         let SinkOptions {
             name,
             topic,
-            config,
+            mut config,
             ..
         } = options;
+        limit_sizes(&mut config, &name, &topic);
         let producer: ThreadedProducer<Reports> = config
             .create_with_context(Reports {
                 log: Log::new(&name),
@@ -126,6 +129,7 @@ impl TransactionalSink {
         let transactions = Arc::new(Transactions {
             name,
             topic,
+            topics: KnownTopics::default(),
             producer,
             consumer: Arc::clone(&consumer),
             state: Mutex::default(),
@@ -265,9 +269,15 @@ impl Transactions {
 
     /// Sends a message; returns why it is refused, if it is.
     fn send(&self, message: &Message<'_>, id: usize) -> Result<Option<String>, Trouble> {
+        let named = message.topic();
+        if let Some(problem) =
+            named.and_then(|topic| self.topics.problem(self.producer.client(), topic))
+        {
+            return Ok(Some(problem));
+        }
         let mut record = match record_of(message, &self.topic, id) {
             Ok(record) => record,
-            Err(error) => return Ok(Some(error.to_string())),
+            Err(reason) => return Ok(Some(reason)),
         };
         loop {
             let (error, back) = match self.producer.send(record) {

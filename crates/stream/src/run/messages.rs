@@ -5,7 +5,7 @@ use super::encoding::Encoding;
 use super::job::Output;
 use super::shared::Shared;
 use super::worker::Maker;
-use crate::message::Messages;
+use crate::message::{MessageFraming, Messages};
 use crate::progress::Counts;
 use crate::source::Block;
 
@@ -75,6 +75,10 @@ impl<T: Transform> Maker<T> {
                     output.rejects.push(line, reason.to_owned(), payload);
                 }
                 (None, None) => null_count += 1,
+                // Not the same as null, and not an event in most formats.
+                (None, Some(b"")) if shared.framing == MessageFraming::Message => {
+                    output.rejects.push(line, "the payload is empty", b"");
+                }
                 (None, Some(payload)) => {
                     counts.bytes_in += payload.len() as u64;
                     let Self { decoder, batch, .. } = self;

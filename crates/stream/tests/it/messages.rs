@@ -415,6 +415,21 @@ fn dead_letters_have_the_original_message_and_the_reason() {
 }
 
 #[test]
+fn an_empty_payload_is_rejected() {
+    let partition = Partition::new("t", 0);
+    let messages = vec![sent(0, "one"), sent(1, ""), sent(2, "two")];
+    let script = Script::new(std::slice::from_ref(&partition), messages, 3);
+    let memory = Memory::default();
+    let sink = Sink::messages("memory", Box::new(memory.clone()), None);
+    let options = RunOptions::default();
+    let summary = run(&flow("raw", "raw", &[]), script, Identity, sink, options);
+    assert_eq!(payloads(&memory), ["one", "two"]);
+    assert_eq!((summary.events_in, summary.rejects.count()), (3, 1));
+    assert_eq!(summary.rejects.first()[0].reason, "the payload is empty");
+    assert_eq!(partition.acknowledged(), Some(3));
+}
+
+#[test]
 fn a_refused_message_ends_a_strict_run() {
     let out = Memory {
         poison: Some("poison"),

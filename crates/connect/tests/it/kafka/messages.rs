@@ -194,3 +194,133 @@ fn what_is_missing_is_said() {
         assert!(error.to_string().contains(expected), "{url}: {error}");
     }
 }
+
+/// Names a topic for each result, if its event does.
+#[derive(Clone)]
+struct Routes;
+
+impl Transform for Routes {
+    fn transform(&mut self, batch: &mut Batch, _: &mut Report) {
+        let (names, records) = batch.split_mut();
+        let (to, topic) = (names.intern("to"), names.name("@meta/topic").unwrap());
+        for record in records {
+            // A transform gets the metadata of the message, and gives that of the result.
+            record.take(topic);
+            if let Some(value) = record.take(to) {
+                record.push(topic, value);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_topic_that_does_not_exist_refuses_its_own_results_only() {
+    let Some(broker) = KafkaBroker::shared() else {
+        return;
+    };
+    let [input, output, other, dead] = [0; 4].map(|_| create_topic(broker, 1, &[]));
+    let routed = format!("{{\"to\":\"{other}\"}}");
+    let messages = [
+        ("1", Some("{\"to\":\"no-such-topic\"}")),
+        ("2", Some("{\"to\":\"not/a topic\"}")),
+        ("3", Some(&*routed)),
+        ("4", Some("{}")),
+    ];
+    let address = broker.address();
+    for delivery in ["at-least-once", "exactly-once"] {
+        produce(broker, &input, messages);
+        let running = crate::running::start_with(
+            &["@meta/topic"],
+            &format!("kafka://{address}/{input}?group={}", unique("group")),
+            &format!("kafka://{address}/{output}?delivery={delivery}"),
+            Some(&format!("kafka://{address}/{dead}")),
+            Routes,
+        );
+        lookaside_testing::wait_until("all are processed", || {
+            let figures = running.progress.figures();
+            figures.events_out >= 2 && figures.rejects >= 2
+        });
+        running.stop();
+    }
+    let keys = |topic: &str| {
+        let counts = consume(broker, topic).into_iter();
+        counts
+            .filter_map(|found| found.key)
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    let set = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+    assert_eq!(keys(&dead), set(&["1", "2"]));
+    for letter in consume(broker, &dead) {
+        assert!(
+            letter.headers["lookaside-reason"].contains("does not exist"),
+            "{letter:?}"
+        );
+    }
+    assert!(super::count_committed(broker, &output).contains_key("{}"));
+    assert!(super::count_committed(broker, &other).contains_key("{}"));
+}
+
+#[test]
+fn small_events_are_not_refused_with_a_batch_that_is_too_large() {
+    let Some(broker) = KafkaBroker::shared() else {
+        return;
+    };
+    let input = create_topic(broker, 1, &[]);
+    let output = create_topic(broker, 1, &[("max.message.bytes", "2000")]);
+    let payloads: Vec<_> = (0..5000).map(|n| format!("{{\"n\":{n}}}")).collect();
+    produce(
+        broker,
+        &input,
+        payloads.iter().map(|payload| ("key", Some(&**payload))),
+    );
+    let address = broker.address();
+    let running = start(
+        &format!("kafka://{address}/{input}?group={}", unique("group")),
+        &format!("kafka://{address}/{output}"),
+        None,
+        Identity,
+    );
+    running.wait_for_events(5000);
+    assert_eq!(running.stop().rejects.count(), 0);
+    assert_eq!(consume(broker, &output).len(), 5000);
+}
+
+#[test]
+fn a_large_message_is_a_dead_letter_where_the_topic_takes_it() {
+    let Some(broker) = KafkaBroker::shared() else {
+        return;
+    };
+    let large = [("max.message.bytes", "5000000")];
+    let (input, dead) = (
+        create_topic(broker, 1, &large),
+        create_topic(broker, 1, &large),
+    );
+    let output = create_topic(broker, 1, &[]);
+    let address = broker.address();
+    let payload = "x".repeat(2_000_000);
+    let sink = try_sink(&format!("kafka://{address}/{input}")).unwrap();
+    let formats = lookaside_stream::FormatOptions::new();
+    let flow = lookaside_stream::Flow::new(
+        lookaside_stream::InputFormat::new("raw", &formats).unwrap(),
+        lookaside_stream::OutputFormat::new("raw", &formats).unwrap(),
+    );
+    let source = lookaside_stream::Source::new();
+    let source = source.with_reader("large", std::io::Cursor::new(payload));
+    flow.run(
+        source,
+        vec![Identity],
+        sink,
+        lookaside_stream::RunOptions::default(),
+    )
+    .unwrap();
+    let running = start(
+        &format!("kafka://{address}/{input}?group={}", unique("group")),
+        &format!("kafka://{address}/{output}"),
+        Some(&format!("kafka://{address}/{dead}")),
+        Identity,
+    );
+    lookaside_testing::wait_until("it is rejected", || running.progress.figures().rejects == 1);
+    assert_eq!(running.stop().rejects_refused, 0);
+    let letters = consume(broker, &dead);
+    assert_eq!(letters[0].payload.as_ref().unwrap().len(), 2_000_000);
+}
