@@ -324,3 +324,27 @@ fn a_large_message_is_a_dead_letter_where_the_topic_takes_it() {
     let letters = consume(broker, &dead);
     assert_eq!(letters[0].payload.as_ref().unwrap().len(), 2_000_000);
 }
+
+#[test]
+fn every_compression_is_read_and_written() {
+    let Some(broker) = KafkaBroker::shared() else {
+        return;
+    };
+    let address = broker.address();
+    let mut input = create_topic(broker, 1, &[]);
+    let payloads: Vec<_> = (0..100).map(|n| format!("{{\"n\":{n}}}")).collect();
+    produce(broker, &input, payloads.iter().map(|payload| ("key", Some(&**payload))));
+    for codec in ["gzip", "zstd", "lz4", "snappy", "none"] {
+        let output = create_topic(broker, 1, &[]);
+        let running = start(
+            &format!("kafka://{address}/{input}?group={}", unique("group")),
+            &format!("kafka://{address}/{output}?compression.codec={codec}"),
+            None,
+            Identity,
+        );
+        running.wait_for_events(100);
+        running.stop();
+        input = output;
+    }
+    assert_eq!(consume(broker, &input).len(), 100);
+}
