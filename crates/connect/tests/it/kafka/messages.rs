@@ -333,7 +333,11 @@ fn every_compression_is_read_and_written() {
     let address = broker.address();
     let mut input = create_topic(broker, 1, &[]);
     let payloads: Vec<_> = (0..100).map(|n| format!("{{\"n\":{n}}}")).collect();
-    produce(broker, &input, payloads.iter().map(|payload| ("key", Some(&**payload))));
+    produce(
+        broker,
+        &input,
+        payloads.iter().map(|payload| ("key", Some(&**payload))),
+    );
     for codec in ["gzip", "zstd", "lz4", "snappy", "none"] {
         let output = create_topic(broker, 1, &[]);
         let running = start(
