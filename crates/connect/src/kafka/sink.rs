@@ -58,9 +58,9 @@ impl KafkaSink {
             deliveries.refuse_parts(id, message.payload(), message.key(), reason);
             Ok(())
         };
-        let named = message.topic();
-        if let Some(problem) =
-            named.and_then(|topic| self.topics.problem(self.producer.client(), topic))
+        if let Some(topic) = message.topic()
+            && let client = self.producer.client()
+            && let Some(problem) = self.topics.problem(client, topic, || self.check())?
         {
             return refuse(problem);
         }

@@ -92,52 +92,69 @@ struct Known {
 }
 
 impl KnownTopics {
-    /// Why no message can be written to the topic, if that is known.
-    pub(super) fn problem<C: ClientContext>(
+    /// Why no message can be written to the topic, if there is a reason. Asks until a broker
+    /// answers, or `check` fails.
+    pub(super) fn problem<C: ClientContext, E>(
         &self,
         client: &Client<C>,
         topic: &str,
-    ) -> Option<String> {
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<Option<String>, E> {
+        // The library may ask for such a name again and again.
+        if !is_name(topic) {
+            return Ok(Some(format!("{topic:?} is not a name of a topic")));
+        }
         let mut topics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = topics.get(topic).copied();
         let known = known.filter(|known| known.exists || known.since.elapsed() < MISSING_TIMEOUT);
-        let known = known.unwrap_or_else(|| {
-            let known = Known {
-                exists: exists(client, topic),
-                since: Instant::now(),
-            };
-            topics.insert(topic.into(), known);
-            known
-        });
-        (!known.exists).then(|| format!("the topic {topic:?} does not exist"))
+        let exists = match known {
+            Some(known) => known.exists,
+            None => loop {
+                if let Some(exists) = exists(client, topic) {
+                    let since = Instant::now();
+                    topics.insert(topic.into(), Known { exists, since });
+                    break exists;
+                }
+                check()?;
+            },
+        };
+        Ok((!exists).then(|| format!("the topic {topic:?} does not exist")))
     }
 }
 
-/// Whether a topic exists; also if no broker can tell.
-fn exists<C: ClientContext>(client: &Client<C>, topic: &str) -> bool {
-    // Such a name would be refused by the library with an error of its own.
-    if topic.contains('\0') {
-        return false;
-    }
+/// Whether brokers accept the name: letters, digits, dots, underscores and dashes, at most 249.
+fn is_name(topic: &str) -> bool {
+    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=249).contains(&topic.len())
+        && topic.bytes().all(is_name_byte)
+        && !matches!(topic, "." | "..")
+}
+
+/// Whether a topic exists; `None` if no broker tells.
+fn exists<C: ClientContext>(client: &Client<C>, topic: &str) -> Option<bool> {
     let begun = Instant::now();
     loop {
         let metadata = client.fetch_metadata(Some(topic), DESCRIBE_TIMEOUT);
-        let Ok(metadata) = metadata else {
-            return true;
+        let metadata = match metadata {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                let is_refused = error.rdkafka_error_code() == Some(RDKafkaErrorCode::InvalidTopic);
+                return is_refused.then_some(false);
+            }
         };
         let code = metadata.topics().first().and_then(|topic| topic.error());
         match code.map(RDKafkaErrorCode::from) {
-            Some(RDKafkaErrorCode::InvalidTopic) => return false,
+            Some(RDKafkaErrorCode::InvalidTopic) => return Some(false),
             Some(RDKafkaErrorCode::UnknownTopicOrPartition)
                 if begun.elapsed() >= CREATION_TIMEOUT =>
             {
-                return false;
+                return Some(false);
             }
             // A broker that creates topics by itself has just begun to.
             Some(RDKafkaErrorCode::UnknownTopicOrPartition) => {
                 thread::sleep(CREATION_TIMEOUT / 10);
             }
-            _ => return true,
+            _ => return Some(true),
         }
     }
 }

@@ -269,9 +269,9 @@ impl Transactions {
 
     /// Sends a message; returns why it is refused, if it is.
     fn send(&self, message: &Message<'_>, id: usize) -> Result<Option<String>, Trouble> {
-        let named = message.topic();
-        if let Some(problem) =
-            named.and_then(|topic| self.topics.problem(self.producer.client(), topic))
+        if let Some(topic) = message.topic()
+            && let client = self.producer.client()
+            && let Some(problem) = self.topics.problem(client, topic, || self.check())?
         {
             return Ok(Some(problem));
         }
