@@ -58,6 +58,9 @@ pub(super) struct Transactions {
     topics: KnownTopics,
     consumer: Arc<BaseConsumer<Group>>,
     state: Mutex<State>,
+    /// Not in the state: a commit holds that while it waits until the run has taken these and
+    /// written them to the rejects.
+    refused: Mutex<Vec<RefusedMessage>>,
     give_up: OnceLock<StopFlag>,
 }
 
@@ -68,7 +71,6 @@ struct State {
     receipts: Vec<Arc<Receipt>>,
     /// What the results in the open transaction come from, by their identifiers.
     sent: Vec<(Arc<Partition>, u64)>,
-    refused: Vec<RefusedMessage>,
     /// Messages whose results the broker refuses, which aborts the transaction: when they are read
     /// again, they are refused at once.
     poison: HashSet<(Arc<str>, i32, u64)>,
@@ -133,6 +135,7 @@ impl TransactionalSink {
             producer,
             consumer: Arc::clone(&consumer),
             state: Mutex::default(),
+            refused: Mutex::default(),
             give_up: OnceLock::new(),
         });
         consumer.context().commit_by(Arc::downgrade(&transactions));
@@ -165,7 +168,7 @@ impl MessageSink for TransactionalSink {
     }
 
     fn take_refused(&mut self) -> Vec<RefusedMessage> {
-        std::mem::take(&mut self.transactions.lock().refused)
+        std::mem::take(&mut self.transactions.lock_refused())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -215,6 +218,20 @@ impl Transactions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn lock_refused(&self) -> MutexGuard<'_, Vec<RefusedMessage>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refuse(&self, message: &Message<'_>, receipt: &Arc<Receipt>, reason: String) {
+        self.lock_refused().push(RefusedMessage {
+            payload: message.payload().map(<[u8]>::to_vec),
+            key: message.key().map(<[u8]>::to_vec),
+            reason,
+            receipt: Arc::clone(receipt),
+            segment: message.segment(),
+        });
+    }
+
     fn write(&self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
         let mut state = self.lock();
         if let Some(failure) = &state.failure {
@@ -238,19 +255,14 @@ impl Transactions {
                 message.position(),
             );
             if state.poison.contains(&origin) {
-                refuse(
-                    &mut state,
-                    &message,
-                    receipt,
-                    "the broker refuses it".to_owned(),
-                );
+                self.refuse(&message, receipt, "the broker refuses it".to_owned());
                 continue;
             }
             let id = state.sent.len();
             state.sent.push((Arc::clone(partition), message.position()));
             match self.send(&message, id) {
                 Ok(None) => receipt.deliver(message.segment(), 1),
-                Ok(Some(reason)) => refuse(&mut state, &message, receipt, reason),
+                Ok(Some(reason)) => self.refuse(&message, receipt, reason),
                 // The rest of these messages is discarded with the transaction.
                 Err(trouble) => return self.settle(&mut state, trouble),
             }
@@ -413,16 +425,6 @@ impl State {
         self.receipts.clear();
         self.sent.clear();
     }
-}
-
-fn refuse(state: &mut State, message: &Message<'_>, receipt: &Arc<Receipt>, reason: String) {
-    state.refused.push(RefusedMessage {
-        payload: message.payload().map(<[u8]>::to_vec),
-        key: message.key().map(<[u8]>::to_vec),
-        reason,
-        receipt: Arc::clone(receipt),
-        segment: message.segment(),
-    });
 }
 
 fn trouble(error: KafkaError) -> Trouble {

@@ -214,13 +214,14 @@ impl Transform for Routes {
 }
 
 #[test]
-fn a_name_that_no_topic_can_have_refuses_its_own_results_only() {
+fn a_topic_that_does_not_exist_refuses_its_own_results_only() {
     let Some(broker) = KafkaBroker::shared() else {
         return;
     };
     let [input, output, other, dead] = [0; 4].map(|_| create_topic(broker, 1, &[]));
     let routed = format!("{{\"to\":\"{other}\"}}");
     let messages = [
+        ("1", Some("{\"to\":\"no-such-topic\"}")),
         ("2", Some("{\"to\":\"not/a topic\"}")),
         ("3", Some(&*routed)),
         ("4", Some("{}")),
@@ -237,7 +238,7 @@ fn a_name_that_no_topic_can_have_refuses_its_own_results_only() {
         );
         lookaside_testing::wait_until("all are processed", || {
             let figures = running.progress.figures();
-            figures.events_out >= 2 && figures.rejects >= 1
+            figures.events_out >= 2 && figures.rejects >= 2
         });
         running.stop();
     }
@@ -248,10 +249,14 @@ fn a_name_that_no_topic_can_have_refuses_its_own_results_only() {
             .collect::<std::collections::BTreeSet<_>>()
     };
     let set = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
-    assert_eq!(keys(&dead), set(&["2"]));
+    assert_eq!(keys(&dead), set(&["1", "2"]));
     for letter in consume(broker, &dead) {
         let reason = &letter.headers["lookaside-reason"];
-        assert!(reason.contains("not a name"), "{letter:?}");
+        let expected = match letter.key.as_deref() {
+            Some("1") => "does not exist",
+            _ => "not a name",
+        };
+        assert!(reason.contains(expected), "{letter:?}");
     }
     assert!(super::count_committed(broker, &output).contains_key("{}"));
     assert!(super::count_committed(broker, &other).contains_key("{}"));
