@@ -1,6 +1,6 @@
 //! Helpers for the tests of several crates: MySQL and MariaDB servers, each with its own folder,
-//! socket and port, a Kafka broker, a Redis, a NATS, a PgBouncer, mutations of a corpus, and waiting for a condition.
-//! For PostgreSQL there is `lookaside-embedded`.
+//! socket and port, a Kafka broker, a Redis, a NATS, a PgBouncer, mutations of a corpus, and waiting
+//! for a condition. For PostgreSQL there is `lookaside-embedded`.
 //!
 //! A server ends with the process that started it, even if that is killed: its parent is a shell
 //! that waits for the end of a pipe from the test. So a server that all tests of a binary share
@@ -27,6 +27,7 @@ pub use kafka::{KafkaBroker, kafka_folder};
 pub use mutations::{mutation_numbers, mutations_never_panic, never_panics};
 pub use nats::NatsServer;
 pub use pooler::Pooler;
+pub use process::ServerProcess;
 pub use redis::RedisServer;
 pub use server::Server;
 pub use wait::{WAIT_MAX, wait_for, wait_for_async, wait_until, wait_until_async};

@@ -2,14 +2,15 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::process::{HeldProcess, find_or_skip};
+use crate::process::{ServerProcess, find_or_skip};
 
 /// A private NATS server without data.
-pub struct NatsServer(HeldProcess);
+pub struct NatsServer(ServerProcess);
 
 impl NatsServer {
     /// The server that all tests of this process share, or `None` as [`start`](Self::start) returns
@@ -27,61 +28,30 @@ impl NatsServer {
     /// If it is installed but does not start; the message contains its log.
     pub fn start(arguments: &[&str]) -> Option<Self> {
         let program = find_or_skip("nats-server", "nats-server")?;
-        let arguments = |data: &std::path::Path, port: u16| {
+        let arguments = |data: &Path, port: u16| {
             let data = data.display().to_string();
             let port = port.to_string();
             let own = ["-js", "-sd", &*data, "-a", "127.0.0.1", "-p", &port];
             let own = own.into_iter().chain(arguments.iter().copied());
             own.map(str::to_owned).collect()
         };
-        Some(Self(HeldProcess::start(&program, arguments, is_ready)))
+        Some(Self(ServerProcess::start_program(
+            &program, arguments, is_ready,
+        )))
     }
+}
 
-    /// Its port on 127.0.0.1.
-    pub fn port(&self) -> u16 {
-        self.0.port()
+impl Deref for NatsServer {
+    type Target = ServerProcess;
+
+    fn deref(&self) -> &ServerProcess {
+        &self.0
     }
+}
 
-    /// Its address, `127.0.0.1:PORT`.
-    pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port())
-    }
-
-    /// Its data folder.
-    pub fn data(&self) -> PathBuf {
-        self.0.data()
-    }
-
-    /// What it has written to its log.
-    pub fn log(&self) -> String {
-        self.0.log()
-    }
-
-    /// Kills the server by SIGKILL, as a crash would, also one that is stopped. Afterwards its port
-    /// refuses connections.
-    pub fn kill(&mut self) {
-        self.0.kill();
-    }
-
-    /// Stops the process by SIGSTOP, as a pause or a lost network would: its port accepts
-    /// connections, and nothing answers.
-    pub fn stop(&mut self) {
-        self.0.stop();
-    }
-
-    /// Continues the process by SIGCONT after [`stop`](Self::stop).
-    pub fn resume(&mut self) {
-        self.0.resume();
-    }
-
-    /// Starts the server again after [`kill`](Self::kill), on the same port with the same data. A
-    /// running server is killed first.
-    ///
-    /// # Panics
-    ///
-    /// If it does not start.
-    pub fn restart(&mut self) {
-        self.0.restart();
+impl DerefMut for NatsServer {
+    fn deref_mut(&mut self) -> &mut ServerProcess {
+        &mut self.0
     }
 }
 

@@ -2,8 +2,10 @@
 //! the same data.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
+use std::iter;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
@@ -30,11 +32,11 @@ trap '' INT TERM HUP
 folder=$1
 shift
 start() {
+    mkdir -p "$folder/data"
     "$@" >>"$folder/log" 2>&1 &
     process=$!
     echo $process >"$folder/pid"
 }
-mkdir "$folder/data"
 start "$@"
 while read -r word; do
     case $word in
@@ -53,14 +55,25 @@ wait
 rm -rf "$folder"
 "#;
 
-/// A process with a port and a private folder.
-pub(crate) struct HeldProcess {
+/// The process of a server with a private folder, in which it is killed, stopped, resumed and started
+/// again.
+pub struct ServerProcess {
     folder: PathBuf,
     port: u16,
-    /// Whether the server at the port is ready.
-    is_ready: fn(u16) -> io::Result<bool>,
+    is_ready: IsReady,
     holder: Child,
     orders: Option<ChildStdin>,
+}
+
+/// Whether the server is ready.
+type IsReady = Box<dyn Fn() -> io::Result<bool> + Send + Sync>;
+
+/// How a server is started in its folder, which has a subfolder `data`.
+pub(crate) struct Plan {
+    pub(crate) command: Vec<OsString>,
+    /// The port for clients.
+    pub(crate) port: u16,
+    pub(crate) is_ready: IsReady,
 }
 
 /// Finds a program in `PATH` or among those of root; the error states the package that has it.
@@ -79,42 +92,59 @@ pub(crate) fn find_or_skip(program: &str, package: &str) -> Option<PathBuf> {
     found
 }
 
-impl HeldProcess {
-    /// Starts a program, whose arguments depend on its data folder and its port.
+impl ServerProcess {
+    /// Starts a program with one port, on which its arguments and whether it is ready depend.
     ///
     /// # Panics
     ///
-    /// If it does not start; the message contains its log.
-    pub(crate) fn start(
+    /// As [`Self::start`].
+    pub(crate) fn start_program(
         program: &Path,
         arguments: impl Fn(&Path, u16) -> Vec<String>,
         is_ready: fn(u16) -> io::Result<bool>,
     ) -> Self {
-        // Another process may take the port before the server does.
+        Self::start(|folder| {
+            let port = free_port()?.local_addr()?.port();
+            let arguments = arguments(&folder.join("data"), port).into_iter();
+            let arguments = arguments.map(OsString::from);
+            Ok(Plan {
+                command: iter::once(program.into()).chain(arguments).collect(),
+                port,
+                is_ready: Box::new(move || is_ready(port)),
+            })
+        })
+    }
+
+    /// Starts a server.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start; the message contains its log.
+    pub(crate) fn start(plan: impl Fn(&Path) -> io::Result<Plan>) -> Self {
+        // Another process may take a port before the server does.
         const ATTEMPT_COUNT: usize = 3;
         let mut log = String::new();
         for _ in 0..ATTEMPT_COUNT {
-            match Self::launch(program, &arguments, is_ready) {
+            match Self::launch(&plan) {
                 Ok(process) => return process,
                 Err(failed) => log = failed,
             }
         }
-        panic!("{} does not start: {log}", program.display())
+        panic!("the server does not start: {log}")
     }
 
-    fn launch(
-        program: &Path,
-        arguments: impl Fn(&Path, u16) -> Vec<String>,
-        is_ready: fn(u16) -> io::Result<bool>,
-    ) -> Result<Self, String> {
+    fn launch(plan: impl Fn(&Path) -> io::Result<Plan>) -> Result<Self, String> {
         let said = |error: io::Error| error.to_string();
-        let port = free_port().map_err(said)?;
         let folder = new_folder();
+        let Plan {
+            command,
+            port,
+            is_ready,
+        } = plan(&folder).map_err(said)?;
         let mut holder = as_ordinary_user(Path::new("/bin/sh"))
             .args(["-c", HOLDER, "sh"])
             .arg(&folder)
-            .arg(program)
-            .args(arguments(&folder.join("data"), port))
+            .args(command)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -135,7 +165,7 @@ impl HeldProcess {
     fn wait(&self) -> Result<(), String> {
         let deadline = Instant::now() + WAIT_MAX;
         loop {
-            let is_ready = (self.is_ready)(self.port).unwrap_or(false);
+            let is_ready = (self.is_ready)().unwrap_or(false);
             let reason = if self.has_ended() {
                 // The port may belong to another process.
                 "the process ended"
@@ -152,20 +182,29 @@ impl HeldProcess {
         }
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
         self.port
     }
 
-    pub(crate) fn data(&self) -> PathBuf {
+    /// Its address, `127.0.0.1:PORT`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Its data folder.
+    pub fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    pub(crate) fn log(&self) -> String {
+    /// What it has written to its log.
+    pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// Kills the process by SIGKILL, also one that is stopped.
-    pub(crate) fn kill(&mut self) {
+    /// Kills the server by SIGKILL, as a crash would, also one that is stopped. Afterwards its port
+    /// refuses connections.
+    pub fn kill(&mut self) {
         let Some(pid) = self.pid() else {
             return;
         };
@@ -173,20 +212,26 @@ impl HeldProcess {
         wait_until("the process is gone", || task_states(pid).is_empty());
     }
 
-    /// Stops the process by SIGSTOP.
-    pub(crate) fn stop(&mut self) {
+    /// Stops the process by SIGSTOP, as a pause or a lost network would: its port accepts
+    /// connections, and nothing answers.
+    pub fn stop(&mut self) {
         self.order("STOP");
         self.wait_for_states("the process is stopped", |state| state == 'T');
     }
 
-    /// Continues the process by SIGCONT.
-    pub(crate) fn resume(&mut self) {
+    /// Continues the process by SIGCONT after [`stop`](Self::stop).
+    pub fn resume(&mut self) {
         self.order("CONT");
         self.wait_for_states("the process is resumed", |state| state != 'T');
     }
 
-    /// Starts the process again; kills it first if it runs.
-    pub(crate) fn restart(&mut self) {
+    /// Starts the server again after [`kill`](Self::kill), on the same port with the same data. A
+    /// running server is killed first.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub fn restart(&mut self) {
         self.kill();
         self.order("start");
         self.wait()
@@ -224,19 +269,19 @@ impl HeldProcess {
     }
 }
 
-impl Drop for HeldProcess {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         drop(self.orders.take());
         let _ = self.holder.wait();
     }
 }
 
-fn free_port() -> io::Result<u16> {
+/// Holds a port that is free at the moment.
+pub(crate) fn free_port() -> io::Result<TcpListener> {
     const ATTEMPT_COUNT: usize = 1000;
-    let listener = (0..ATTEMPT_COUNT)
-        .find_map(|_| TcpListener::bind(("127.0.0.1", fastrand::u16(PORTS))).ok());
-    let listener = listener.ok_or(io::ErrorKind::AddrInUse)?;
-    Ok(listener.local_addr()?.port())
+    (0..ATTEMPT_COUNT)
+        .find_map(|_| TcpListener::bind(("127.0.0.1", fastrand::u16(PORTS))).ok())
+        .ok_or_else(|| io::ErrorKind::AddrInUse.into())
 }
 
 /// The states of a process's threads, as letters of Linux; empty if there is no such process.
