@@ -104,7 +104,7 @@ impl MessageSource for QueuedSource {
 
 impl Drop for QueuedSource {
     fn drop(&mut self) {
-        // An error was returned by an explicit call of `close`, or nobody waits for it.
+        // An error was returned by an explicit call of `close`, or is not needed.
         let _ = self.close();
     }
 }

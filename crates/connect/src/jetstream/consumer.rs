@@ -156,7 +156,7 @@ impl Consumer {
                 }
                 Ok(None) => {
                     self.batch = None;
-                    // Nobody has answered; a missing consumer does not.
+                    // No answer at all, which is how old servers answer if the consumer does not exist.
                     if self.requested.elapsed() > REQUEST_EXPIRES + ANSWER_TIMEOUT {
                         self.look_for_consumer().await?;
                     }

@@ -5,6 +5,7 @@ mod context;
 mod delivery;
 mod group;
 mod options;
+mod record;
 mod sink;
 mod source;
 mod topics;

@@ -55,11 +55,11 @@ pub(super) struct SinkOptions {
     pub(super) delivery: Delivery,
 }
 
-/// How often a result can be delivered.
+/// How often a result is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
     AtLeastOnce,
-    /// By transactions, of this identifier.
+    /// By transactions, which also store the positions.
     ExactlyOnce,
 }
 

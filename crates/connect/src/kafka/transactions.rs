@@ -27,8 +27,8 @@ use super::context::Log;
 use super::delivery::{is_refused, reason_of};
 use super::group::{Assignment, EndTransaction, Group};
 use super::options::{SinkOptions, refused};
-use super::sink::record_of;
-use super::topics::{KnownTopics, limit_sizes};
+use super::record::{Sent, Target};
+use super::topics::limit_sizes;
 use crate::{Error, Result};
 
 /// How long one attempt of a step of a transaction waits, before it is looked whether the run gives
@@ -37,6 +37,9 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a flush waits, before it is looked whether a message has failed.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// How often it is looked whether the producer's queue has room.
+const QUEUE_POLL: Duration = Duration::from_millis(2);
 
 /// How often it is looked whether dead letters of the transaction are delivered.
 const RECEIPT_POLL: Duration = Duration::from_millis(2);
@@ -53,9 +56,8 @@ pub(super) struct TransactionalSink {
 
 pub(super) struct Transactions {
     name: String,
-    topic: String,
+    target: Target,
     producer: ThreadedProducer<Reports>,
-    topics: KnownTopics,
     consumer: Arc<BaseConsumer<Group>>,
     state: Mutex<State>,
     /// Not in the state: a commit holds that while it waits until the run has taken these and
@@ -130,8 +132,7 @@ impl TransactionalSink {
         })?;
         let transactions = Arc::new(Transactions {
             name,
-            topic,
-            topics: KnownTopics::default(),
+            target: Target::new(topic),
             producer,
             consumer: Arc::clone(&consumer),
             state: Mutex::default(),
@@ -261,8 +262,8 @@ impl Transactions {
             let id = state.sent.len();
             state.sent.push((Arc::clone(partition), message.position()));
             match self.send(&message, id) {
-                Ok(None) => receipt.deliver(message.segment(), 1),
-                Ok(Some(reason)) => self.refuse(&message, receipt, reason),
+                Ok(Sent::Queued) => receipt.deliver(message.segment(), 1),
+                Ok(Sent::Refused(reason)) => self.refuse(&message, receipt, reason),
                 // The rest of these messages is discarded with the transaction.
                 Err(trouble) => return self.settle(&mut state, trouble),
             }
@@ -279,33 +280,14 @@ impl Transactions {
         Ok(())
     }
 
-    /// Sends a message; returns why it is refused, if it is.
-    fn send(&self, message: &Message<'_>, id: usize) -> Result<Option<String>, Trouble> {
-        if let Some(topic) = message.topic()
-            && let client = self.producer.client()
-            && let Some(problem) = self.topics.problem(client, topic, || self.check())?
-        {
-            return Ok(Some(problem));
-        }
-        let mut record = match record_of(message, &self.topic, id) {
-            Ok(record) => record,
-            Err(reason) => return Ok(Some(reason)),
-        };
-        loop {
-            let (error, back) = match self.producer.send(record) {
-                Ok(()) => return Ok(None),
-                Err(failed) => failed,
-            };
-            if is_refused(&error) {
-                return Ok(Some(reason_of(&error)));
-            }
-            if error.rdkafka_error_code() != Some(RDKafkaErrorCode::QueueFull) {
-                return Err(Trouble::Abort(error.to_string()));
-            }
-            record = back;
+    fn send(&self, message: &Message<'_>, id: usize) -> Result<Sent, Trouble> {
+        let wait = || {
             self.check()?;
-            thread::sleep(RECEIPT_POLL);
-        }
+            thread::sleep(QUEUE_POLL);
+            Ok(())
+        };
+        let fail = |error: KafkaError| Trouble::Abort(error.to_string());
+        self.target.send(&self.producer, message, id, wait, fail)
     }
 
     fn check(&self) -> Result<(), Trouble> {

@@ -51,7 +51,7 @@ impl Client {
         &self.name
     }
 
-    /// Connects if there is no connection, and returns its number.
+    /// Connects unless connected, and returns the number of the connection.
     pub(super) fn connect(&mut self) -> Result<u64, Failure> {
         if self.connection.is_none() {
             self.connection = Some(self.open().map_err(|error| Failure::of(&error))?);

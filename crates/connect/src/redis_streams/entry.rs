@@ -15,7 +15,7 @@ pub(super) struct EntryId {
 #[derive(Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) id: EntryId,
-    /// The names and values of the fields by turns; `None` for a pending entry that is no longer in
+    /// The names and values of the fields, alternating; `None` for a pending entry that is no longer in
     /// its stream.
     pub(super) fields: Option<Vec<Value>>,
 }
@@ -57,7 +57,7 @@ fn entries(value: Value) -> Option<Vec<Entry>> {
     let Value::Array(values) = value else {
         return None;
     };
-    // Before Redis 7, an entry that is no longer in its stream was claimed as nothing at all.
+    // Before Redis 7, claiming an entry that is no longer in its stream returns null in its place.
     let values = values.into_iter().filter(|value| *value != Value::Nil);
     let entries = values.map(|value| {
         let Value::Array(parts) = value else {

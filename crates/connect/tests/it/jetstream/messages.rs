@@ -111,7 +111,7 @@ fn poison_messages_become_dead_letters_and_block_nothing() {
         ("2", "{"),
         ("3", "{\"large\":1}"),
         ("4", "{\"bad\":1}"),
-        ("5", "{\"topic\":\"nobody.takes.it\"}"),
+        ("5", "{\"topic\":\"no.such.subject\"}"),
         ("6", "{\"topic\":\"no subject\"}"),
         ("7", "{\"n\":7}"),
     ] {
@@ -153,7 +153,7 @@ fn poison_messages_become_dead_letters_and_block_nothing() {
             "2" => "does not end",
             "3" => "max_msg_size",
             "4" => "a bad one",
-            "5" => "no stream takes the subject `nobody.takes.it`",
+            "5" => "no stream takes the subject `no.such.subject`",
             _ => "not a subject",
         };
         let reason = &letter.headers["lookaside-reason"];
@@ -213,7 +213,7 @@ fn what_is_missing_is_said() {
     }
     for (url, expected) in [
         (
-            format!("nats://{address}/nobody.takes.it"),
+            format!("nats://{address}/no.such.subject"),
             "no stream takes the subject",
         ),
         (
