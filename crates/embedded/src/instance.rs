@@ -21,7 +21,7 @@ use crate::file_lock::{is_free, take_lock};
 use crate::files::PASSWORD;
 use crate::names::USER;
 use crate::persistent::{
-    self, OpenMode, ServerRecord, is_owned, is_starting, lock_text_of, server_of,
+    self, OpenMode, ServerRecord, is_owned, is_starting, lock_text_of, owner_of, server_of,
 };
 use crate::postgres::{Lease, Lifetime, Scope};
 use crate::process::{is_alive, number};
@@ -227,7 +227,7 @@ impl Instance {
             // holds the lock.
             return Ok(server.map(|pid| (Some(number(pid)), false)));
         }
-        let owner = persistent::owner_of(&self.folder);
+        let owner = owner_of(&self.folder);
         // A lock file without a process is damaged; then the other files of the server decide.
         let is_own = server.is_some() && owner.is_none_or(|owner| server == Some(owner));
         let pid = owner.filter(|pid| is_alive(*pid)).or(server);
@@ -330,7 +330,7 @@ impl Instance {
 
     /// How long to wait for another process that uses the folder.
     fn busy_timeout(&self) -> Duration {
-        match persistent::owner_of(&self.folder) {
+        match owner_of(&self.folder) {
             Some(_) => BUSY_TIMEOUT,
             None => UNNAMED_TIMEOUT,
         }
@@ -445,7 +445,11 @@ impl StopRequest {
 
     /// Whether the server has ended and another process holds the lock by now.
     fn has_ended_for(&self, folder: &Path) -> bool {
-        server_of(folder) != Some(self.server) && lock_text_of(folder) != self.lock_text
+        // The lock may have been read just before the start of this server signed it.
+        let is_signed_by_other = owner_of(folder).is_some_and(|owner| owner != self.server);
+        server_of(folder) != Some(self.server)
+            && is_signed_by_other
+            && lock_text_of(folder) != self.lock_text
     }
 
     /// Stops a server immediately if it takes too long; an error if that does not help.
@@ -480,4 +484,35 @@ fn registry_file(cache: &Cache, folder: &Path) -> Result<PathBuf> {
     Ok(cache
         .folder(REGISTRY)?
         .join(digest::of(folder.as_os_str().as_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::LOCK;
+
+    /// The server has ended, and its watch may still hold the lock.
+    #[test]
+    fn only_another_process_takes_the_folder_of_a_stopped_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let server = Pid::from_raw(2_147_483_646).unwrap();
+        for (at_request, now, expected) in [
+            ("2147483646 server", "2147483646 server", false),
+            // The request read the lock just before the start signed it.
+            ("2147483645 starting", "2147483646 server", false),
+            ("", "2147483646 server", false),
+            // While another start signs the lock.
+            ("2147483646 server", "", false),
+            ("2147483646 server", "2147483647 starting", true),
+            ("2147483646 server", "2147483647 server", true),
+            // An owner that was killed and left the server behind.
+            ("2147483647", "2147483647", false),
+        ] {
+            fs::write(folder.join(LOCK), now).unwrap();
+            let request = StopRequest::now(server, at_request.to_owned());
+            let found = request.has_ended_for(folder);
+            assert_eq!(found, expected, "{at_request:?}, then {now:?}");
+        }
+    }
 }
