@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::process::{Plan, ServerProcess, free_port};
+use crate::process::{Launch, ServerProcess, free_port};
 
 /// Where `scripts/fetch-kafka` puts the jars by default.
 const KAFKA_FOLDER: &str = "/var/cache/lookaside/kafka";
@@ -79,7 +79,7 @@ impl KafkaBroker {
     pub fn start(properties: &[&str]) -> Option<Self> {
         let programs = Programs::find_or_skip()?;
         Some(Self(ServerProcess::start(|folder| {
-            programs.plan(folder, properties)
+            programs.prepare(folder, properties)
         })))
     }
 }
@@ -111,7 +111,7 @@ impl Programs {
     }
 
     /// How a broker is started in its folder.
-    fn plan(&self, folder: &Path, properties: &[&str]) -> io::Result<Plan> {
+    fn prepare(&self, folder: &Path, properties: &[&str]) -> io::Result<Launch> {
         let ports = Ports::find()?;
         let mut settings = settings(folder, ports);
         for property in properties {
@@ -140,7 +140,7 @@ impl Programs {
             "-cp".as_ref(),
         ];
         let command = command.into_iter().map(OsStr::to_owned);
-        Ok(Plan {
+        Ok(Launch {
             command: command.chain([self.jars.join("*").into()]).collect(),
             port: ports.broker,
             is_ready: Box::new(move || is_member(ports.internal, &cluster)),

@@ -69,7 +69,7 @@ pub struct ServerProcess {
 type IsReady = Box<dyn Fn() -> io::Result<bool> + Send + Sync>;
 
 /// How a server is started in its folder, which has a subfolder `data`.
-pub(crate) struct Plan {
+pub(crate) struct Launch {
     pub(crate) command: Vec<OsString>,
     /// The port for clients.
     pub(crate) port: u16,
@@ -107,7 +107,7 @@ impl ServerProcess {
             let port = free_port()?.local_addr()?.port();
             let arguments = arguments(&folder.join("data"), port).into_iter();
             let arguments = arguments.map(OsString::from);
-            Ok(Plan {
+            Ok(Launch {
                 command: iter::once(program.into()).chain(arguments).collect(),
                 port,
                 is_ready: Box::new(move || is_ready(port)),
@@ -120,12 +120,12 @@ impl ServerProcess {
     /// # Panics
     ///
     /// If it does not start; the message contains its log.
-    pub(crate) fn start(plan: impl Fn(&Path) -> io::Result<Plan>) -> Self {
+    pub(crate) fn start(prepare: impl Fn(&Path) -> io::Result<Launch>) -> Self {
         // Another process may take a port before the server does.
         const ATTEMPT_COUNT: usize = 3;
         let mut log = String::new();
         for _ in 0..ATTEMPT_COUNT {
-            match Self::launch(&plan) {
+            match Self::launch(&prepare) {
                 Ok(process) => return process,
                 Err(failed) => log = failed,
             }
@@ -133,14 +133,14 @@ impl ServerProcess {
         panic!("the server does not start: {log}")
     }
 
-    fn launch(plan: impl Fn(&Path) -> io::Result<Plan>) -> Result<Self, String> {
+    fn launch(prepare: impl Fn(&Path) -> io::Result<Launch>) -> Result<Self, String> {
         let said = |error: io::Error| error.to_string();
         let folder = new_folder();
-        let Plan {
+        let Launch {
             command,
             port,
             is_ready,
-        } = plan(&folder).map_err(said)?;
+        } = prepare(&folder).map_err(said)?;
         let mut holder = as_ordinary_user(Path::new("/bin/sh"))
             .args(["-c", HOLDER, "sh"])
             .arg(&folder)
