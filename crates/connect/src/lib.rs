@@ -24,6 +24,7 @@ mod jetstream;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod kind;
+mod lag;
 #[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
 mod options;
 #[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
@@ -38,6 +39,7 @@ use lookaside_stream::{MessageFraming, MessageSink, MessageSource, OnNull};
 
 pub use error::{Error, ErrorKind, Result};
 pub use kind::{KINDS, Kind};
+pub use lag::{LagReader, PartitionLag};
 pub use url::ConnectUrl;
 
 /// An open source, and the options of its URL that the run applies.
@@ -48,6 +50,8 @@ pub struct OpenedSource {
     pub framing: MessageFraming,
     /// What is done with null payloads; the option `on_null`.
     pub on_null: OnNull,
+    /// How far the source is behind, if its broker tells.
+    pub lag: Option<LagReader>,
 }
 
 /// An open sink, and the options of its URL that the run applies.

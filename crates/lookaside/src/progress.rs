@@ -4,12 +4,13 @@ pub(crate) mod download;
 
 use std::fmt;
 use std::io::{self, IsTerminal as _};
-use std::sync::Mutex;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lookaside_connect::LagReader;
 use lookaside_knowledge::Progress;
 use lookaside_stream::Progress as RunProgress;
 
@@ -18,6 +19,9 @@ use crate::numbers::grouped;
 /// The refresh interval of a run's bar. It is first drawn one interval after the start, so a run
 /// that ends earlier draws nothing.
 const RUN_BAR_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The time over which a rate is shown.
+const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A bar of the table that is being loaded. Without a terminal it draws nothing.
 pub(crate) struct LoadBar {
@@ -56,7 +60,8 @@ impl Progress for LoadBar {
     }
 }
 
-/// A bar of the input's bytes while a run reads files; dropping it clears it.
+/// A bar of the input's bytes while a run reads files, or a line of rates while it reads topics,
+/// pipes or connections; dropping it clears it.
 pub(crate) struct RunBar {
     /// Never sends; dropping it ends the thread.
     alive: Option<Sender<()>>,
@@ -64,23 +69,22 @@ pub(crate) struct RunBar {
 }
 
 impl RunBar {
-    /// Draws how many of `size` bytes the run has read. There is no bar without a terminal, or if
-    /// its thread cannot be started: the run does not depend on it.
-    pub(crate) fn start(progress: RunProgress, size: u64) -> Option<Self> {
+    /// Draws how many of `size` bytes the run has read, or the rate and the lag of a run whose size
+    /// is not known. There is no bar without a terminal, or if its thread cannot be started: the run
+    /// does not depend on it.
+    pub(crate) fn start(
+        progress: RunProgress,
+        size: Option<u64>,
+        lag: Option<Arc<Mutex<LagReader>>>,
+    ) -> Option<Self> {
         if !io::stderr().is_terminal() {
             return None;
         }
         let (alive, end) = mpsc::channel();
         let thread = thread::Builder::new().name("progress".into());
-        let thread = thread.spawn(move || {
-            let template = "{wide_bar} {bytes}/{total_bytes} {msg} {eta}";
-            let bar = bar(template, size);
-            while end.recv_timeout(RUN_BAR_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                let events = progress.figures().events_in;
-                bar.set_position(progress.file_bytes());
-                bar.set_message(format!("{} events", grouped(events)));
-            }
-            bar.finish_and_clear();
+        let thread = thread.spawn(move || match size {
+            Some(size) => draw_size(&progress, size, &end),
+            None => draw_rate(&progress, lag.as_deref(), &end),
         });
         Some(Self {
             alive: Some(alive),
@@ -99,6 +103,42 @@ impl Drop for RunBar {
     }
 }
 
+fn draw_size(progress: &RunProgress, size: u64, end: &Receiver<()>) {
+    let bar = bar("{wide_bar} {bytes}/{total_bytes} {msg} {eta}", size);
+    while end.recv_timeout(RUN_BAR_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        let events = progress.figures().events_in;
+        bar.set_position(progress.file_bytes());
+        bar.set_message(format!("{} events", grouped(events)));
+    }
+    bar.finish_and_clear();
+}
+
+fn draw_rate(progress: &RunProgress, lag: Option<&Mutex<LagReader>>, end: &Receiver<()>) {
+    let bar = bar("{spinner} {msg}", 0);
+    let (mut begun, mut before) = (Instant::now(), 0);
+    while end.recv_timeout(RATE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        let lag = lag.map(|lag| {
+            let mut lag = lag.lock().unwrap_or_else(PoisonError::into_inner);
+            lag.read().iter().map(|lag| lag.messages).sum()
+        });
+        let events = progress.figures().events_in;
+        bar.set_message(describe_rate(events, events - before, begun.elapsed(), lag));
+        bar.tick();
+        (begun, before) = (Instant::now(), events);
+    }
+    bar.finish_and_clear();
+}
+
+fn describe_rate(events: u64, new: u64, elapsed: Duration, lag: Option<u64>) -> String {
+    let rate = (new as f64 / elapsed.as_secs_f64()).round() as u64;
+    let lag = lag.map_or_else(String::new, |lag| format!(", {} to read", grouped(lag)));
+    format!(
+        "{} events, {} per second{lag}",
+        grouped(events),
+        grouped(rate)
+    )
+}
+
 /// A bar with indicatif's default refresh rate, hidden without a terminal.
 fn bar(template: &str, size: u64) -> ProgressBar {
     let target = if io::stderr().is_terminal() {
@@ -108,4 +148,33 @@ fn bar(template: &str, size: u64) -> ProgressBar {
     };
     let style = ProgressStyle::with_template(template).expect("the template is well formed");
     ProgressBar::with_draw_target(Some(size), target).with_style(style)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_per_second() {
+        let second = Duration::from_secs(1);
+        for (events, new, elapsed, lag, expected) in [
+            (0, 0, second, None, "0 events, 0 per second"),
+            (
+                12_500,
+                2_500,
+                second / 2,
+                None,
+                "12,500 events, 5,000 per second",
+            ),
+            (
+                3,
+                3,
+                second * 2,
+                Some(1_000),
+                "3 events, 2 per second, 1,000 to read",
+            ),
+        ] {
+            assert_eq!(describe_rate(events, new, elapsed, lag), expected);
+        }
+    }
 }

@@ -25,6 +25,7 @@
 //! what came since.
 
 mod consumer;
+mod lag;
 mod options;
 mod sink;
 mod under_way;
@@ -74,6 +75,7 @@ pub(crate) fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
         framing,
         // Payloads are empty, not null.
         on_null: OnNull::Skip,
+        lag: Some(lag::reader(options)),
     })
 }
 

@@ -125,6 +125,13 @@ impl Group {
         Some(Arc::clone(&assigned.partition))
     }
 
+    /// The position up to which messages of a partition are delivered; `None` if none was read.
+    pub(super) fn position(&self, topic: &str, number: i32) -> Option<u64> {
+        let state = self.lock();
+        let assigned = state.partitions.get(&(topic.into(), number))?;
+        Some(assigned.partition.acknowledged().unwrap_or(assigned.first))
+    }
+
     /// The positions that are acknowledged and not known to be stored.
     pub(super) fn positions(&self) -> TopicPartitionList {
         let mut positions = TopicPartitionList::new();

@@ -4,6 +4,7 @@ mod consumer;
 mod context;
 mod delivery;
 mod group;
+mod lag;
 mod options;
 mod record;
 mod sink;
@@ -56,12 +57,14 @@ pub(crate) fn open_pair(
     let (framing, on_null) = (options.framing, options.on_null);
     let commit_interval = options.commit_interval;
     let (source, consumer) = source::open(options)?;
+    let lag = lag::reader(&consumer);
     let key_field = sink_options.key_field.clone();
     let sink = TransactionalSink::open(sink_options, consumer, commit_interval)?;
     let source = OpenedSource {
         source: Box::new(source),
         framing,
         on_null,
+        lag: Some(lag),
     };
     let sink = OpenedSink {
         sink: Box::new(sink),
@@ -73,10 +76,12 @@ pub(crate) fn open_pair(
 pub(crate) fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
     let options = SourceOptions::new(url, Delivery::AtLeastOnce)?;
     let (framing, on_null) = (options.framing, options.on_null);
+    let (source, consumer) = source::open(options)?;
     Ok(OpenedSource {
-        source: Box::new(source::open(options)?.0),
+        source: Box::new(source),
         framing,
         on_null,
+        lag: Some(lag::reader(&consumer)),
     })
 }
 

@@ -25,6 +25,7 @@
 mod client;
 mod consumer;
 mod entry;
+mod lag;
 mod options;
 mod sink;
 mod stream;
@@ -48,6 +49,7 @@ pub(crate) fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
     for stream in &options.streams {
         describe_stream(&mut client, &name, stream)?;
     }
+    let lag = lag::reader(&options);
     let mut consumer = Consumer::new(client, options);
     consumer
         .create_groups()
@@ -58,6 +60,7 @@ pub(crate) fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
         framing,
         // An entry without a payload is rejected instead.
         on_null: OnNull::Skip,
+        lag: Some(lag),
     })
 }
 

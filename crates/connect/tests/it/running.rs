@@ -1,9 +1,10 @@
 //! Runs of JSON events between connectors, on their own threads.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use lookaside_connect::{ConnectUrl, Error};
+use lookaside_connect::{ConnectUrl, Error, LagReader};
 use lookaside_stream::{
     Flow, FormatOptions, InputFormat, OutputFormat, Progress, RunOptions, Sink, Source, StopFlag,
     Summary, Transform,
@@ -23,6 +24,7 @@ pub(crate) struct Running {
     pub(crate) stop: StopFlag,
     pub(crate) give_up: StopFlag,
     pub(crate) progress: Progress,
+    pub(crate) lag: Mutex<LagReader>,
     pub(crate) thread: JoinHandle<lookaside_stream::Result<Summary>>,
 }
 
@@ -31,6 +33,12 @@ impl Running {
     pub(crate) fn stop(self) -> Summary {
         self.stop.raise();
         self.thread.join().unwrap().unwrap()
+    }
+
+    /// The lag of all partitions.
+    pub(crate) fn lag(&self) -> u64 {
+        let mut lag = self.lag.lock().unwrap();
+        lag.read().iter().map(|lag| lag.messages).sum()
     }
 
     pub(crate) fn wait_for_events(&self, count: u64) {
@@ -83,6 +91,7 @@ pub(crate) fn start_with<T: Transform + Clone + 'static>(
         on_null: source.on_null,
         ..RunOptions::default()
     };
+    let lag = source.lag.expect("brokers tell the lag").into();
     let source = Source::new().with_messages(&urls[0].name(), source.source);
     let sink = Sink::messages(&urls[1].name(), sink.sink, sink.key_field);
     let (stop, give_up) = (StopFlag::new().unwrap(), StopFlag::new().unwrap());
@@ -114,6 +123,7 @@ pub(crate) fn start_with<T: Transform + Clone + 'static>(
         stop,
         give_up,
         progress,
+        lag,
         thread: thread::spawn(run),
     }
 }

@@ -7,8 +7,7 @@ mod verify;
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use lookaside_knowledge::Knowledge;
 use lookaside_oml::{Model, Options, Program};
@@ -16,14 +15,13 @@ use lookaside_stream::{
     Checkpoint, End, Flow, Progress, RunOptions, StopFlag, Strictness, Summary,
 };
 use lookaside_value::NameTable;
-use metrics_exporter_prometheus::PrometheusHandle;
 use tracing::{info, warn};
 
 pub(crate) use self::arguments::{EnrichArguments, count};
 use self::connectors::Input;
 use self::plan::EnrichPlan;
 pub(crate) use self::verify::verify;
-use crate::cli::metrics::{MetricsServer, publish, recorder};
+use crate::cli::metrics::{MetricsServer, RunObserver, recorder};
 use crate::cli::signals::{Drain, SignalListener};
 use crate::cli::summary::{RunFigures, describe};
 use crate::failure::{CommandResult, Exit, Failure};
@@ -46,7 +44,7 @@ pub(crate) fn run(arguments: &EnrichArguments) -> CommandResult {
     plan.refuse_to_replace(made_of.chain(project.config.watched_files()))?;
     let metrics = plan
         .metrics
-        .map(|address| recorder().map(|handle| (address, handle)));
+        .map(|address| MetricsServer::start(address, recorder()?));
     let metrics = metrics.transpose()?;
     let knowledge = project.load_with(plan.load)?;
 
@@ -89,7 +87,7 @@ fn enrich(
     names: NameTable,
     program: &Program,
     knowledge: &Knowledge,
-    metrics: Option<(SocketAddr, PrometheusHandle)>,
+    metrics: Option<MetricsServer>,
 ) -> CommandResult {
     let checkpoint = plan.open_checkpoint()?;
     let mark = checkpoint.as_ref().and_then(Checkpoint::mark);
@@ -98,7 +96,9 @@ fn enrich(
         source,
         framing,
         on_null,
+        lag,
     } = input;
+    let lag = lag.map(|lag| Arc::new(Mutex::new(lag)));
     let rejects = plan.open_rejects(source.extent())?;
     let input_format = plan.input_format.clone();
     let input_format = input_format.on_warning(|warning| warn!("{warning}"));
@@ -131,20 +131,21 @@ fn enrich(
     };
     let signals = SignalListener::start(stop.clone(), Some(drain), reload(knowledge.clone()))?;
     let progress = Progress::new();
-    let _metrics = metrics
-        .map(|(address, handle)| {
-            let (knowledge, progress) = (knowledge.clone(), progress.clone());
-            let (tally, outages) = (tally.clone(), outages.clone());
-            let publish = move || publish(&knowledge, &progress, &tally, &outages);
-            MetricsServer::start(address, handle, publish)
-        })
-        .transpose()?;
+    if let Some(metrics) = &metrics {
+        metrics.observe(RunObserver {
+            knowledge: knowledge.clone(),
+            progress: progress.clone(),
+            tally: tally.clone(),
+            outages: outages.clone(),
+            lag: lag.clone(),
+            stop: stop.clone(),
+        });
+    }
     if let Some(address) = source.local_addr() {
         info!(%address, "listens");
     }
-    let size = source.size();
-    let bar = size.filter(|_| !plan.is_quiet && !plan.writes_to_terminal());
-    let bar = bar.and_then(|size| RunBar::start(progress.clone(), size));
+    let is_drawn = !plan.is_quiet && !plan.writes_to_terminal();
+    let bar = is_drawn.then(|| RunBar::start(progress.clone(), source.size(), lag));
     let run_options = RunOptions {
         strictness: plan.strictness,
         rejects,

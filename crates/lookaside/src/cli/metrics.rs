@@ -1,14 +1,17 @@
-//! `--metrics`: the metrics of a run for Prometheus, over HTTP.
+//! `--metrics`: the metrics of a run for Prometheus, and whether it is alive and ready, over HTTP.
 //!
 //! The exporter crate only renders the text; its own listener would add hyper and an asynchronous
 //! runtime for one response every few seconds. So one thread serves one connection at a time, with
 //! a deadline, and refuses all requests but a small GET.
 
+use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use lookaside_connect::{LagReader, PartitionLag};
 use lookaside_knowledge::{Knowledge, MetricsTelemetry};
 use lookaside_stream::{Progress, StopFlag};
 use metrics::{counter, describe_counter, describe_gauge, gauge};
@@ -84,13 +87,43 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "write a port, or an address and a port such as 127.0.0.1:9464".to_owned())
 }
 
+/// What the metrics of a run are read from.
+pub(crate) struct RunObserver {
+    pub(crate) knowledge: Knowledge,
+    pub(crate) progress: Progress,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) outages: Arc<Outages>,
+    pub(crate) lag: Option<Arc<Mutex<LagReader>>>,
+    /// Raised when the run is to end.
+    pub(crate) stop: StopFlag,
+}
+
+impl RunObserver {
+    /// Why the run processes no events at the moment, if it does not.
+    fn obstacle(&self) -> Option<String> {
+        if self.stop.is_raised() {
+            return Some("the run is ending".to_owned());
+        }
+        match self.outages.figures().waiting {
+            0 => None,
+            1 => Some("1 worker waits until a database is available".to_owned()),
+            count => Some(format!(
+                "{count} workers wait until a database is available"
+            )),
+        }
+    }
+}
+
 /// Updates the metrics of a run.
-pub(crate) fn publish(
-    knowledge: &Knowledge,
-    progress: &Progress,
-    tally: &Tally,
-    outages: &Outages,
-) {
+fn publish(run: &RunObserver, lags: &mut Lags) {
+    let RunObserver {
+        knowledge,
+        progress,
+        tally,
+        outages,
+        lag,
+        ..
+    } = run;
     MetricsTelemetry::publish(&knowledge.snapshot());
     let providers = knowledge.providers();
     MetricsTelemetry::publish_pools(&providers);
@@ -108,6 +141,34 @@ pub(crate) fn publish(
     counter!("lookaside_lookups_total").absolute(lookups.wanted);
     counter!("lookaside_lookups_asked_total").absolute(lookups.asked);
     counter!("lookaside_lookups_absent_total").absolute(lookups.absent);
+    if let Some(lag) = lag {
+        let mut lag = lag.lock().unwrap_or_else(PoisonError::into_inner);
+        lags.publish(lag.read());
+    }
+}
+
+/// The partitions whose lag was published. One that moves to another process is 0 here from then
+/// on, so that the sum over all processes is right.
+#[derive(Default)]
+struct Lags(HashSet<(String, i32)>);
+
+impl Lags {
+    fn publish(&mut self, lags: &[PartitionLag]) {
+        let gauge = |topic: &str, partition: i32| {
+            let labels = [
+                ("topic", topic.to_owned()),
+                ("partition", partition.to_string()),
+            ];
+            gauge!("lookaside_source_lag_messages", &labels)
+        };
+        for (topic, partition) in &self.0 {
+            gauge(topic, *partition).set(0.0);
+        }
+        for lag in lags {
+            gauge(&lag.topic, lag.partition).set(lag.messages as f64);
+            self.0.insert((lag.topic.clone(), lag.partition));
+        }
+    }
 }
 
 /// Installs the recorder of metrics; once per process, and before tables are loaded: a histogram is
@@ -135,23 +196,23 @@ fn install() -> Result<PrometheusHandle, BuildError> {
         "lookaside_lookup_waiting_workers",
         "Workers that wait until a database is available."
     );
+    describe_gauge!(
+        "lookaside_source_lag_messages",
+        "Messages of a partition that are not delivered yet."
+    );
     Ok(handle)
 }
 
 /// A server on its own thread, which ends when this is dropped.
 pub(crate) struct MetricsServer {
     stop: StopFlag,
+    run: Arc<OnceLock<RunObserver>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl MetricsServer {
-    /// Starts to listen, and responds with what the recorder has collected; `publish` runs before each
-    /// response.
-    pub(crate) fn start(
-        address: SocketAddr,
-        handle: PrometheusHandle,
-        publish: impl Fn() + Send + 'static,
-    ) -> Result<Self, Failure> {
+    /// Starts to listen, and responds with what the recorder has collected.
+    pub(crate) fn start(address: SocketAddr, handle: PrometheusHandle) -> Result<Self, Failure> {
         let cannot = |error: &dyn std::error::Error| {
             Failure::new(format!("cannot serve metrics on {address}")).because(error)
         };
@@ -162,16 +223,25 @@ impl MetricsServer {
         nonblocking.map_err(|error| cannot(&error))?;
         let stop = StopFlag::new().map_err(|error| cannot(&error))?;
         let thread = thread::Builder::new().name("metrics".into());
+        let run = Arc::new(OnceLock::new());
         let thread = thread.spawn({
-            let stop = stop.clone();
-            move || serve(&listener, &stop, &handle, &publish)
+            let (stop, run) = (stop.clone(), run.clone());
+            move || serve(&listener, &stop, &handle, &run)
         });
         let thread = thread.map_err(|error| cannot(&error))?;
         info!(address = %local, "serves metrics");
         Ok(Self {
             stop,
+            run,
             thread: Some(thread),
         })
+    }
+
+    /// Responds with the metrics of a run from now on. It is called once, when the tables are
+    /// loaded and the input is open: before that, the process is not ready.
+    pub(crate) fn observe(&self, run: RunObserver) {
+        let set = self.run.set(run);
+        assert!(set.is_ok(), "a process has one run");
     }
 }
 
@@ -185,7 +255,13 @@ impl Drop for MetricsServer {
     }
 }
 
-fn serve(listener: &TcpListener, stop: &StopFlag, handle: &PrometheusHandle, publish: &impl Fn()) {
+fn serve(
+    listener: &TcpListener,
+    stop: &StopFlag,
+    handle: &PrometheusHandle,
+    run: &OnceLock<RunObserver>,
+) {
+    let mut lags = Lags::default();
     let interval = Timespec {
         tv_sec: UPKEEP_INTERVAL.as_secs().cast_signed(),
         tv_nsec: 0,
@@ -203,24 +279,42 @@ fn serve(listener: &TcpListener, stop: &StopFlag, handle: &PrometheusHandle, pub
         }
         handle.run_upkeep();
         if let Ok((stream, _)) = listener.accept() {
-            let text = || {
-                publish();
+            let metrics = || {
+                if let Some(run) = run.get() {
+                    publish(run, &mut lags);
+                }
                 handle.render()
             };
+            let obstacle = || match run.get() {
+                Some(run) => run.obstacle(),
+                None => Some("tables are being loaded".to_owned()),
+            };
             // A scraper that disconnected, or was too slow, will retry.
-            let _ = answer(stream, text);
+            let _ = answer(stream, metrics, obstacle);
         }
     }
 }
 
-fn answer(mut stream: TcpStream, text: impl FnOnce() -> String) -> io::Result<()> {
+fn answer(
+    mut stream: TcpStream,
+    metrics: impl FnOnce() -> String,
+    obstacle: impl FnOnce() -> Option<String>,
+) -> io::Result<()> {
     let deadline = Instant::now() + CONNECTION_TIME_MAX;
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(CONNECTION_TIME_MAX))?;
     let request = read_request(&mut stream, deadline)?;
     let (status, body) = match route(&request) {
-        MetricsRoute::Metrics => ("200 OK", text()),
-        MetricsRoute::NotFound => ("404 Not Found", "the metrics are at /metrics\n".to_owned()),
+        MetricsRoute::Metrics => ("200 OK", metrics()),
+        MetricsRoute::Health => ("200 OK", "alive\n".to_owned()),
+        MetricsRoute::Ready => match obstacle() {
+            None => ("200 OK", "ready\n".to_owned()),
+            Some(reason) => ("503 Service Unavailable", format!("{reason}\n")),
+        },
+        MetricsRoute::NotFound => (
+            "404 Not Found",
+            "there are /metrics, /healthz and /readyz\n".to_owned(),
+        ),
         MetricsRoute::BadMethod => ("405 Method Not Allowed", "only GET\n".to_owned()),
         MetricsRoute::BadRequest => (
             "400 Bad Request",
@@ -261,6 +355,8 @@ fn read_request(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MetricsRoute {
     Metrics,
+    Health,
+    Ready,
     NotFound,
     BadMethod,
     BadRequest,
@@ -278,6 +374,8 @@ fn route(request: &[u8]) -> MetricsRoute {
     let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
     match (method, path) {
         (b"GET", b"/metrics") => MetricsRoute::Metrics,
+        (b"GET", b"/healthz") => MetricsRoute::Health,
+        (b"GET", b"/readyz") => MetricsRoute::Ready,
         (b"GET", [b'/', ..]) => MetricsRoute::NotFound,
         (_, [b'/', ..]) => MetricsRoute::BadMethod,
         _ => MetricsRoute::BadRequest,
@@ -289,10 +387,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_get_of_metrics_is_answered() {
+    fn only_a_get_of_a_known_path_is_answered() {
         for (line, expected) in [
             ("GET /metrics HTTP/1.1", MetricsRoute::Metrics),
             ("GET /metrics?x=1 HTTP/1.0", MetricsRoute::Metrics),
+            ("GET /healthz HTTP/1.1", MetricsRoute::Health),
+            ("GET /readyz HTTP/1.1", MetricsRoute::Ready),
             ("GET / HTTP/1.1", MetricsRoute::NotFound),
             ("GET /metrics/ HTTP/1.1", MetricsRoute::NotFound),
             ("POST /metrics HTTP/1.1", MetricsRoute::BadMethod),
@@ -304,6 +404,30 @@ mod tests {
         ] {
             let request = format!("{line}\r\nHost: x\r\n\r\n");
             assert_eq!(route(request.as_bytes()), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_lag_of_a_partition_that_moved_away_is_0() {
+        let lag = |partition, messages| {
+            let mut lag = PartitionLag::default();
+            lag.topic = "clicks".to_owned();
+            (lag.partition, lag.messages) = (partition, messages);
+            lag
+        };
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let mut lags = Lags::default();
+        let mut publish = |found: &[PartitionLag]| {
+            metrics::with_local_recorder(&recorder, || lags.publish(found));
+            recorder.handle().render()
+        };
+        publish(&[lag(0, 7), lag(1, 8)]);
+        let text = publish(&[lag(1, 9)]);
+        for line in [
+            "lookaside_source_lag_messages{topic=\"clicks\",partition=\"0\"} 0",
+            "lookaside_source_lag_messages{topic=\"clicks\",partition=\"1\"} 9",
+        ] {
+            assert!(text.contains(line), "no {line:?} in\n{text}");
         }
     }
 

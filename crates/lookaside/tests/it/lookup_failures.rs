@@ -192,16 +192,22 @@ fn a_server_that_is_stopped_for_a_while_costs_no_event_its_lookup() {
         entry["fields"]["address"].as_str().unwrap().to_owned()
     };
     run.ask(1);
+    let ready = get(&metrics, "/readyz");
+    assert!(ready.starts_with("HTTP/1.1 200 "), "{ready}");
     server.stop();
     let events: String = (2..=500).map(event).collect();
     run.send(&events);
     run.wait_for_log(BEGINS);
     wait_until("a worker waits", || {
-        let answer = get_metrics(&metrics);
+        let answer = get(&metrics, "/metrics");
         let waiting = answer.lines().filter_map(|line| line.split_once(' '));
         let mut waiting = waiting.filter(|(name, _)| *name == "lookaside_lookup_waiting_workers");
         waiting.any(|(_, count)| count != "0") && answer.contains("lookaside_lookup_waits_total 1")
     });
+    let ready = get(&metrics, "/readyz");
+    assert!(ready.starts_with("HTTP/1.1 503 "), "{ready}");
+    assert!(ready.contains("until a database is available\n"), "{ready}");
+    assert!(get(&metrics, "/healthz").starts_with("HTTP/1.1 200 "));
     // A further event does not begin another outage.
     run.send(&event(501));
     server.start_again();
@@ -223,10 +229,11 @@ fn a_server_that_is_stopped_for_a_while_costs_no_event_its_lookup() {
     assert!(reason.starts_with("provider `pg` ("), "{reason}");
 }
 
-fn get_metrics(address: &str) -> String {
+/// The response of the run's metrics server.
+fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())
         .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -70,6 +70,7 @@ fn start_and_block(server: &NatsServer, client: &Client, ack_wait_ms: u64) -> Op
     wait_until("messages are under way", || {
         client.pending(&input, "d").0 == 600
     });
+    assert_eq!(running.lag(), 1000, "with what was not read");
     Some(Blocked {
         running,
         away,

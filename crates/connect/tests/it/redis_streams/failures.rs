@@ -74,6 +74,7 @@ fn start_and_block(server: &RedisServer) -> Option<Blocked> {
     wait_until("entries are under way", || {
         pending(server, &input, "g").len() == 600
     });
+    assert_eq!(running.lag(), 1000, "with what was not read");
     Some(Blocked {
         running,
         away,

@@ -142,7 +142,8 @@ pub(crate) struct EnrichArguments {
     #[arg(long)]
     pub(crate) watch: bool,
 
-    /// Answer GET /metrics in the Prometheus text format: a port of 127.0.0.1, or ADDRESS:PORT
+    /// Answer GET /metrics in the Prometheus text format, /healthz and /readyz: a port of 127.0.0.1, or
+    /// ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
     pub(crate) metrics: Option<SocketAddr>,
 

@@ -1,6 +1,6 @@
 //! Inputs and outputs of a run that are topics of a broker, named by URLs.
 
-use lookaside_connect::{ConnectUrl, Error, ErrorKind};
+use lookaside_connect::{ConnectUrl, Error, ErrorKind, LagReader, OpenedSource};
 use lookaside_stream::{MessageFraming, OnNull, Sink, Source};
 
 use crate::failure::Failure;
@@ -10,6 +10,18 @@ pub(super) struct Input {
     pub(super) source: Source,
     pub(super) framing: MessageFraming,
     pub(super) on_null: OnNull,
+    pub(super) lag: Option<LagReader>,
+}
+
+impl Input {
+    fn new(url: &ConnectUrl, opened: OpenedSource) -> Self {
+        Self {
+            source: Source::new().with_messages(&url.name(), opened.source),
+            framing: opened.framing,
+            on_null: opened.on_null,
+            lag: opened.lag,
+        }
+    }
 }
 
 impl From<Source> for Input {
@@ -18,6 +30,7 @@ impl From<Source> for Input {
             source,
             framing: MessageFraming::default(),
             on_null: OnNull::default(),
+            lag: None,
         }
     }
 }
@@ -32,24 +45,15 @@ pub(super) fn url(text: &str) -> Result<Option<ConnectUrl>, Failure> {
 
 pub(super) fn open_source(url: &ConnectUrl) -> Result<Input, Failure> {
     let opened = lookaside_connect::open_source(url).map_err(|error| failure(&error))?;
-    Ok(Input {
-        source: Source::new().with_messages(&url.name(), opened.source),
-        framing: opened.framing,
-        on_null: opened.on_null,
-    })
+    Ok(Input::new(url, opened))
 }
 
 /// Opens the input and the output of a run that are both topics.
 pub(super) fn open_pair(input: &ConnectUrl, output: &ConnectUrl) -> Result<(Input, Sink), Failure> {
     let opened = lookaside_connect::open_pair(input, output);
     let (source, sink) = opened.map_err(|error| failure(&error))?;
-    let input = Input {
-        source: Source::new().with_messages(&input.name(), source.source),
-        framing: source.framing,
-        on_null: source.on_null,
-    };
     let sink = Sink::messages(&output.name(), sink.sink, sink.key_field);
-    Ok((input, sink))
+    Ok((Input::new(input, source), sink))
 }
 
 pub(super) fn open_sink(url: &ConnectUrl) -> Result<Sink, Failure> {
