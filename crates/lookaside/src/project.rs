@@ -39,8 +39,13 @@ const MODELS: &str = "models";
 
 /// Whether an input or an output is a file.
 pub(crate) fn is_path(text: &str) -> bool {
-    let is_url = text.starts_with("tcp://") || lookaside_connect::ConnectUrl::is_one(text);
-    text != "-" && text != "null" && !is_url
+    text != "-" && text != "null" && !is_url(text)
+}
+
+/// Whether an input or an output is a socket or a topic.
+pub(crate) fn is_url(text: &str) -> bool {
+    let is_socket = text.starts_with("tcp://") || text.starts_with("udp://");
+    is_socket || lookaside_connect::ConnectUrl::is_one(text)
 }
 
 /// Options for loading tables in long-running commands; off by default.

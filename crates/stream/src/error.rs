@@ -155,6 +155,14 @@ impl Error {
         )
     }
 
+    pub(crate) fn unknown_listener_option(name: &str, option: &str) -> Self {
+        let message = format!(
+            "input `{name}` has an unknown option `{option}`; write `framing=lines` or \
+             `framing=octet-counting`"
+        );
+        Self::new(ErrorKind::Misuse, message)
+    }
+
     pub(crate) fn open_input(name: &str, error: io::Error) -> Self {
         let (kind, message) = match error.kind() {
             io::ErrorKind::NotFound if has_scheme(name) => {
@@ -374,7 +382,8 @@ impl Error {
 }
 
 /// The inputs that [`Source::open`](crate::Source::open) supports.
-const INPUT_KINDS: &str = "files, `-` for standard input and tcp://ADDRESS:PORT";
+const INPUT_KINDS: &str =
+    "files, `-` for standard input, tcp://ADDRESS:PORT and udp://ADDRESS:PORT";
 
 /// The outputs that [`Sink::open`](crate::Sink::open) supports.
 const OUTPUT_KINDS: &str = "files, `-` for standard output, `null` and tcp://HOST:PORT";

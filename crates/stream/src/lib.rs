@@ -60,6 +60,6 @@ pub use progress::{Figures, Progress};
 pub use reject::{Reject, Rejects};
 pub use run::{Flow, Identity, Report, RunOptions, Strictness, Transform, worker_count};
 pub use sink::{Sink, TcpOptions};
-pub use source::{Checkpoint, LiveRead, Mark, Source};
+pub use source::{Checkpoint, LiveRead, Mark, Source, TcpFraming};
 pub use stop::StopFlag;
 pub use summary::{End, Reconnects, Summary};

@@ -23,6 +23,7 @@ struct Inner {
     bytes_out: AtomicU64,
     truncations: AtomicU64,
     bytes_unread: AtomicU64,
+    datagrams_lost: AtomicU64,
 }
 
 /// Sums of a run so far, as they will be in the [`Summary`](crate::Summary).
@@ -45,6 +46,8 @@ pub struct Figures {
     pub truncations: u64,
     /// Bytes that were truncated before they were read.
     pub bytes_unread: u64,
+    /// UDP datagrams that the system discarded because they were not read in time.
+    pub datagrams_lost: u64,
 }
 
 /// Sums of a block or a run.
@@ -80,6 +83,7 @@ impl Progress {
             bytes_out: load(&self.0.bytes_out),
             truncations: load(&self.0.truncations),
             bytes_unread: load(&self.0.bytes_unread),
+            datagrams_lost: load(&self.0.datagrams_lost),
         }
     }
 
@@ -90,6 +94,10 @@ impl Progress {
         self.0
             .bytes_unread
             .fetch_add(bytes_unread, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_lost_datagrams(&self, count: u64) {
+        self.0.datagrams_lost.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Adds a block that was written.

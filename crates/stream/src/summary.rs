@@ -34,6 +34,8 @@ pub struct Summary {
     /// Bytes that a followed file is known to have had, and that were truncated before they were
     /// read.
     pub bytes_unread: u64,
+    /// UDP datagrams that the system discarded because they were not read in time.
+    pub datagrams_lost: u64,
     /// Wall-clock time.
     pub elapsed: Duration,
     /// User and system time of the whole process during the run.

@@ -20,7 +20,7 @@ struct Row<'a> {
     summary: String,
 }
 
-const SOURCES: [(&str, &str); 4] = [
+const SOURCES: [(&str, &str); 5] = [
     (
         "old.log.gz new.log",
         "files, one after the other, also .gz and .zst",
@@ -32,7 +32,11 @@ const SOURCES: [(&str, &str); 4] = [
     ("-", "standard input"),
     (
         "tcp://127.0.0.1:5140",
-        "lines of TCP connections to a port that is listened on",
+        "lines of TCP connections to a port that is listened on, or ?framing=octet-counting",
+    ),
+    (
+        "udp://127.0.0.1:5140",
+        "datagrams to a port, one event each; what the system discards is counted",
     ),
 ];
 

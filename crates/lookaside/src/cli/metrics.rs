@@ -41,7 +41,7 @@ const RELOAD_SECONDS: [f64; 8] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 const GATE_WAIT_SECONDS: [f64; 10] = [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 1.0, 10.0];
 
 /// Descriptions of the counters of [`publish`].
-const DESCRIPTIONS: [(&str, &str); 10] = [
+const DESCRIPTIONS: [(&str, &str); 11] = [
     (
         "lookaside_events_in_total",
         "Events read, including rejects.",
@@ -58,6 +58,10 @@ const DESCRIPTIONS: [(&str, &str); 10] = [
     (
         "lookaside_rejects_total",
         "Lines that cannot be parsed, and events that are rejected or cannot be written.",
+    ),
+    (
+        "lookaside_datagrams_lost_total",
+        "UDP datagrams that the system discarded because they were not read in time.",
     ),
     (
         "lookaside_lookup_failures_total",
@@ -134,6 +138,7 @@ fn publish(run: &RunObserver, lags: &mut Lags) {
     counter!("lookaside_bytes_in_total").absolute(figures.bytes_in);
     counter!("lookaside_bytes_out_total").absolute(figures.bytes_out);
     counter!("lookaside_rejects_total").absolute(figures.rejects);
+    counter!("lookaside_datagrams_lost_total").absolute(figures.datagrams_lost);
     counter!("lookaside_lookup_failures_total").absolute(figures.failures);
     let outages = outages.figures();
     counter!("lookaside_lookup_waits_total").absolute(outages.count);

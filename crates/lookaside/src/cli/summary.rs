@@ -119,6 +119,18 @@ fn write_losses(summary: &Summary, out: &mut String) -> std::fmt::Result {
             size(summary.bytes_unread),
         )?;
     }
+    if summary.datagrams_lost > 0 {
+        writeln!(
+            out,
+            "  lost {} that the system discarded because {} not read in time",
+            count(summary.datagrams_lost, "datagram"),
+            if summary.datagrams_lost == 1 {
+                "it was"
+            } else {
+                "they were"
+            },
+        )?;
+    }
     Ok(())
 }
 

@@ -346,6 +346,7 @@ impl Flow {
                 }),
             truncations: progress.figures().truncations,
             bytes_unread: progress.figures().bytes_unread,
+            datagrams_lost: progress.figures().datagrams_lost,
             elapsed: started.elapsed(),
             cpu: cpu_time().saturating_sub(cpu_started),
             end,

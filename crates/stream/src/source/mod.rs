@@ -7,16 +7,18 @@ mod block;
 mod checkpoint;
 mod fingerprint;
 mod follow;
+mod octet_counting;
 mod pipe;
 mod readable;
 mod reader;
 mod rotation;
 mod tcp;
+mod udp;
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -38,7 +40,7 @@ use crate::{Error, Extent, Result, unsupported};
 /// of them.
 const LINGER: Duration = Duration::from_millis(1);
 
-/// The inputs of a run: files, standard input, TCP listeners.
+/// The inputs of a run: files, standard input, TCP listeners, UDP sockets.
 ///
 /// ```no_run
 /// use lookaside_stream::{Extent, Source};
@@ -60,7 +62,8 @@ enum Opened {
     Pipe(PathBuf, File),
     Follow(PathBuf, File, Option<Mark>),
     Stdin(File, Extent),
-    Listener(TcpListener, String),
+    Listener(TcpListener, TcpFraming, String),
+    Udp(UdpSocket, String),
     Reader(String, Box<dyn Read + Send>),
     Live(String, Box<dyn LiveRead>),
     Messages(String, Box<dyn MessageSource>),
@@ -89,7 +92,8 @@ impl Source {
     }
 
     /// Opens the inputs that the texts name: `-` is standard input, `tcp://ADDRESS:PORT` a
-    /// listener, anything else a file, decompressed if it is gzip or zstd.
+    /// listener, also with `?framing=octet-counting`, `udp://ADDRESS:PORT` a socket, anything else a
+    /// file, decompressed if it is gzip or zstd.
     ///
     /// # Errors
     /// When one of them cannot be read.
@@ -97,10 +101,14 @@ impl Source {
         let mut source = Self::new();
         for text in texts {
             let text = text.as_ref();
-            source = match (text, text.strip_prefix("tcp://")) {
-                ("-", _) => source.with_stdin()?,
-                (_, Some(address)) => source.with_listener(address)?,
-                (path, None) => source.with_file(path)?,
+            source = match text.split_once("://") {
+                _ if text == "-" => source.with_stdin()?,
+                Some(("tcp", address)) => {
+                    let (address, framing) = TcpFraming::split(text, address)?;
+                    source.with_listener(address, framing)?
+                }
+                Some(("udp", address)) => source.with_udp(address)?,
+                _ => source.with_file(text)?,
             };
         }
         Ok(source)
@@ -184,11 +192,24 @@ impl Source {
     ///
     /// # Errors
     /// When listening on the address fails.
-    pub fn with_listener(mut self, address: &str) -> Result<Self> {
+    pub fn with_listener(mut self, address: &str, framing: TcpFraming) -> Result<Self> {
         let name = format!("tcp://{address}");
         let listener =
             TcpListener::bind(address).map_err(|error| Error::open_input(&name, error))?;
-        self.inputs.push(Opened::Listener(listener, name));
+        self.inputs.push(Opened::Listener(listener, framing, name));
+        Ok(self)
+    }
+
+    /// Adds a UDP socket on `ADDRESS:PORT`, each of whose datagrams is an event; it never ends by
+    /// itself. Datagrams that the system discards because they are not read in time are counted in
+    /// [`Figures::datagrams_lost`](crate::Figures::datagrams_lost).
+    ///
+    /// # Errors
+    /// When the address cannot be used.
+    pub fn with_udp(mut self, address: &str) -> Result<Self> {
+        let name = format!("udp://{address}");
+        let socket = UdpSocket::bind(address).map_err(|error| Error::open_input(&name, error))?;
+        self.inputs.push(Opened::Udp(socket, name));
         Ok(self)
     }
 
@@ -219,7 +240,8 @@ impl Source {
     /// The address of the first listener, for example if its port was given as 0.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.inputs.iter().find_map(|input| match input {
-            Opened::Listener(listener, _) => listener.local_addr().ok(),
+            Opened::Listener(listener, ..) => listener.local_addr().ok(),
+            Opened::Udp(socket, _) => socket.local_addr().ok(),
             _ => None,
         })
     }
@@ -270,11 +292,37 @@ impl Source {
             | Opened::Stdin(_, Extent::Endless)
             | Opened::Follow(..)
             | Opened::Messages(..)
+            | Opened::Udp(..)
             | Opened::Listener(..) => true,
         });
         match endless {
             true => Extent::Endless,
             false => Extent::Finite,
+        }
+    }
+}
+
+/// Where events of TCP connections end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TcpFraming {
+    /// At a newline.
+    #[default]
+    Lines,
+    /// After as many bytes as a number before the event states, as in syslog (RFC 6587). What does
+    /// not begin with a number ends at a newline.
+    OctetCounting,
+}
+
+impl TcpFraming {
+    /// The address and the framing of the URL `name`, which is `tcp://` and `rest`.
+    fn split<'a>(name: &str, rest: &'a str) -> Result<(&'a str, Self)> {
+        match rest.split_once('?') {
+            None | Some((_, "framing=lines")) => Ok((
+                rest.split_once('?').map_or(rest, |(address, _)| address),
+                Self::Lines,
+            )),
+            Some((address, "framing=octet-counting")) => Ok((address, Self::OctetCounting)),
+            Some((_, option)) => Err(Error::unknown_listener_option(name, option)),
         }
     }
 }
@@ -286,7 +334,8 @@ impl Opened {
                 path.display().to_string()
             }
             Self::Stdin(..) => "standard input".to_string(),
-            Self::Listener(_, name)
+            Self::Listener(_, _, name)
+            | Self::Udp(_, name)
             | Self::Reader(name, _)
             | Self::Live(name, _)
             | Self::Messages(name, _) => name.clone(),
@@ -302,6 +351,7 @@ impl Opened {
             }
             Self::Pipe(..)
             | Self::Listener(..)
+            | Self::Udp(..)
             | Self::Reader(..)
             | Self::Live(..)
             | Self::Messages(..) => None,

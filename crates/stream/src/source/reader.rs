@@ -10,6 +10,7 @@ use super::follow::Follow;
 use super::pipe::Pipe;
 use super::readable::Readable;
 use super::tcp::Listener;
+use super::udp::Udp;
 use super::{Input, LINGER, LiveRead, Mark, Opened, ReadOutcome, Source, open_file};
 use crate::compression::Compression;
 use crate::content::content;
@@ -150,9 +151,13 @@ fn start(
         Opened::Messages(name, source) => {
             return Ok(Some(Current::Messages(name.into(), source)));
         }
-        Opened::Listener(listener, _) => {
-            let listener = Listener::new(listener, name.clone(), wake).map_err(failed)?;
+        Opened::Listener(listener, framing, _) => {
+            let listener = Listener::new(listener, framing, name.clone(), wake);
+            let listener = listener.map_err(failed)?;
             return Ok(Some(Current::Many(listener)));
+        }
+        Opened::Udp(socket, _) => {
+            Box::new(Udp::new(socket, wake, progress.clone()).map_err(failed)?)
         }
         Opened::File(path) => {
             let file = open_file(&path).map_err(failed)?;

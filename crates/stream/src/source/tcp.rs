@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 
-use super::LINGER;
 use super::block::{Block, BlockRead, Cut, Cutter, Eof, Lane};
+use super::octet_counting::OctetCounting;
+use super::{LINGER, TcpFraming};
 use crate::wake::{Wait, Waited, Wake};
 use crate::{Error, Result};
 
@@ -22,6 +23,7 @@ const LONG_RECORD_COUNT_MAX: usize = 4;
 /// Accepts connections and reads those that have data, in turn.
 pub(super) struct Listener {
     listener: TcpListener,
+    framing: TcpFraming,
     name: String,
     connections: Vec<Connection>,
     /// Connections that can be read, in ascending order and taken from the end: removing the last
@@ -40,8 +42,46 @@ enum Accepting {
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     lane: Lane,
+}
+
+/// The bytes of a connection, as lines.
+enum Stream {
+    Lines(TcpStream),
+    Counted(Box<OctetCounting<TcpStream>>),
+}
+
+impl Stream {
+    fn new(stream: TcpStream, framing: TcpFraming) -> Self {
+        match framing {
+            TcpFraming::Lines => Self::Lines(stream),
+            TcpFraming::OctetCounting => Self::Counted(Box::new(OctetCounting::new(stream))),
+        }
+    }
+
+    /// Whether lines were received that a block had no room for.
+    fn has_lines(&self) -> bool {
+        matches!(self, Self::Counted(counted) if counted.has_lines())
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Lines(stream) => stream.read(room),
+            Self::Counted(stream) => stream.read(room),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Lines(stream) => stream.as_fd(),
+            Self::Counted(counted) => counted.inner().as_fd(),
+        }
+    }
 }
 
 /// Why reading a connection paused.
@@ -53,10 +93,16 @@ enum Pause {
 }
 
 impl Listener {
-    pub(super) fn new(listener: TcpListener, name: String, wake: Wake) -> io::Result<Self> {
+    pub(super) fn new(
+        listener: TcpListener,
+        framing: TcpFraming,
+        name: String,
+        wake: Wake,
+    ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener,
+            framing,
             name,
             connections: Vec::new(),
             ready: Vec::new(),
@@ -110,6 +156,7 @@ impl Listener {
             Ok((stream, peer)) => {
                 stream.set_nonblocking(true)?;
                 let lane = Lane::new(format!("tcp://{peer}").into());
+                let stream = Stream::new(stream, self.framing);
                 self.connections.push(Connection { stream, lane });
                 Ok(())
             }
@@ -147,6 +194,10 @@ impl Listener {
         let mut cut = lane.begin(block, cutter)?;
         let pause = loop {
             if cut == Cut::Full {
+                if stream.has_lines() {
+                    // They are not seen by a poll. The connection was the last of those in order.
+                    self.ready.push(index);
+                }
                 return Ok((Pause::Full, true));
             }
             match stream.read(lane.room(block, cutter)) {

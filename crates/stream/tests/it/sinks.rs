@@ -208,7 +208,7 @@ fn names_that_open_nothing_say_what_would() {
     let slash = format!("{}/new/", folder.path().display());
     for (name, expected) in [
         (
-            "udp://127.0.0.1:1",
+            "ftp://127.0.0.1:1",
             "; supported are files, `-` for standard",
         ),
         ("tcp://5140", "is not an address; write tcp://"),

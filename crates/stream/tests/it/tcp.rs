@@ -1,7 +1,7 @@
-//! A TCP listener as source.
+//! A TCP listener or a UDP socket as source.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::thread;
 
 use lookaside_stream::{End, Flow, FormatOptions, InputFormat, OutputFormat, Source};
@@ -10,11 +10,17 @@ use crate::endless::Live;
 use crate::flow;
 
 fn listen() -> (Live, SocketAddr) {
-    listen_with(flow("raw", "raw"))
+    listen_with(LINES, flow("raw", "raw"))
 }
 
-fn listen_with(flow: Flow) -> (Live, SocketAddr) {
-    let source = Source::open(["tcp://127.0.0.1:0"]).unwrap();
+const LINES: &str = "tcp://127.0.0.1:0?framing=lines";
+/// The default of `RunOptions::block_size`.
+const BLOCK_SIZE: usize = 128 << 10;
+
+const COUNTED: &str = "tcp://127.0.0.1:0?framing=octet-counting";
+
+fn listen_with(url: &str, flow: Flow) -> (Live, SocketAddr) {
+    let source = Source::open([url]).unwrap();
     let address = source.local_addr().unwrap();
     (Live::start_with(source, flow), address)
 }
@@ -39,6 +45,53 @@ fn a_connection_answers_at_once_and_its_last_line_needs_no_end() {
     assert_eq!((summary.end, summary.events_out), (End::Stopped, 4));
 }
 
+/// Somewhat more than fits into a block, after which the connection is silent.
+#[test]
+fn counted_events_that_fill_blocks_are_all_processed() {
+    let (mut live, address) = listen_with(COUNTED, flow("raw", "raw"));
+    let mut stream = TcpStream::connect(address).unwrap();
+    for round in 0..30 {
+        let size = BLOCK_SIZE + 1000 * round;
+        let event = format!("round {round} {}", "x".repeat(80));
+        let count = size / event.len();
+        let sent = format!("{} {event}", event.len()).repeat(count);
+        stream.write_all(sent.as_bytes()).unwrap();
+        for _ in 0..count {
+            assert_eq!(live.line(), event);
+        }
+    }
+    write!(stream, "<1>a line\n7 <1>a\nb\n").unwrap();
+    live.expect(&["<1>a line", "<1>a b"]);
+    assert!(live.stop().0.is_empty());
+}
+
+#[test]
+fn each_datagram_is_an_event() {
+    let source = Source::open(["udp://127.0.0.1:0"]).unwrap();
+    let address = source.local_addr().unwrap();
+    let mut live = Live::start_with(source, flow("raw", "raw"));
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for number in 0..100 {
+        let datagram = format!("<13>event {number}\nof two lines\n");
+        sender.send_to(datagram.as_bytes(), address).unwrap();
+        live.expect(&[&*format!("<13>event {number} of two lines")]);
+    }
+    let (rest, summary) = live.stop();
+    assert!(rest.is_empty(), "{rest:?}");
+    assert_eq!((summary.end, summary.events_out), (End::Stopped, 100));
+    assert_eq!(summary.datagrams_lost, 0);
+}
+
+#[test]
+fn unknown_options_of_a_listener_say_what_to_write() {
+    for option in ["framing=octets", "framing", "", "keepalive=1"] {
+        let error = Source::open([format!("tcp://127.0.0.1:0?{option}")]).unwrap_err();
+        let expected =
+            format!("option `{option}`; write `framing=lines` or `framing=octet-counting`");
+        assert!(error.to_string().ends_with(&expected), "{error}");
+    }
+}
+
 #[test]
 fn a_silent_listener_hears_a_stop() {
     let (live, _) = listen();
@@ -47,9 +100,18 @@ fn a_silent_listener_hears_a_stop() {
 
 #[test]
 fn lines_of_many_connections_keep_their_order_and_do_not_mix() {
+    events_of_many_connections("tcp://127.0.0.1:0", |line| format!("{line}\n"));
+}
+
+#[test]
+fn counted_events_of_many_connections_keep_their_order_and_do_not_mix() {
+    events_of_many_connections(COUNTED, |line| format!("{} {line}", line.len()));
+}
+
+fn events_of_many_connections(url: &str, encode: fn(String) -> String) {
     const CONNECTIONS: usize = 8;
     const LINES: usize = 2_000;
-    let (live, address) = listen();
+    let (live, address) = listen_with(url, flow("raw", "raw"));
     let senders: Vec<_> = (0..CONNECTIONS)
         .map(|connection| {
             thread::spawn(move || {
@@ -58,7 +120,8 @@ fn lines_of_many_connections_keep_their_order_and_do_not_mix() {
                 let mut random = fastrand::Rng::with_seed(seed);
                 let mut stream = TcpStream::connect(address).unwrap();
                 let text: String = (0..LINES)
-                    .map(|line| format!("{connection} {line} {}\n", "x".repeat(line % 50)))
+                    .map(|line| format!("{connection} {line} {}", "x".repeat(line % 50)))
+                    .map(encode)
                     .collect();
                 let mut rest = text.as_bytes();
                 while !rest.is_empty() {
@@ -94,10 +157,11 @@ fn lines_of_many_connections_keep_their_order_and_do_not_mix() {
 #[test]
 fn connections_together_hold_a_bounded_amount() {
     let limit = FormatOptions::new().set("line_size_max", "1000");
-    let (mut live, address) = listen_with(Flow::new(
+    let flow = Flow::new(
         InputFormat::new("raw", &limit).unwrap(),
         OutputFormat::new("raw", &FormatOptions::new()).unwrap(),
-    ));
+    );
+    let (mut live, address) = listen_with(LINES, flow);
     // The line of the probe is processed after everything received before.
     let mut probe = TcpStream::connect(address).unwrap();
     writeln!(probe, "probe").unwrap();

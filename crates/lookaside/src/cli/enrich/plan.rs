@@ -24,7 +24,7 @@ use crate::config::DRAIN_TIMEOUT;
 use crate::failure::Failure;
 use crate::models::Wanted;
 use crate::models::options::timezone;
-use crate::project::{LoadOptions, Project};
+use crate::project::{LoadOptions, Project, is_url};
 
 /// A larger thread count is taken for a typing error.
 pub(super) const WORKER_COUNT_MAX: usize = 1024;
@@ -306,7 +306,7 @@ fn input(arguments: &EnrichArguments, project: &Project) -> Result<Vec<String>, 
             "name files after the folder, `-` for standard input, or `input` in [enrich]",
         ));
     };
-    let is_file = last != "-" && !last.starts_with("tcp://") && !ConnectUrl::is_one(last);
+    let is_file = last != "-" && !is_url(last);
     if arguments.follow && !is_file {
         return Err(Failure::usage(format!(
             "--follow requires a file, and {} is not one",
@@ -410,8 +410,8 @@ fn stem(input: &str) -> String {
     if input == "-" {
         return "stdin".to_owned();
     }
-    if input.starts_with("tcp://") {
-        return "tcp".to_owned();
+    if let Some((scheme @ ("tcp" | "udp"), _)) = input.split_once("://") {
+        return scheme.to_owned();
     }
     if let Ok(Some(url)) = connectors::url(input) {
         // The first topic; its name may contain dots.
@@ -435,6 +435,7 @@ mod tests {
         for (input, expected) in [
             ("-", "stdin"),
             ("tcp://127.0.0.1:1", "tcp"),
+            ("udp://127.0.0.1:1", "udp"),
             ("logs/access.log.1.gz", "access"),
             ("access", "access"),
             ("./.hidden.log", ".hidden"),
