@@ -15,17 +15,15 @@ pub struct PartitionLag {
     pub messages: u64,
 }
 
-/// Asks a broker for the lag of each partition that is assigned to a source.
+/// Queries a broker for the lag of each partition that is assigned to a source.
 pub struct LagReader {
-    ask: Box<Ask>,
+    /// `None` if the broker does not answer.
+    query: Box<dyn FnMut() -> Option<Vec<PartitionLag>> + Send>,
     known: Vec<PartitionLag>,
-    asked: Option<Instant>,
+    queried: Option<Instant>,
 }
 
-/// `None` if the broker does not answer.
-type Ask = dyn FnMut() -> Option<Vec<PartitionLag>> + Send;
-
-/// How often a broker is asked at most.
+/// How often a broker is queried at most.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a broker may take to answer.
@@ -34,22 +32,25 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl LagReader {
     #[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
-    pub(crate) fn new(ask: impl FnMut() -> Option<Vec<PartitionLag>> + Send + 'static) -> Self {
+    pub(crate) fn new(query: impl FnMut() -> Option<Vec<PartitionLag>> + Send + 'static) -> Self {
         Self {
-            ask: Box::new(ask),
+            query: Box::new(query),
             known: Vec::new(),
-            asked: None,
+            queried: None,
         }
     }
 
     /// The lags, at most a second old. If the broker does not answer within a second, they are
     /// those of the last answer. Partitions whose lag is not known are left out.
     pub fn read(&mut self) -> &[PartitionLag] {
-        if self.asked.is_none_or(|asked| asked.elapsed() >= INTERVAL) {
-            if let Some(lags) = (self.ask)() {
+        if self
+            .queried
+            .is_none_or(|queried| queried.elapsed() >= INTERVAL)
+        {
+            if let Some(lags) = (self.query)() {
                 self.known = lags;
             }
-            self.asked = Some(Instant::now());
+            self.queried = Some(Instant::now());
         }
         &self.known
     }
