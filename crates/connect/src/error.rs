@@ -68,7 +68,12 @@ impl Error {
 }
 
 /// What the kinds that are built in report.
-#[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
+#[cfg(any(
+    feature = "kafka",
+    feature = "nats",
+    feature = "postgres",
+    feature = "redis"
+))]
 impl Error {
     /// The URL lacks a topic, or what corresponds to it, or has several.
     pub(crate) fn no_path(name: &str, what: &str, example: &str) -> Self {

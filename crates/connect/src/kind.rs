@@ -21,7 +21,7 @@ pub struct Kind {
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 4] = [
+pub const KINDS: [Kind; 6] = [
     Kind {
         scheme: "kafka",
         summary: "topics of Apache Kafka or Redpanda",
@@ -37,6 +37,23 @@ pub const KINDS: [Kind; 4] = [
         is_built_in: cfg!(feature = "nats"),
         source_example: Some("nats://localhost:4222/CLICKS?durable=lookaside"),
         sink_example: Some("nats://localhost:4222/clicks.rich"),
+    },
+    Kind {
+        scheme: "postgres",
+        summary: "tables of PostgreSQL",
+        feature: "postgres",
+        is_built_in: cfg!(feature = "postgres"),
+        source_example: None,
+        sink_example: Some("postgres://app@localhost:5432/shop?table=clicks"),
+    },
+    // The other scheme that clients of PostgreSQL know, for the same.
+    Kind {
+        scheme: "postgresql",
+        summary: "tables of PostgreSQL",
+        feature: "postgres",
+        is_built_in: cfg!(feature = "postgres"),
+        source_example: None,
+        sink_example: None,
     },
     Kind {
         scheme: "redis",

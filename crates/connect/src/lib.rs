@@ -1,4 +1,4 @@
-//! Connectors: sources and sinks of event streams in message brokers.
+//! Connectors: sources and sinks of event streams in message brokers, and sinks in databases.
 //!
 //! A connector is named by a URL, such as `kafka://localhost:9092/clicks?group=lookaside`. Each kind
 //! is a feature of this crate; [`KINDS`] lists all of them, also those that are not built in.
@@ -25,14 +25,21 @@ mod jetstream;
 mod kafka;
 mod kind;
 mod lag;
-#[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
+#[cfg(any(
+    feature = "kafka",
+    feature = "nats",
+    feature = "postgres",
+    feature = "redis"
+))]
 mod options;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
 mod read_queue;
 #[cfg(feature = "redis")]
 mod redis_streams;
 mod url;
-#[cfg(any(feature = "redis", feature = "nats"))]
+#[cfg(any(feature = "nats", feature = "postgres", feature = "redis"))]
 mod write_queue;
 
 use lookaside_stream::{MessageFraming, MessageSink, MessageSource, OnNull};
@@ -73,6 +80,8 @@ pub fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
         "kafka" => kafka::open_source(url),
         #[cfg(feature = "nats")]
         "nats" => jetstream::open_source(url),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => postgres::open_source(url),
         #[cfg(feature = "redis")]
         "redis" | "rediss" => redis_streams::open_source(url),
         other => unreachable!("{other} is not a kind that is built in"),
@@ -106,6 +115,8 @@ pub fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
         "kafka" => kafka::open_sink(url),
         #[cfg(feature = "nats")]
         "nats" => jetstream::open_sink(url),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => postgres::open_sink(url),
         #[cfg(feature = "redis")]
         "redis" | "rediss" => redis_streams::open_sink(url),
         other => unreachable!("{other} is not a kind that is built in"),
@@ -123,6 +134,8 @@ pub fn check_source(url: &ConnectUrl) -> Result<String> {
         "kafka" => kafka::check_source(url),
         #[cfg(feature = "nats")]
         "nats" => jetstream::check_source(url),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => postgres::check_source(url),
         #[cfg(feature = "redis")]
         "redis" | "rediss" => redis_streams::check_source(url),
         other => unreachable!("{other} is not a kind that is built in"),
@@ -139,6 +152,8 @@ pub fn check_sink(url: &ConnectUrl) -> Result<String> {
         "kafka" => kafka::check_sink(url),
         #[cfg(feature = "nats")]
         "nats" => jetstream::check_sink(url),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => postgres::check_sink(url),
         #[cfg(feature = "redis")]
         "redis" | "rediss" => redis_streams::check_sink(url),
         other => unreachable!("{other} is not a kind that is built in"),

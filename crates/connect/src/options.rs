@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+#[cfg(any(feature = "kafka", feature = "nats", feature = "redis"))]
 use lookaside_stream::MessageFraming;
 #[cfg(feature = "kafka")]
 use lookaside_stream::OnNull;
@@ -18,7 +19,7 @@ pub(crate) struct Options<'a> {
 impl<'a> Options<'a> {
     /// # Errors
     /// When the URL has an option that is not known.
-    #[cfg(any(feature = "redis", feature = "nats"))]
+    #[cfg(any(feature = "nats", feature = "postgres", feature = "redis"))]
     pub(crate) fn new(url: &'a ConnectUrl, known: &[&str]) -> Result<Self> {
         let name = url.name();
         let mut options = url.options().iter();
@@ -100,6 +101,7 @@ impl<'a> Options<'a> {
     }
 
     /// The option `framing`.
+    #[cfg(any(feature = "kafka", feature = "nats", feature = "redis"))]
     pub(crate) fn framing(&self) -> Result<MessageFraming> {
         Ok(match self.choice("framing", &["message", "lines"])? {
             "lines" => MessageFraming::Lines,

@@ -38,6 +38,12 @@ impl ConnectUrl {
         crate::KINDS.iter().any(|kind| kind.scheme == scheme)
     }
 
+    /// Whether it names a table, whose rows are results in JSON, and not a topic or a stream, which
+    /// takes any bytes.
+    pub fn is_table(&self) -> bool {
+        matches!(&*self.scheme, "postgres" | "postgresql")
+    }
+
     /// The scheme, which is the kind of connector.
     pub fn scheme(&self) -> &str {
         &self.scheme

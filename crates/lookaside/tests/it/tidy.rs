@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("oml", &["value"]),
     ("pipeline", &[]),
     ("stream", &["pipeline", "value"]),
-    ("connect", &["stream"]),
+    ("connect", &["client", "stream"]),
     ("http", &["pipeline"]),
     ("embedded", &["wire"]),
     ("load", &[]),

@@ -1,7 +1,7 @@
-//! Inputs and outputs of a run that are topics of a broker, named by URLs.
+//! Inputs and outputs of a run that are topics of a broker or tables, named by URLs.
 
 use lookaside_connect::{ConnectUrl, Error, ErrorKind, LagReader, OpenedSource};
-use lookaside_stream::{MessageFraming, OnNull, Sink, Source};
+use lookaside_stream::{MessageFraming, OnNull, OutputFormat, Sink, Source};
 
 use crate::failure::Failure;
 
@@ -48,7 +48,7 @@ pub(super) fn open_source(url: &ConnectUrl) -> Result<Input, Failure> {
     Ok(Input::new(url, opened))
 }
 
-/// Opens the input and the output of a run that are both topics.
+/// Opens the input and the output of a run that are both connectors.
 pub(super) fn open_pair(input: &ConnectUrl, output: &ConnectUrl) -> Result<(Input, Sink), Failure> {
     let opened = lookaside_connect::open_pair(input, output);
     let (source, sink) = opened.map_err(|error| failure(&error))?;
@@ -83,6 +83,31 @@ pub(super) fn refuse_same_topic(input: &ConnectUrl, output: &ConnectUrl) -> Resu
             Err(Failure::usage(message).with_help("write to another topic"))
         }
         None => Ok(()),
+    }
+}
+
+/// Refuses results that cannot be rows of a table, and a table for rejects, which are the input as it
+/// is.
+pub(super) fn check_tables(
+    output: &str,
+    format: &OutputFormat,
+    reject: Option<&String>,
+) -> Result<(), Failure> {
+    let is_table = |url: Option<ConnectUrl>| url.is_some_and(|url| url.is_table());
+    if is_table(url(output)?) && format.name() != "json" {
+        let message = format!(
+            "output {} takes rows from JSON, not from the format {}",
+            shown(output),
+            format.name()
+        );
+        return Err(Failure::usage(message).with_help("omit the format of the output"));
+    }
+    match reject {
+        Some(reject) if is_table(url(reject)?) => {
+            let message = format!("{} is a table, and rejects are not rows", shown(reject));
+            Err(Failure::usage(message).with_help("write rejects to a file or a topic"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -97,6 +97,7 @@ impl EnrichPlan {
             }
         }
         let output_format = output_format(arguments, project, &output)?;
+        connectors::check_tables(&output, &output_format, reject.as_ref())?;
         let worker_count = match arguments.workers.map(NonZero::get).or(settings.workers) {
             Some(count) if count > WORKER_COUNT_MAX => {
                 let message = format!("{count} workers are more than {WORKER_COUNT_MAX}");

@@ -1,0 +1,84 @@
+//! Tables of PostgreSQL as sinks.
+//!
+//! A result is a JSON object whose members are columns of the table. A batch of results is one
+//! transaction: without a rule for conflicts, it is copied into the table by `COPY`; with one, into
+//! a temporary table, from which `INSERT … ON CONFLICT` takes it.
+//!
+//! Columns that a result does not name get their defaults, or keep their values when a row is
+//! updated. A `COPY` has one list of columns, so that results that name different columns are copied
+//! one list after the other, in the same transaction.
+
+mod client;
+mod json;
+mod options;
+mod rows;
+mod sink;
+mod table;
+mod writer;
+
+use self::client::{Client, Failure};
+use self::options::SinkOptions;
+use self::sink::PostgresSink;
+use self::table::Table;
+use crate::{ConnectUrl, Error, OpenedSink, OpenedSource, Result};
+
+pub(crate) fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
+    Err(no_source(url))
+}
+
+pub(crate) fn check_source(url: &ConnectUrl) -> Result<String> {
+    Err(no_source(url))
+}
+
+fn no_source(url: &ConnectUrl) -> Error {
+    let hint = "for rows that models look up, name the database as [provider.postgres] in \
+                knowdb.toml";
+    Error::refused(&url.name(), "PostgreSQL is only an output", Some(hint))
+}
+
+pub(crate) fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
+    let options = SinkOptions::new(url)?;
+    let (client, table) = open_table(&options)?;
+    Ok(OpenedSink {
+        sink: Box::new(PostgresSink::open(client, table, &options)?),
+        key_field: None,
+    })
+}
+
+pub(crate) fn check_sink(url: &ConnectUrl) -> Result<String> {
+    let options = SinkOptions::new(url)?;
+    let (_, table) = open_table(&options)?;
+    Ok(format!(
+        "{} is available: {}",
+        options.name,
+        table.describe()
+    ))
+}
+
+/// Connects, and reads what is known of the table.
+fn open_table(options: &SinkOptions) -> Result<(Client, Table)> {
+    let name = &options.name;
+    let mut client = Client::new(name, &options.config);
+    let connected = client.run(|_| Ok(()));
+    connected.map_err(|failure| unavailable(name, failure))?;
+    let table = Table::read(&mut client, options)?;
+    client.prepare_sessions(table.session());
+    // The rights that only the temporary table needs are missed here, not at the first batch.
+    let prepared = client.run(|_| Ok(()));
+    prepared.map_err(|failure| unavailable(name, failure))?;
+    Ok((client, table))
+}
+
+fn unavailable(name: &str, failure: Failure) -> Error {
+    match failure {
+        Failure::Away(reason) => {
+            let hint = "start the server, or correct the host and the port of the URL";
+            Error::unavailable(name, &format!("no server answers: {reason}"), hint)
+        }
+        Failure::Data(reason) | Failure::Refused(reason) => {
+            let hint = "correct the user, the password and the database of the URL, and what the \
+                        user may do";
+            Error::unavailable(name, &format!("the server refuses: {reason}"), hint)
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The thread of a sink: writes batches of rows, each in a transaction.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+use lookaside_client::TransactionOptions;
+use tracing::{debug, info, warn};
+
+use super::client::{Client, Failure};
+use super::rows::Rows;
+use super::table::Table;
+use crate::write_queue::WriteState;
+
+/// Writes what a sink passes to it.
+pub(super) struct Writer {
+    pub(super) client: Client,
+    pub(super) table: Arc<Table>,
+    /// The most rows of a transaction.
+    pub(super) batch_rows: usize,
+    /// No more is added to a batch of this size.
+    pub(super) batch_size: usize,
+    /// How long a row waits for further ones.
+    pub(super) batch_time: Duration,
+    pub(super) shared: Arc<WriteState>,
+}
+
+impl Writer {
+    /// Writes until there is no more, the sink is dropped, or the server refuses.
+    pub(super) fn write(mut self, chunks: &Receiver<Rows>) {
+        while let Ok(mut rows) = chunks.recv() {
+            let deadline = Instant::now() + self.batch_time;
+            while rows.len() < self.batch_rows && rows.size() < self.batch_size {
+                match chunks.recv_deadline(deadline) {
+                    Ok(more) => rows.append(more),
+                    Err(_) => break,
+                }
+            }
+            if self.shared.lock().is_closing {
+                return;
+            }
+            if let Err(reason) = self.write_all(&rows) {
+                self.shared.fail(reason);
+                return;
+            }
+            self.shared.end(rows.size());
+        }
+    }
+
+    /// Writes rows, as often as it takes, and reports them on their receipts. A part that the server
+    /// does not accept is halved until the row is found that it does not accept. The error is the
+    /// reason why no row can be written.
+    fn write_all(&mut self, rows: &Rows) -> Result<(), String> {
+        let starts = (0..rows.len()).step_by(self.batch_rows);
+        // The next part is the last one.
+        let mut parts: Vec<Range<usize>> = starts
+            .map(|start| start..rows.len().min(start + self.batch_rows))
+            .rev()
+            .collect();
+        let mut is_away = false;
+        while let Some(part) = parts.pop() {
+            let reason = match self.write_part(rows, part.clone()) {
+                Ok(()) => {
+                    rows.deliver(part);
+                    continue;
+                }
+                Err(Failure::Data(reason)) if part.len() == 1 => {
+                    self.shared.refuse(rows.refused(part.start, reason));
+                    continue;
+                }
+                Err(Failure::Data(_)) => {
+                    let middle = part.start + part.len() / 2;
+                    parts.push(middle..part.end);
+                    parts.push(part.start..middle);
+                    continue;
+                }
+                Err(Failure::Refused(reason)) => {
+                    return Err(format!("table {}: {reason}", self.table.name()));
+                }
+                Err(Failure::Away(reason)) => reason,
+            };
+            parts.push(part);
+            let connector = self.client.name();
+            match is_away {
+                false => warn!(connector, reason, "writing is interrupted"),
+                true => debug!(connector, reason, "writing is interrupted"),
+            }
+            is_away = true;
+            let mut state = self.shared.lock();
+            if !state.is_closing {
+                state = self.shared.wait(state, self.client.next_backoff());
+            }
+            if state.is_closing {
+                return Err("the sink is closed".to_owned());
+            }
+        }
+        if is_away {
+            info!(connector = self.client.name(), "connected again");
+        }
+        Ok(())
+    }
+
+    fn write_part(&mut self, rows: &Rows, part: Range<usize>) -> Result<(), Failure> {
+        let table = &self.table;
+        let is_one_statement = rows.statement_count(part.clone(), table) == 1;
+        self.client.run(|connection| {
+            // A statement is a transaction by itself.
+            if is_one_statement {
+                return rows.write(part, table, connection);
+            }
+            let mut transaction = connection.begin(TransactionOptions::default())?;
+            rows.write(part, table, &mut transaction)?;
+            transaction.commit()
+        })
+    }
+}

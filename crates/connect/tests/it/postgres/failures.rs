@@ -1,0 +1,220 @@
+//! Servers that end and return, sessions that are ended, and tables that change.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lookaside_embedded::Postgres;
+use lookaside_stream::StopFlag;
+use lookaside_testing::wait_until;
+
+use super::{connect, count, database, messages, open, query, reasons, url, write, write_all};
+use crate::running::unique;
+
+/// A server that is killed and started again in the same place.
+struct Server {
+    folder: PathBuf,
+    postgres: Option<Postgres>,
+}
+
+impl Server {
+    fn start() -> Self {
+        let folder = std::env::temp_dir().join(unique("lookaside-connect"));
+        let mut server = Self {
+            folder,
+            postgres: None,
+        };
+        server.restart();
+        server
+    }
+
+    fn postgres(&self) -> &Postgres {
+        self.postgres.as_ref().unwrap()
+    }
+
+    fn kill(&mut self) {
+        let file = find(&self.folder, "postmaster.pid").unwrap();
+        let text = fs::read_to_string(file).unwrap();
+        let pid = text.lines().next().unwrap();
+        let killed = Command::new("kill").args(["-9", pid]).status().unwrap();
+        assert!(killed.success());
+        drop(self.postgres.take());
+    }
+
+    fn restart(&mut self) {
+        self.postgres = Some(Postgres::builder().path(&self.folder).start().unwrap());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.postgres.take());
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The file of this name in a folder or in a folder of it.
+fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    let entries: Vec<_> = fs::read_dir(folder)
+        .ok()?
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let own = entries.iter().find(|path| path.ends_with(name)).cloned();
+    own.or_else(|| entries.iter().find_map(|path| find(path, name)))
+}
+
+fn numbers(first: usize, count: usize) -> Vec<String> {
+    (first..first + count)
+        .map(|id| format!("{{\"id\":{id}}}"))
+        .collect()
+}
+
+#[test]
+fn a_server_that_is_killed_costs_no_row() {
+    let mut server = Server::start();
+    server
+        .postgres()
+        .execute("create table t (id int primary key)")
+        .unwrap();
+    let mut sink = open(&url(
+        server.postgres(),
+        "table=t&conflict=ignore&batch_rows=200",
+    ));
+    let mut all = Vec::new();
+    for round in 0..3 {
+        let payloads = numbers(round * 20_000, 20_000);
+        all.push(write(&mut *sink, payloads.iter().map(|payload| &**payload)));
+        wait_until("some rows are written", || {
+            count(server.postgres(), "t") > round * 20_000
+        });
+        server.kill();
+        server.restart();
+    }
+    sink.flush().unwrap();
+    assert_eq!(reasons(&sink.take_refused()), [""; 0]);
+    assert!(all.iter().all(|written| written.is_delivered()));
+    assert_eq!(count(server.postgres(), "t"), 60_000);
+}
+
+#[test]
+fn sessions_that_are_ended_in_the_middle_of_a_batch_cost_no_row() {
+    let db = database();
+    db.execute(
+        "create table t (id int);
+         create function slow() returns trigger language plpgsql as
+             $$ begin perform pg_sleep(0.0005); return new; end $$;
+         create trigger slow before insert on t for each row execute function slow()",
+    )
+    .unwrap();
+    let mut sink = open(&url(&db, "table=t&batch_rows=500&application_name=ended"));
+    let is_over = AtomicBool::new(false);
+    let ended = thread::scope(|scope| {
+        let ends = scope.spawn(|| {
+            let mut connection = connect(&db);
+            let sql = "select pg_terminate_backend(pid) from pg_stat_activity \
+                       where application_name = 'ended' and query ilike 'copy%' and state = 'active' \
+                         and now() - query_start > '50 ms'";
+            let mut ended = 0;
+            while ended < 5 && !is_over.load(Ordering::Relaxed) {
+                ended += connection.query(sql, &[]).unwrap().rows.len();
+            }
+            ended
+        });
+        let payloads = numbers(0, 4000);
+        let refused = write_all(&mut *sink, payloads.iter().map(|payload| &**payload));
+        assert_eq!(reasons(&refused), [""; 0]);
+        is_over.store(true, Ordering::Relaxed);
+        ends.join().unwrap()
+    });
+    assert_eq!(ended, 5, "it was in the middle of a batch");
+    let found = query(&db, "select count(*), count(distinct id) from t");
+    assert_eq!(found, ["4000|4000"]);
+}
+
+#[test]
+fn a_lock_and_a_limit_are_waited_for() {
+    let db = database();
+    db.execute("create table t (id int primary key)").unwrap();
+    let options = "table=t&conflict=update&options=-c%20lock_timeout%3D20ms";
+    let mut sink = open(&url(&db, options));
+    let mut connection = connect(&db);
+    connection.query("begin", &[]).unwrap();
+    connection.query("insert into t values (1)", &[]).unwrap();
+    let written = write(&mut *sink, [r#"{"id":1}"#]);
+    // sleep: several attempts
+    thread::sleep(Duration::from_millis(300));
+    assert!(!written.is_delivered());
+    connection.query("commit", &[]).unwrap();
+    sink.flush().unwrap();
+    assert_eq!(reasons(&sink.take_refused()), [""; 0]);
+    assert!(written.is_delivered());
+}
+
+#[test]
+fn a_run_gives_up_a_server_that_is_away() {
+    let mut server = Server::start();
+    server
+        .postgres()
+        .execute("create table t (id int)")
+        .unwrap();
+    let mut sink = open(&url(server.postgres(), "table=t"));
+    let give_up = StopFlag::new().unwrap();
+    sink.attach(&give_up);
+    server.kill();
+    let written = write(&mut *sink, [r#"{"id":1}"#]);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // sleep: the flush waits
+            thread::sleep(Duration::from_millis(300));
+            give_up.raise();
+        });
+        let begun = Instant::now();
+        let error = sink.flush().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    });
+    drop(sink);
+    assert!(!written.is_delivered());
+}
+
+#[test]
+fn memory_is_limited_while_a_server_is_away() {
+    let mut server = Server::start();
+    server
+        .postgres()
+        .execute("create table t (id int, s text)")
+        .unwrap();
+    let mut sink = open(&url(server.postgres(), "table=t&buffer_max=1048576"));
+    let give_up = StopFlag::new().unwrap();
+    sink.attach(&give_up);
+    server.kill();
+    let payload = format!("{{\"id\":1,\"s\":\"{}\"}}", "x".repeat(1000));
+    let (rows, written) = messages(std::iter::repeat_n(&*payload, 2000));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // sleep: the write waits
+            thread::sleep(Duration::from_millis(300));
+            give_up.raise();
+        });
+        let error = sink.write(&rows, &written.receipt).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
+    });
+}
+
+#[test]
+fn a_table_that_is_dropped_ends_the_run_with_the_reason() {
+    let db = database();
+    db.execute("create table t (id int)").unwrap();
+    let mut sink = open(&url(&db, "table=t"));
+    db.execute("drop table t").unwrap();
+    let written = write(&mut *sink, [r#"{"id":1}"#]);
+    let error = sink.flush().unwrap_err().to_string();
+    assert!(
+        error.contains("relation \"public.t\" does not exist [42P01]"),
+        "{error}"
+    );
+    assert!(!written.is_delivered());
+}
