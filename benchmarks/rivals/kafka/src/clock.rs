@@ -1,7 +1,7 @@
 //! Writes messages with the time at a fixed rate, and looks at the time when their results arrive.
 
-use std::time::{Duration, Instant};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -10,7 +10,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
 use serde_json::Value;
 
-use crate::{TIMEOUT, consumer_config, producer_config};
+use crate::{TIMEOUT, consumer_config, next, producer_config};
 
 /// Write JSON events with the time in `sent` at a fixed rate, read their results from another topic,
 /// and print the distribution of the time from one to the other
@@ -55,7 +55,7 @@ pub(crate) fn run(broker: &str, arguments: &ClockArguments) -> Result<()> {
     let warm_up = arguments.warm_up * 1_000_000_000;
     let mut read = 0;
     while read < count {
-        let message = consumer.poll(TIMEOUT).context("results are missing")??;
+        let message = next(&consumer)?;
         let event: Value = serde_json::from_slice(message.payload().context("no payload")?)?;
         let sent = event["sent"].as_u64().context("no time in a result")?;
         read += 1;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer};
 use rdkafka::{ClientContext, Message, Offset, TopicPartitionList};
 
-use crate::{TIMEOUT, consumer_config, producer_config};
+use crate::{TIMEOUT, consumer_config, next, producer_config};
 
 /// Copy a number of messages from topic to topic, at least once
 #[derive(Args)]
@@ -56,10 +56,7 @@ pub(crate) fn run(broker: &str, arguments: &CopyArguments) -> Result<()> {
     let mut positions = HashMap::new();
     let (mut count, mut committed) = (0, Instant::now());
     while count < arguments.count {
-        let Some(message) = consumer.poll(TIMEOUT) else {
-            bail!("only {count} messages after {TIMEOUT:?} without one");
-        };
-        let message = message?;
+        let message = next(&consumer)?;
         let mut record = BaseRecord::<[u8], [u8]>::to(&arguments.to);
         record.key = message.key();
         record.payload = message.payload();

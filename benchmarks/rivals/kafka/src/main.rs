@@ -5,11 +5,13 @@
 mod clock;
 mod copy;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
 use rdkafka::ClientConfig;
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::message::BorrowedMessage;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -39,6 +41,17 @@ fn main() -> Result<()> {
         Program::Copy(arguments) => copy::run(&broker, &arguments),
         Program::Clock(arguments) => clock::run(&broker, &arguments),
     }
+}
+
+/// The next message. A poll also ends after other events, such as an assignment.
+fn next(consumer: &BaseConsumer) -> Result<BorrowedMessage<'_>> {
+    let begun = Instant::now();
+    while begun.elapsed() < TIMEOUT {
+        if let Some(message) = consumer.poll(TIMEOUT) {
+            return Ok(message?);
+        }
+    }
+    bail!("no message for {TIMEOUT:?}");
 }
 
 /// The settings of the connectors of `lookaside`, so that only the work differs.
