@@ -105,7 +105,7 @@ impl Group {
         }
         let key = (topic.into(), number);
         let new = || Assigned {
-            partition: Partition::new(topic, number),
+            partition: Partition::with_stable_positions(topic, number),
             first,
             committed: None,
         };

@@ -250,17 +250,15 @@ impl Transactions {
                 // It is read again, by this process or by another.
                 continue;
             }
-            let origin = (
-                Arc::clone(partition.topic()),
-                partition.number(),
-                message.position(),
-            );
+            let position = message.position();
+            let position = position.expect("results of messages of Kafka have positions");
+            let origin = (Arc::clone(partition.topic()), partition.number(), position);
             if state.poison.contains(&origin) {
                 self.refuse(&message, receipt, "the broker refuses it".to_owned());
                 continue;
             }
             let id = state.sent.len();
-            state.sent.push((Arc::clone(partition), message.position()));
+            state.sent.push((Arc::clone(partition), position));
             match self.send(&message, id) {
                 Ok(Sent::Queued) => receipt.deliver(message.segment(), 1),
                 Ok(Sent::Refused(reason)) => self.refuse(&message, receipt, reason),

@@ -53,7 +53,8 @@ struct Entry {
     /// The range of the message's headers.
     headers: (u32, u32),
     timestamp_ms: Option<i64>,
-    position: u64,
+    /// The position of the message that was read; dead letters of results have none.
+    position: Option<u64>,
     segment: u32,
     /// The position in `topics`, if the message names its topic.
     topic: Option<u32>,
@@ -132,7 +133,7 @@ impl Messages {
         let segment = self.segment(partition);
         self.segments[segment].end = position + 1;
         self.push_result(segment, payload, key);
-        self.last().position = position;
+        self.last().position = Some(position);
     }
 
     /// Appends a result of a message of this segment of the messages that were read.
@@ -151,7 +152,7 @@ impl Messages {
             key,
             headers: (first, first),
             timestamp_ms: None,
-            position: 0,
+            position: None,
             segment: index(segment),
             topic: None,
             problem: None,
@@ -159,7 +160,7 @@ impl Messages {
     }
 
     /// Sets the position of the message that the last one results from.
-    pub(crate) fn set_position(&mut self, position: u64) {
+    pub(crate) fn set_position(&mut self, position: Option<u64>) {
         self.last().position = position;
     }
 
@@ -326,9 +327,19 @@ impl<'a> Message<'a> {
         Some(&self.messages.problems[self.entry.problem? as usize])
     }
 
-    /// The position in its partition of the message that was read, or that this one results from.
-    pub fn position(&self) -> u64 {
+    /// The position in its partition of the message that was read, or that this one results from;
+    /// `None` for results of other inputs.
+    pub fn position(&self) -> Option<u64> {
         self.entry.position
+    }
+
+    /// The position of a message of a source.
+    ///
+    /// # Panics
+    /// When it is a result without a position.
+    pub(crate) fn read_position(&self) -> u64 {
+        self.position()
+            .expect("a message that was read has a position")
     }
 
     /// The segment of a [`Receipt`](super::Receipt) that the message belongs to.

@@ -53,7 +53,7 @@ impl Meta {
             Self::Key => text_or_bytes(message.key()?),
             Self::Topic => Value::from(&**message.partition().topic()),
             Self::Partition => Value::Int(message.partition().number().into()),
-            Self::Offset => Value::Int(i64::try_from(message.position()).ok()?),
+            Self::Offset => Value::Int(i64::try_from(message.position()?).ok()?),
             Self::Timestamp => {
                 let instant = Timestamp::from_millisecond(message.timestamp_ms()?).ok()?;
                 let civil = instant.to_zoned(jiff::tz::TimeZone::UTC).datetime();

@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 pub struct Partition {
     topic: Arc<str>,
     number: i32,
+    has_stable_positions: bool,
     /// `topic[number]`, for messages.
     name: Arc<str>,
     state: Mutex<State>,
@@ -61,11 +62,21 @@ struct Range {
 impl Partition {
     /// A partition of which nothing was read yet.
     pub fn new(topic: impl Into<Arc<str>>, number: i32) -> Arc<Self> {
-        let topic = topic.into();
+        Self::with_positions(topic.into(), number, false)
+    }
+
+    /// As [`Self::new`], with positions that identify a message in every run, as the offsets of
+    /// Kafka do. Those of other partitions are counted while they are read.
+    pub fn with_stable_positions(topic: impl Into<Arc<str>>, number: i32) -> Arc<Self> {
+        Self::with_positions(topic.into(), number, true)
+    }
+
+    fn with_positions(topic: Arc<str>, number: i32, has_stable_positions: bool) -> Arc<Self> {
         Arc::new(Self {
             name: format!("{topic}[{number}]").into(),
             topic,
             number,
+            has_stable_positions,
             state: Mutex::default(),
             settled: Condvar::new(),
             is_revoked: AtomicBool::new(false),
@@ -81,6 +92,11 @@ impl Partition {
     /// The number within the topic.
     pub fn number(&self) -> i32 {
         self.number
+    }
+
+    /// Whether a position identifies a message in every run.
+    pub fn has_stable_positions(&self) -> bool {
+        self.has_stable_positions
     }
 
     /// The topic and the number, as they appear in messages.

@@ -80,7 +80,7 @@ impl Encoding {
         if let Some(input) = input {
             output.rejects.locate(|line| {
                 let message = message_of(input, line);
-                (message.partition().name().clone(), message.position())
+                (message.partition().name().clone(), message.read_position())
             });
         }
         Ok(())
@@ -223,13 +223,14 @@ fn make_dead_letters(input: Option<&Messages>, output: &mut Output) {
             Some(input) => {
                 let message = message_of(input, reject.line);
                 letters.push_result(message.segment(), message.payload(), message.key());
+                letters.set_position(message.position());
                 if let Some(milliseconds) = message.timestamp_ms() {
                     letters.set_timestamp(milliseconds);
                 }
                 for header in message.headers() {
                     letters.push_header(header.name, header.value);
                 }
-                (message.partition().name(), message.position())
+                (message.partition().name(), message.read_position())
             }
             None => {
                 letters.push_result(0, Some(&reject.bytes), None);

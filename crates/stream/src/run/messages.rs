@@ -65,7 +65,7 @@ impl<T: Transform> Maker<T> {
                 let receipt = output.receipt.as_ref();
                 let receipt = receipt.expect("messages have a receipt");
                 for message in messages.iter().skip(line as usize - 1).rev() {
-                    receipt.shorten(message.segment(), message.position());
+                    receipt.shorten(message.segment(), message.read_position());
                 }
                 break;
             }
