@@ -59,6 +59,13 @@ impl Error {
         Self::new(ErrorKind::Misuse, message)
     }
 
+    pub(crate) fn not_a_source(scheme: &str) -> Self {
+        let message = format!("{scheme}:// is not a source; events are only written to it");
+        Self::new(ErrorKind::Misuse, message).with_hint(
+            "`lookaside sources` lists what is read; a database for lookups is named in knowdb.toml",
+        )
+    }
+
     pub(crate) fn not_built_in(scheme: &str, feature: &str) -> Self {
         let message = format!("this build does not support {scheme}://");
         Self::new(ErrorKind::Misuse, message).with_hint(format!(
@@ -69,6 +76,7 @@ impl Error {
 
 /// What the kinds that are built in report.
 #[cfg(any(
+    feature = "http",
     feature = "kafka",
     feature = "nats",
     feature = "postgres",
@@ -81,6 +89,7 @@ impl Error {
             .with_hint(format!("add one {what} to the URL, as in {example}"))
     }
 
+    #[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
     pub(crate) fn missing_option(name: &str, option: &str, hint: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,

@@ -21,7 +21,39 @@ pub struct Kind {
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 6] = [
+pub const KINDS: [Kind; 10] = [
+    Kind {
+        scheme: "clickhouse",
+        summary: "tables of ClickHouse, by HTTP or HTTPS (tls=true)",
+        feature: "http",
+        is_built_in: cfg!(feature = "http"),
+        source_example: None,
+        sink_example: Some("clickhouse://localhost:8123/default.clicks"),
+    },
+    Kind {
+        scheme: "elasticsearch",
+        summary: "indices of Elasticsearch or OpenSearch, by HTTP or HTTPS (tls=true)",
+        feature: "http",
+        is_built_in: cfg!(feature = "http"),
+        source_example: None,
+        sink_example: Some("elasticsearch://localhost:9200/clicks"),
+    },
+    Kind {
+        scheme: "http",
+        summary: "an HTTP server that takes lines of JSON by POST",
+        feature: "http",
+        is_built_in: cfg!(feature = "http"),
+        source_example: None,
+        sink_example: Some("http://localhost:8080/clicks"),
+    },
+    Kind {
+        scheme: "https",
+        summary: "an HTTPS server that takes lines of JSON by POST",
+        feature: "http",
+        is_built_in: cfg!(feature = "http"),
+        source_example: None,
+        sink_example: Some("https://collector.example.com/clicks"),
+    },
     Kind {
         scheme: "kafka",
         summary: "topics of Apache Kafka or Redpanda",
@@ -72,6 +104,16 @@ pub const KINDS: [Kind; 6] = [
         sink_example: Some("rediss://redis.example.com:6380/clicks-rich"),
     },
 ];
+
+/// The scheme, if it is a kind of source that is built in.
+pub(crate) fn source_of(scheme: &str) -> Result<&'static str> {
+    let mut kinds = KINDS.iter();
+    let is_sink = kinds.any(|kind| kind.scheme == scheme && kind.source_example.is_none());
+    match is_sink {
+        true => Err(Error::not_a_source(scheme)),
+        false => of(scheme),
+    }
+}
 
 /// The scheme, if it is a kind that is built in.
 pub(crate) fn of(scheme: &str) -> Result<&'static str> {

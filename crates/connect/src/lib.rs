@@ -1,4 +1,5 @@
-//! Connectors: sources and sinks of event streams in message brokers, and sinks in databases.
+//! Connectors: sources and sinks of event streams in message brokers, and sinks that are databases
+//! and HTTP servers.
 //!
 //! A connector is named by a URL, such as `kafka://localhost:9092/clicks?group=lookaside`. Each kind
 //! is a feature of this crate; [`KINDS`] lists all of them, also those that are not built in.
@@ -19,6 +20,8 @@
 #![forbid(unsafe_code)]
 
 mod error;
+#[cfg(feature = "http")]
+mod http;
 #[cfg(feature = "nats")]
 mod jetstream;
 #[cfg(feature = "kafka")]
@@ -26,6 +29,7 @@ mod kafka;
 mod kind;
 mod lag;
 #[cfg(any(
+    feature = "http",
     feature = "kafka",
     feature = "nats",
     feature = "postgres",
@@ -39,7 +43,12 @@ mod read_queue;
 #[cfg(feature = "redis")]
 mod redis_streams;
 mod url;
-#[cfg(any(feature = "nats", feature = "postgres", feature = "redis"))]
+#[cfg(any(
+    feature = "http",
+    feature = "nats",
+    feature = "postgres",
+    feature = "redis"
+))]
 mod write_queue;
 
 use lookaside_stream::{MessageFraming, MessageSink, MessageSource, OnNull};
@@ -72,16 +81,14 @@ pub struct OpenedSink {
 /// Opens a source and begins to read.
 ///
 /// # Errors
-/// When the kind is unknown or not built in, an option is wrong, or the broker or its topics are
-/// not available.
+/// When the kind is unknown, not built in or only a sink, an option is wrong, or the broker or its
+/// topics are not available.
 pub fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
-    match kind::of(url.scheme())? {
+    match kind::source_of(url.scheme())? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::open_source(url),
         #[cfg(feature = "nats")]
         "nats" => jetstream::open_source(url),
-        #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => postgres::open_source(url),
         #[cfg(feature = "redis")]
         "redis" | "rediss" => redis_streams::open_source(url),
         other => unreachable!("{other} is not a kind that is built in"),
@@ -94,7 +101,7 @@ pub fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
 /// # Errors
 /// As [`open_source`].
 pub fn open_pair(source: &ConnectUrl, sink: &ConnectUrl) -> Result<(OpenedSource, OpenedSink)> {
-    match (kind::of(source.scheme())?, kind::of(sink.scheme())?) {
+    match (kind::source_of(source.scheme())?, kind::of(sink.scheme())?) {
         #[cfg(feature = "kafka")]
         ("kafka", "kafka") => kafka::open_pair(source, sink),
         (_, _) => {
@@ -111,6 +118,8 @@ pub fn open_pair(source: &ConnectUrl, sink: &ConnectUrl) -> Result<(OpenedSource
 /// As [`open_source`].
 pub fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
     match kind::of(url.scheme())? {
+        #[cfg(feature = "http")]
+        "clickhouse" | "elasticsearch" | "http" | "https" => http::open_sink(url),
         #[cfg(feature = "kafka")]
         "kafka" => kafka::open_sink(url),
         #[cfg(feature = "nats")]
@@ -129,13 +138,11 @@ pub fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
 /// # Errors
 /// As [`open_source`].
 pub fn check_source(url: &ConnectUrl) -> Result<String> {
-    match kind::of(url.scheme())? {
+    match kind::source_of(url.scheme())? {
         #[cfg(feature = "kafka")]
         "kafka" => kafka::check_source(url),
         #[cfg(feature = "nats")]
         "nats" => jetstream::check_source(url),
-        #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => postgres::check_source(url),
         #[cfg(feature = "redis")]
         "redis" | "rediss" => redis_streams::check_source(url),
         other => unreachable!("{other} is not a kind that is built in"),
@@ -148,6 +155,8 @@ pub fn check_source(url: &ConnectUrl) -> Result<String> {
 /// As [`open_source`].
 pub fn check_sink(url: &ConnectUrl) -> Result<String> {
     match kind::of(url.scheme())? {
+        #[cfg(feature = "http")]
+        "clickhouse" | "elasticsearch" | "http" | "https" => http::check_sink(url),
         #[cfg(feature = "kafka")]
         "kafka" => kafka::check_sink(url),
         #[cfg(feature = "nats")]

@@ -29,6 +29,31 @@ impl<'a> Options<'a> {
         }
     }
 
+    /// Options, some of which begin with a prefix and a name that the user chooses.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    #[cfg(feature = "http")]
+    pub(crate) fn with_prefixes(
+        url: &'a ConnectUrl,
+        known: &[&str],
+        prefixes: &[&str],
+    ) -> Result<Self> {
+        let name = url.name();
+        let has_prefix = |option: &str| {
+            let mut rests = prefixes.iter().filter_map(|it| option.strip_prefix(it));
+            rests.any(|rest| !rest.is_empty())
+        };
+        let is_unknown = |option: &str| !known.contains(&option) && !has_prefix(option);
+        match url.options().iter().find(|(option, _)| is_unknown(option)) {
+            Some((option, _)) => {
+                let known: Vec<_> = known.iter().chain(prefixes).copied().collect();
+                Err(Error::unknown_option(&name, option, &known, None))
+            }
+            None => Ok(Self { url, name }),
+        }
+    }
+
     /// As for other kinds, with options that are properties of librdkafka.
     #[cfg(feature = "kafka")]
     pub(crate) fn with_properties(
@@ -48,6 +73,7 @@ impl<'a> Options<'a> {
     }
 
     /// The name of the URL, for messages.
+    #[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -98,6 +124,13 @@ impl<'a> Options<'a> {
                 Err(Error::bad_option(&self.name, option, text, &wanted))
             }
         }
+    }
+
+    /// The names behind a prefix, and their values.
+    #[cfg(feature = "http")]
+    pub(crate) fn with_prefix(&self, prefix: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let options = self.url.options().iter();
+        options.filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, &**value)))
     }
 
     /// The option `framing`.

@@ -88,7 +88,7 @@ impl WriteState {
     }
 
     /// Records why nothing can be written. A sink of NATS waits instead.
-    #[cfg(any(feature = "postgres", feature = "redis"))]
+    #[cfg(any(feature = "http", feature = "postgres", feature = "redis"))]
     pub(crate) fn fail(&self, reason: String) {
         self.lock().failure = Some(reason);
         self.changed.notify_all();

@@ -1,6 +1,6 @@
 //! Helpers for the tests of several crates: MySQL and MariaDB servers, each with its own folder,
-//! socket and port, a Kafka broker, a Redis, a NATS, a PgBouncer, mutations of a corpus, and waiting
-//! for a condition. For PostgreSQL there is `lookaside-embedded`.
+//! socket and port, a Kafka broker, a Redis, a NATS, a ClickHouse, a PgBouncer, mutations of a corpus,
+//! and waiting for a condition. For PostgreSQL there is `lookaside-embedded`.
 //!
 //! A server ends with the process that started it, even if that is killed: its parent is a shell
 //! that waits for the end of a pipe from the test. So a server that all tests of a binary share
@@ -12,6 +12,7 @@
     reason = "what a test has to leave out is said where people look"
 )]
 
+mod clickhouse;
 mod install;
 mod kafka;
 mod mutations;
@@ -22,6 +23,7 @@ mod redis;
 mod server;
 mod wait;
 
+pub use clickhouse::ClickHouseServer;
 pub use install::{Brand, mysql_folder};
 pub use kafka::{KafkaBroker, kafka_folder};
 pub use mutations::{mutation_numbers, mutations_never_panic, never_panics};

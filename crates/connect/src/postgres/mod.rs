@@ -20,21 +20,7 @@ use self::client::{Client, Failure};
 use self::options::SinkOptions;
 use self::sink::PostgresSink;
 use self::table::Table;
-use crate::{ConnectUrl, Error, OpenedSink, OpenedSource, Result};
-
-pub(crate) fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
-    Err(no_source(url))
-}
-
-pub(crate) fn check_source(url: &ConnectUrl) -> Result<String> {
-    Err(no_source(url))
-}
-
-fn no_source(url: &ConnectUrl) -> Error {
-    let hint = "for rows that models look up, name the database as [provider.postgres] in \
-                knowdb.toml";
-    Error::refused(&url.name(), "PostgreSQL is only an output", Some(hint))
-}
+use crate::{ConnectUrl, Error, OpenedSink, Result};
 
 pub(crate) fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
     let options = SinkOptions::new(url)?;

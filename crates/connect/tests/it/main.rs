@@ -1,5 +1,6 @@
-//! Tests of the connectors with real brokers.
+//! Tests of the connectors with real brokers and servers.
 #![cfg(any(
+    feature = "http",
     feature = "kafka",
     feature = "nats",
     feature = "postgres",
@@ -7,6 +8,8 @@
 ))]
 #![allow(clippy::print_stderr, reason = "seeds of random tests are printed")]
 
+#[cfg(feature = "http")]
+mod http;
 #[cfg(feature = "nats")]
 mod jetstream;
 #[cfg(feature = "kafka")]
@@ -15,4 +18,5 @@ mod kafka;
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis_streams;
+#[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
 mod running;

@@ -99,5 +99,8 @@ fn a_server_that_does_not_answer_and_a_source_are_refused() {
     let error = lookaside_connect::open_source(&source)
         .map(|_| ())
         .unwrap_err();
-    assert!(error.to_string().contains("only an output"), "{error}");
+    assert!(
+        error.to_string().contains("events are only written to it"),
+        "{error}"
+    );
 }
