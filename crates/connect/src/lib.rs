@@ -26,6 +26,8 @@ mod http;
 mod jetstream;
 #[cfg(feature = "kafka")]
 mod kafka;
+#[cfg(all(feature = "kafka", feature = "postgres"))]
+mod kafka_to_postgres;
 mod kind;
 mod lag;
 #[cfg(any(
@@ -104,6 +106,8 @@ pub fn open_pair(source: &ConnectUrl, sink: &ConnectUrl) -> Result<(OpenedSource
     match (kind::source_of(source.scheme())?, kind::of(sink.scheme())?) {
         #[cfg(feature = "kafka")]
         ("kafka", "kafka") => kafka::open_pair(source, sink),
+        #[cfg(all(feature = "kafka", feature = "postgres"))]
+        ("kafka", "postgres" | "postgresql") => kafka_to_postgres::open_pair(source, sink),
         (_, _) => {
             // The sink first: a group is joined when everything else is ready.
             let sink = open_sink(sink)?;

@@ -21,8 +21,14 @@ const REVOKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a rebalance looks whether what is under way is delivered.
 const REVOKE_POLL: Duration = Duration::from_millis(50);
 
+/// How often it is tried to read stored positions from a server that does not answer.
+const STORE_POLL: Duration = Duration::from_secs(1);
+
+/// A topic, and the number of a partition of it.
+pub(crate) type PartitionKey = (Box<str>, i32);
+
 /// The partitions that are assigned to this consumer.
-pub(super) struct Group {
+pub(crate) struct Group {
     pub(super) name: String,
     log: Log,
     state: Mutex<State>,
@@ -33,15 +39,28 @@ pub(super) struct Group {
 }
 
 /// Transactions that include the results of partitions.
-pub(super) trait EndTransaction: Send + Sync {
+pub(crate) trait EndTransaction: Send + Sync {
     /// Ends the open transaction, since partitions are about to be revoked, and calls `after` before
     /// anything is written to another one.
     fn end(&self, assignment: Assignment, after: &dyn Fn());
+
+    /// Whether the transactions keep the positions elsewhere than in the group.
+    fn keeps_positions(&self) -> bool {
+        false
+    }
+
+    /// The positions that transactions keep of these partitions, if they do.
+    ///
+    /// # Errors
+    /// The reason why they cannot be read at the moment.
+    fn positions(&self, partitions: &[PartitionKey]) -> Result<Vec<Option<u64>>, String> {
+        Ok(vec![None; partitions.len()])
+    }
 }
 
 /// What becomes of partitions in a rebalance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Assignment {
+pub(crate) enum Assignment {
     /// They are given up, and their positions can be stored.
     Revoked,
     /// They may have another owner already.
@@ -50,10 +69,20 @@ pub(super) enum Assignment {
 
 #[derive(Default)]
 struct State {
-    partitions: HashMap<(Box<str>, i32), Assigned>,
-    /// Positions to return to after an aborted transaction. While there are any, no message is
-    /// taken.
-    rewinds: Vec<(Box<str>, i32, u64)>,
+    partitions: HashMap<PartitionKey, Assigned>,
+    /// Partitions whose next messages are not the next ones to read.
+    rewinds: Vec<Rewind>,
+    /// When stored positions could not be read last.
+    failed: Option<Instant>,
+}
+
+/// A partition that is read from another position: after an aborted transaction, or since its
+/// position is not kept in the group. Until then, no message of it is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rewind {
+    key: PartitionKey,
+    /// The position of the first message that was not taken, unless transactions keep another one.
+    position: Option<u64>,
 }
 
 struct Assigned {
@@ -82,7 +111,7 @@ impl Group {
     }
 
     /// Lets transactions store the positions.
-    pub(super) fn commit_by(&self, transactions: impl EndTransaction + 'static) {
+    pub(crate) fn commit_by(&self, transactions: impl EndTransaction + 'static) {
         let set = self.transactions.set(Box::new(transactions));
         assert!(set.is_ok(), "a group has one sink with transactions");
     }
@@ -100,10 +129,11 @@ impl Group {
     /// read again later.
     pub(super) fn partition(&self, topic: &str, number: i32, first: u64) -> Option<Arc<Partition>> {
         let mut state = self.lock();
-        if !state.rewinds.is_empty() {
+        let key = (topic.into(), number);
+        if let Some(rewind) = state.rewinds.iter_mut().find(|rewind| rewind.key == key) {
+            rewind.position.get_or_insert(first);
             return None;
         }
-        let key = (topic.into(), number);
         let new = || Assigned {
             partition: Partition::with_stable_positions(topic, number),
             first,
@@ -133,7 +163,7 @@ impl Group {
     }
 
     /// The positions that are acknowledged and not known to be stored.
-    pub(super) fn positions(&self) -> TopicPartitionList {
+    pub(crate) fn positions(&self) -> TopicPartitionList {
         let mut positions = TopicPartitionList::new();
         for ((topic, number), assigned) in &self.lock().partitions {
             let acknowledged = assigned.partition.acknowledged();
@@ -147,7 +177,7 @@ impl Group {
     }
 
     /// Records that these positions are stored.
-    pub(super) fn set_committed(&self, positions: &TopicPartitionList) {
+    pub(crate) fn set_committed(&self, positions: &TopicPartitionList) {
         let mut state = self.lock();
         for element in positions.elements() {
             let key = (element.topic().into(), element.partition());
@@ -163,29 +193,87 @@ impl Group {
     }
 
     /// Discards everything that is under way: it is read again from the positions that are stored.
-    pub(super) fn discard(&self) {
+    pub(crate) fn discard(&self) {
         let mut state = self.lock();
         let State {
             partitions,
             rewinds,
+            ..
         } = &mut *state;
-        for ((topic, number), assigned) in partitions.drain() {
+        for (key, assigned) in partitions.drain() {
             assigned.partition.revoke();
             let position = assigned.committed.unwrap_or(assigned.first);
-            rewinds.push((topic, number, position));
+            rewinds.push(Rewind {
+                key,
+                position: Some(position),
+            });
         }
+    }
+
+    /// Lets partitions that were just assigned begin at the positions that transactions keep.
+    fn begin_at_kept_positions(&self, assigned: &TopicPartitionList) {
+        let mut state = self.lock();
+        for element in assigned.elements() {
+            let key = (element.topic().into(), element.partition());
+            if state.rewinds.iter().all(|rewind| rewind.key != key) {
+                state.rewinds.push(Rewind {
+                    key,
+                    position: None,
+                });
+            }
+        }
+    }
+
+    /// Whether transactions keep the positions elsewhere than in the group.
+    fn keeps_positions(&self) -> bool {
+        let transactions = self.transactions.get();
+        transactions.is_some_and(|transactions| transactions.keeps_positions())
+    }
+
+    /// Replaces the positions by those that transactions keep; fails until these can be read.
+    fn ask_for_positions(&self, rewinds: &mut [Rewind]) -> Result<(), ()> {
+        let Some(transactions) = self.transactions.get().filter(|it| it.keeps_positions()) else {
+            return Ok(());
+        };
+        let failed = self.lock().failed;
+        if failed.is_some_and(|failed| failed.elapsed() < STORE_POLL) {
+            return Err(());
+        }
+        let keys: Vec<_> = rewinds.iter().map(|rewind| rewind.key.clone()).collect();
+        let kept = transactions.positions(&keys);
+        self.lock().failed = kept.is_err().then(Instant::now);
+        let connector = &*self.name;
+        let kept = kept.map_err(|reason| match failed {
+            None => warn!(connector, reason, "stored positions cannot be read"),
+            Some(_) => debug!(connector, reason, "stored positions cannot be read"),
+        })?;
+        for (rewind, kept) in rewinds.iter_mut().zip(kept) {
+            rewind.position = kept.or(rewind.position);
+        }
+        Ok(())
     }
 
     /// Returns to the stored positions, if something was discarded.
     pub(super) fn rewind(&self, consumer: &BaseConsumer<Self>) {
-        let mut positions = TopicPartitionList::new();
-        for (topic, number, position) in &self.lock().rewinds {
-            add(&mut positions, topic, *number, *position);
-        }
-        if positions.count() == 0 {
+        // Not under the lock: messages are only taken by the thread that is here.
+        let mut rewinds = self.lock().rewinds.clone();
+        if rewinds.is_empty() || self.ask_for_positions(&mut rewinds).is_err() {
             return;
         }
-        // Not under the lock: messages are only taken by the thread that is here.
+        // Without a position, none is kept and no message was left out.
+        let (rewinds, done): (Vec<_>, Vec<_>) = rewinds
+            .into_iter()
+            .partition(|rewind| rewind.position.is_some());
+        let is_done = |rewind: &Rewind| done.iter().any(|done| done.key == rewind.key);
+        self.lock().rewinds.retain(|rewind| !is_done(rewind));
+        let mut positions = TopicPartitionList::new();
+        for Rewind { key, position } in &rewinds {
+            let position = position.expect("the others are done");
+            add(&mut positions, &key.0, key.1, position);
+        }
+        if rewinds.is_empty() {
+            return;
+        }
         match consumer.seek_partitions(positions, REVOKE_TIMEOUT) {
             Ok(sought) => {
                 // One that is not assigned any more begins at its stored position when it is again.
@@ -194,18 +282,18 @@ impl Group {
                     let assigned = assigned.as_ref();
                     assigned.is_some_and(|list| list.find_partition(topic, number).is_some())
                 };
-                let failed: Vec<(Box<str>, i32)> = sought
+                let failed: Vec<PartitionKey> = sought
                     .elements()
                     .into_iter()
                     .filter(|element| element.error().is_err())
                     .filter(|element| is_assigned(element.topic(), element.partition()))
                     .map(|element| (element.topic().into(), element.partition()))
                     .collect();
-                self.lock().rewinds.retain(|(topic, number, _)| {
-                    failed.iter().any(|(other, its_number): &(Box<str>, i32)| {
-                        other == topic && its_number == number
-                    })
-                });
+                // Not those that were added meanwhile.
+                let is_sought = |key: &PartitionKey| {
+                    rewinds.iter().any(|rewind| rewind.key == *key) && !failed.contains(key)
+                };
+                self.lock().rewinds.retain(|rewind| !is_sought(&rewind.key));
             }
             Err(error) => debug!(connector = self.name, %error, "cannot seek"),
         }
@@ -213,7 +301,7 @@ impl Group {
 
     /// Stores the positions of revoked partitions, after waiting for what is under way in them.
     fn revoke(&self, consumer: &BaseConsumer<Self>, revoked: &TopicPartitionList) {
-        let keys: Vec<(Box<str>, i32)> = revoked
+        let keys: Vec<PartitionKey> = revoked
             .elements()
             .into_iter()
             .map(|element| (element.topic().into(), element.partition()))
@@ -257,14 +345,10 @@ impl Group {
         }
         let mut state = self.lock();
         keys.iter().for_each(|key| _ = state.partitions.remove(key));
-        state.rewinds.retain(|(topic, number, _)| {
-            !keys
-                .iter()
-                .any(|(other, its)| other == topic && its == number)
-        });
+        state.rewinds.retain(|rewind| !keys.contains(&rewind.key));
     }
 
-    fn commit_revoked(&self, consumer: &BaseConsumer<Self>, keys: &[(Box<str>, i32)]) {
+    fn commit_revoked(&self, consumer: &BaseConsumer<Self>, keys: &[PartitionKey]) {
         let mut positions = TopicPartitionList::new();
         for element in self.positions().elements() {
             let key = (element.topic().into(), element.partition());
@@ -319,6 +403,9 @@ impl ConsumerContext for Group {
             Rebalance::Revoke(list) => ("revoked", list),
             Rebalance::Error(_) => return,
         };
+        if matches!(rebalance, Rebalance::Assign(_)) && self.keeps_positions() {
+            self.begin_at_kept_positions(list);
+        }
         if list.count() > 0 {
             info!(
                 connector = self.name,
@@ -399,8 +486,14 @@ mod tests {
         assert!(partition.is_revoked());
         // Until the consumer has returned, what it polls is later than what was discarded.
         assert!(group.partition("t", 0, 6).is_none());
+        // A partition of which nothing was read has nothing to return to.
+        assert!(group.partition("t", 1, 9).is_some());
         let rewinds = std::mem::take(&mut group.lock().rewinds);
-        assert_eq!(rewinds, [("t".into(), 0, 5)]);
+        let expected = Rewind {
+            key: ("t".into(), 0),
+            position: Some(5),
+        };
+        assert_eq!(rewinds, [expected]);
         let partition = group.partition("t", 0, 5).unwrap();
         assert!(!partition.is_revoked());
     }

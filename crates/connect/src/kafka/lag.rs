@@ -14,7 +14,7 @@ use crate::lag::{ANSWER_TIMEOUT, LagReader, PartitionLag};
 /// are those of its last fetch, and what is paused is not fetched.
 ///
 /// The reader does not keep the consumer, which leaves its group when the source is closed.
-pub(super) fn reader(consumer: &Arc<BaseConsumer<Group>>) -> LagReader {
+pub(crate) fn reader(consumer: &Arc<BaseConsumer<Group>>) -> LagReader {
     let consumer = Arc::downgrade(consumer);
     LagReader::new(move || match consumer.upgrade() {
         Some(consumer) => read(&consumer).ok(),

@@ -22,10 +22,18 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::Producer;
 
 use self::context::Log;
-use self::options::{Delivery, SinkOptions, SourceOptions};
+use self::options::SinkOptions;
 use self::sink::KafkaSink;
 use self::transactions::TransactionalSink;
 use crate::{ConnectUrl, Error, OpenedSink, OpenedSource, Result};
+
+#[cfg(feature = "postgres")]
+pub(crate) use self::group::{Assignment, EndTransaction, Group, PartitionKey};
+#[cfg(feature = "postgres")]
+pub(crate) use self::lag::reader as lag_of;
+pub(crate) use self::options::{Delivery, SourceOptions};
+#[cfg(feature = "postgres")]
+pub(crate) use self::source::{create_consumer, join};
 
 /// How long opening waits for a broker.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -37,13 +37,16 @@ const FIXED: [&str; 5] = [
 ];
 
 /// The options of a source.
-pub(super) struct SourceOptions {
-    pub(super) name: String,
+pub(crate) struct SourceOptions {
+    pub(crate) name: String,
     pub(super) topics: Vec<String>,
+    /// The consumer group.
+    #[cfg(feature = "postgres")]
+    pub(crate) group: String,
     pub(super) config: ClientConfig,
-    pub(super) commit_interval: Duration,
-    pub(super) framing: MessageFraming,
-    pub(super) on_null: OnNull,
+    pub(crate) commit_interval: Duration,
+    pub(crate) framing: MessageFraming,
+    pub(crate) on_null: OnNull,
 }
 
 /// The options of a sink.
@@ -57,7 +60,7 @@ pub(super) struct SinkOptions {
 
 /// How often a result is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Delivery {
+pub(crate) enum Delivery {
     AtLeastOnce,
     /// By transactions, which also store the positions.
     ExactlyOnce,
@@ -75,7 +78,7 @@ const SOURCE_OPTIONS: [&str; 6] = [
 const SINK_OPTIONS: [&str; 3] = ["key", "delivery", "buffer_max"];
 
 impl SourceOptions {
-    pub(super) fn new(url: &ConnectUrl, delivery: Delivery) -> Result<Self> {
+    pub(crate) fn new(url: &ConnectUrl, delivery: Delivery) -> Result<Self> {
         let kafka = KafkaOptions::new(url, &SOURCE_OPTIONS)?;
         let options = &kafka.options;
         let name = url.name();
@@ -122,6 +125,8 @@ impl SourceOptions {
         )?;
         Ok(Self {
             topics: url.paths().to_vec(),
+            #[cfg(feature = "postgres")]
+            group: group.to_owned(),
             config,
             commit_interval: Duration::from_millis(milliseconds),
             framing: options.framing()?,

@@ -16,7 +16,7 @@ const BACKOFF: std::ops::RangeInclusive<Duration> =
 const REASON_SIZE_MAX: usize = 500;
 
 /// A client of a server.
-pub(super) struct Client {
+pub(crate) struct Client {
     name: String,
     config: PostgresConfig,
     connection: Option<Connection>,
@@ -27,7 +27,7 @@ pub(super) struct Client {
 
 /// Why the server did not do what it should.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// It cannot be reached, or cannot do it at the moment; it may later.
     Away(String),
     /// It does not accept a row.
@@ -37,7 +37,7 @@ pub(super) enum Failure {
 }
 
 impl Client {
-    pub(super) fn new(name: &str, config: &PostgresConfig) -> Self {
+    pub(crate) fn new(name: &str, config: &PostgresConfig) -> Self {
         Self {
             name: name.to_owned(),
             config: config.clone(),
@@ -47,12 +47,12 @@ impl Client {
         }
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Lets each session begin with statements; the current one is closed.
-    pub(super) fn prepare_sessions(&mut self, statements: Option<String>) {
+    pub(crate) fn prepare_sessions(&mut self, statements: Option<String>) {
         if statements.is_some() {
             self.connection = None;
         }
@@ -61,16 +61,20 @@ impl Client {
 
     /// Runs `work` on the connection, which is opened if there is none. A transaction that `work`
     /// begins ends within it.
-    pub(super) fn run<T>(
+    pub(crate) fn run<T>(
         &mut self,
         work: impl FnOnce(&mut Connection) -> lookaside_client::Result<T>,
     ) -> Result<T, Failure> {
         // It is put back if it can be used further.
         let connection = match self.connection.take() {
             Some(connection) => Ok(connection),
-            None => self.open(),
+            None => self.open().map_err(|error| match Failure::of(&error) {
+                // A setting of the session, not a row.
+                Failure::Data(reason) => Failure::Refused(reason),
+                failure => failure,
+            }),
         };
-        let mut connection = connection.map_err(|error| Failure::of(&error))?;
+        let mut connection = connection?;
         let result = work(&mut connection);
         // A server that became a standby stays one, while its name may lead to another server.
         let is_read_only =
@@ -93,7 +97,7 @@ impl Client {
     }
 
     /// The time until the next attempt.
-    pub(super) fn next_backoff(&mut self) -> Duration {
+    pub(crate) fn next_backoff(&mut self) -> Duration {
         let backoff = self.backoff;
         self.backoff = (backoff * 2).min(*BACKOFF.end());
         backoff
@@ -106,7 +110,7 @@ fn state_of(error: &Error) -> Option<[u8; 5]> {
 
 impl Failure {
     /// The classes are those of <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
-    pub(super) fn of(error: &Error) -> Self {
+    pub(crate) fn of(error: &Error) -> Self {
         let reason = reason_of(error);
         let Some(state) = state_of(error) else {
             return match error.kind() {
@@ -118,13 +122,14 @@ impl Failure {
         };
         match &state {
             // A connection that failed, a transaction that lost to another one, a resource that is
-            // exhausted, a lock, an operator, the system of the server.
+            // exhausted, an operator, the system of the server.
             [b'0', b'8', ..]
             | [b'4', b'0', ..]
             | [b'5', b'3', ..]
-            | [b'5', b'5', ..]
             | [b'5', b'7', ..]
             | [b'5', b'8', ..]
+            // What is in use, or locked.
+            | b"55006" | b"55P03"
             // A server that became a standby, and transactions that the server ended by a time-out.
             | b"25006" | b"25P03" | b"25P04" => Self::Away(reason),
             // Values, constraints, the check of a view, limits such as the size of an index entry,

@@ -16,14 +16,24 @@ mod sink;
 mod table;
 mod writer;
 
-use self::client::{Client, Failure};
-use self::options::SinkOptions;
 use self::sink::PostgresSink;
-use self::table::Table;
 use crate::{ConnectUrl, Error, OpenedSink, Result};
+
+pub(crate) use self::client::{Client, Failure};
+pub(crate) use self::options::SinkOptions;
+#[cfg(feature = "kafka")]
+pub(crate) use self::rows::Rows;
+pub(crate) use self::table::Table;
 
 pub(crate) fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
     let options = SinkOptions::new(url)?;
+    if options.is_exactly_once {
+        return Err(Error::refused(
+            &options.name,
+            "delivery=exactly-once needs a topic of Kafka as input",
+            Some("read from a topic of Kafka, or omit the option"),
+        ));
+    }
     let (client, table) = open_table(&options)?;
     Ok(OpenedSink {
         sink: Box::new(PostgresSink::open(client, table, &options)?),
@@ -42,7 +52,7 @@ pub(crate) fn check_sink(url: &ConnectUrl) -> Result<String> {
 }
 
 /// Connects, and reads what is known of the table.
-fn open_table(options: &SinkOptions) -> Result<(Client, Table)> {
+pub(crate) fn open_table(options: &SinkOptions) -> Result<(Client, Table)> {
     let name = &options.name;
     let mut client = Client::new(name, &options.config);
     let connected = client.run(|_| Ok(()));
@@ -55,7 +65,7 @@ fn open_table(options: &SinkOptions) -> Result<(Client, Table)> {
     Ok((client, table))
 }
 
-fn unavailable(name: &str, failure: Failure) -> Error {
+pub(crate) fn unavailable(name: &str, failure: Failure) -> Error {
     match failure {
         Failure::Away(reason) => {
             let hint = "start the server, or correct the host and the port of the URL";

@@ -27,18 +27,20 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_COUNT: u32 = 3;
 
 /// The options of a sink.
-pub(super) struct SinkOptions {
-    pub(super) name: String,
-    pub(super) config: PostgresConfig,
+pub(crate) struct SinkOptions {
+    pub(crate) name: String,
+    pub(crate) config: PostgresConfig,
     /// The table as SQL names it.
     pub(super) table: String,
     pub(super) conflict: Conflict,
     /// The columns that identify a row, instead of the primary key.
     pub(super) conflict_columns: Option<Vec<String>>,
     pub(super) extra: Extra,
-    pub(super) batch_rows: usize,
+    pub(crate) batch_rows: usize,
     pub(super) batch_time: Duration,
-    pub(super) buffer_max: usize,
+    pub(crate) buffer_max: usize,
+    /// Whether transactions also store the positions of the source.
+    pub(crate) is_exactly_once: bool,
 }
 
 /// What happens to a row whose key the table has.
@@ -59,11 +61,12 @@ pub(super) enum Extra {
     Ignore,
 }
 
-const SINK_OPTIONS: [&str; 7] = [
+const SINK_OPTIONS: [&str; 8] = [
     "table",
     "conflict",
     "conflict_columns",
     "extra",
+    "delivery",
     "batch_rows",
     "batch_ms",
     "buffer_max",
@@ -92,7 +95,7 @@ const CONNECTION_SETTINGS: [&str; 18] = [
 ];
 
 impl SinkOptions {
-    pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
+    pub(crate) fn new(url: &ConnectUrl) -> Result<Self> {
         let known = [&SINK_OPTIONS[..], &CONNECTION_SETTINGS].concat();
         let options = Options::new(url, &known)?;
         let name = options.name().to_owned();
@@ -117,7 +120,15 @@ impl SinkOptions {
             let hint = "add `conflict=update` or `conflict=ignore`";
             return Err(Error::missing_option(&name, "conflict", hint));
         }
+        let delivery = options.choice("delivery", &["at-least-once", "exactly-once"])?;
+        let is_exactly_once = delivery == "exactly-once";
+        if is_exactly_once && options.text("batch_ms").is_some() {
+            let reason = "with delivery=exactly-once, `commit_interval_ms` of the source determines \
+                          how long a transaction lasts";
+            return Err(Error::refused(&name, reason, Some("omit `batch_ms`")));
+        }
         Ok(Self {
+            is_exactly_once,
             config: config(url)?,
             table: table.to_owned(),
             conflict,

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use lookaside_client::Request;
 use lookaside_client::blocking::Queryable;
+#[cfg(feature = "kafka")]
+use lookaside_stream::Partition;
 use lookaside_stream::{Message, Receipt, RefusedMessage};
 
 use super::json::{push_field, read_object};
@@ -15,7 +17,7 @@ use super::table::{Member, Table};
 
 /// Rows in the order of the results, with what the results were.
 #[derive(Default)]
-pub(super) struct Rows {
+pub(crate) struct Rows {
     /// The payloads and keys of the results.
     bytes: Vec<u8>,
     /// The fields in the text format of `COPY`.
@@ -36,19 +38,22 @@ struct Row {
     fields: Range<usize>,
     receipt: Arc<Receipt>,
     segment: usize,
+    /// The position of the message that it results from.
+    #[cfg(feature = "kafka")]
+    position: Option<u64>,
 }
 
 impl Rows {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// The size in bytes.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.bytes.len() + self.text.len()
     }
 
@@ -56,7 +61,7 @@ impl Rows {
     ///
     /// # Errors
     /// The reason why it is not a row of the table, as one lower-case phrase.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         table: &Table,
         message: &Message<'_>,
@@ -77,6 +82,8 @@ impl Rows {
             fields: field_count..self.fields.len(),
             receipt: Arc::clone(receipt),
             segment: message.segment(),
+            #[cfg(feature = "kafka")]
+            position: message.position(),
         });
         Ok(())
     }
@@ -155,7 +162,7 @@ impl Rows {
     }
 
     /// Appends the rows of another value.
-    pub(super) fn append(&mut self, other: Self) {
+    pub(crate) fn append(&mut self, other: Self) {
         let (bytes, text, fields) = (self.bytes.len(), self.text.len(), self.fields.len());
         let moved = |range: Range<usize>, by: usize| range.start + by..range.end + by;
         self.bytes.extend_from_slice(&other.bytes);
@@ -174,14 +181,14 @@ impl Rows {
     }
 
     /// Reports rows as delivered.
-    pub(super) fn deliver(&self, range: Range<usize>) {
+    pub(crate) fn deliver(&self, range: Range<usize>) {
         for row in &self.rows[range] {
             row.receipt.deliver(row.segment, 1);
         }
     }
 
     /// The result of a row, as one that the server does not accept.
-    pub(super) fn refused(&self, index: usize, reason: String) -> RefusedMessage {
+    pub(crate) fn refused(&self, index: usize, reason: String) -> RefusedMessage {
         let row = &self.rows[index];
         RefusedMessage {
             payload: Some(self.bytes[row.payload.clone()].to_vec()),
@@ -192,8 +199,16 @@ impl Rows {
         }
     }
 
+    /// The message that a row results from, and the result.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn origin(&self, index: usize) -> (&Arc<Partition>, Option<u64>, &[u8]) {
+        let row = &self.rows[index];
+        let partition = row.receipt.partition(row.segment);
+        (partition, row.position, &self.bytes[row.payload.clone()])
+    }
+
     /// Writes rows, which become visible when `db` commits.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         range: Range<usize>,
         table: &Table,
@@ -206,7 +221,7 @@ impl Rows {
     }
 
     /// How many statements write these rows.
-    pub(super) fn statement_count(&self, range: Range<usize>, table: &Table) -> usize {
+    pub(crate) fn statement_count(&self, range: Range<usize>, table: &Table) -> usize {
         match table.is_staged() {
             true => 2,
             false => self.by_columns(range).len(),

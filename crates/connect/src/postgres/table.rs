@@ -55,9 +55,12 @@ order by 1, k.number";
 
 /// A table with the columns that a result can have.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// Schema and table, for messages.
     name: String,
+    /// The schema in SQL.
+    #[cfg(feature = "kafka")]
+    schema_sql: String,
     /// Schema and table in SQL.
     sql: String,
     columns: Vec<Column>,
@@ -132,6 +135,8 @@ impl Table {
             .partition(|(_, is_generated)| *is_generated);
         let table = Self {
             name: format!("{}.{}", found.schema, found.table),
+            #[cfg(feature = "kafka")]
+            schema_sql: quoted(&found.schema),
             sql: format!("{}.{}", quoted(&found.schema), quoted(&found.table)),
             columns: columns.into_iter().map(|(column, _)| column).collect(),
             generated: generated
@@ -206,8 +211,14 @@ impl Table {
         }
     }
 
+    /// A table of the same schema, in SQL.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn sibling(&self, table: &str) -> String {
+        format!("{}.{}", self.schema_sql, quoted(table))
+    }
+
     /// The name for messages.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 

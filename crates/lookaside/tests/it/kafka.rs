@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::program::{Project, lookaside, run};
 
 /// A broker that creates topics with four partitions when they are asked for.
-fn broker() -> Option<KafkaBroker> {
+pub(crate) fn broker() -> Option<KafkaBroker> {
     KafkaBroker::start(&["auto.create.topics.enable=true", "num.partitions=4"])
 }
 
@@ -21,7 +21,7 @@ fn unique(prefix: &str) -> String {
 }
 
 /// A project with a table of the names of 100 hosts, and a model that looks them up.
-fn project(config: &str) -> Project {
+pub(crate) fn project(config: &str) -> Project {
     let mut hosts = "id,name\n".to_owned();
     for id in 0..100 {
         writeln!(hosts, "{id},host {id}").unwrap();
@@ -41,7 +41,7 @@ fn project(config: &str) -> Project {
 }
 
 /// Writes events with numbers to a topic, unchanged.
-fn produce(project: &Project, topic: &str, first: u32, count: u32) {
+pub(crate) fn produce(project: &Project, topic: &str, first: u32, count: u32) {
     let mut events = String::new();
     for n in first..first + count {
         writeln!(events, "{{\"n\":{n}}}").unwrap();
@@ -96,7 +96,7 @@ fn consume(
     found
 }
 
-fn start(project: &Project, input: &str, output: &str) -> Child {
+pub(crate) fn start(project: &Project, input: &str, output: &str) -> Child {
     lookaside()
         .args(["enrich", ".", "--input", input, "--output", output])
         .current_dir(project.path())
@@ -108,7 +108,7 @@ fn start(project: &Project, input: &str, output: &str) -> Child {
 }
 
 /// Ends a process by a signal; returns what it wrote to standard error.
-fn end(mut child: Child, signal: Signal) -> String {
+pub(crate) fn end(mut child: Child, signal: Signal) -> String {
     let pid = Pid::from_child(&child);
     kill_process(pid, signal).unwrap();
     let mut text = String::new();

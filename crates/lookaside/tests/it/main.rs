@@ -20,6 +20,8 @@ mod pg_extension;
 mod pg_list;
 mod pg_shell;
 mod pg_template;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod program;
 mod providers;
 mod schema;

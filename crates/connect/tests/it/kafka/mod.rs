@@ -30,7 +30,11 @@ fn config(broker: &KafkaBroker) -> ClientConfig {
 }
 
 /// Creates a topic with options of it.
-fn create_topic(broker: &KafkaBroker, partitions: i32, options: &[(&str, &str)]) -> String {
+pub(crate) fn create_topic(
+    broker: &KafkaBroker,
+    partitions: i32,
+    options: &[(&str, &str)],
+) -> String {
     let topic = unique("topic");
     let admin: AdminClient<DefaultClientContext> = config(broker).create().unwrap();
     let mut new = NewTopic::new(&topic, partitions, TopicReplication::Fixed(1));
@@ -49,7 +53,7 @@ fn create_topic(broker: &KafkaBroker, partitions: i32, options: &[(&str, &str)])
 }
 
 /// Writes messages with key and payload; those of a key are in one partition.
-fn produce<'a>(
+pub(crate) fn produce<'a>(
     broker: &KafkaBroker,
     topic: &str,
     messages: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
@@ -68,15 +72,15 @@ fn produce<'a>(
 
 /// A message as it was found in a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Found {
-    partition: i32,
-    key: Option<String>,
-    payload: Option<String>,
-    headers: HashMap<String, String>,
+pub(crate) struct Found {
+    pub(crate) partition: i32,
+    pub(crate) key: Option<String>,
+    pub(crate) payload: Option<String>,
+    pub(crate) headers: HashMap<String, String>,
 }
 
 /// All messages of a topic.
-fn consume(broker: &KafkaBroker, topic: &str) -> Vec<Found> {
+pub(crate) fn consume(broker: &KafkaBroker, topic: &str) -> Vec<Found> {
     let consumer: BaseConsumer = config(broker)
         .set("group.id", unique("reader"))
         .create()

@@ -15,13 +15,13 @@ use super::{connect, count, database, messages, open, query, reasons, url, write
 use crate::running::unique;
 
 /// A server that is killed and started again in the same place.
-struct Server {
+pub(super) struct Server {
     folder: PathBuf,
     postgres: Option<Postgres>,
 }
 
 impl Server {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let folder = std::env::temp_dir().join(unique("lookaside-connect"));
         let mut server = Self {
             folder,
@@ -31,11 +31,11 @@ impl Server {
         server
     }
 
-    fn postgres(&self) -> &Postgres {
+    pub(super) fn postgres(&self) -> &Postgres {
         self.postgres.as_ref().unwrap()
     }
 
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         let file = find(&self.folder, "postmaster.pid").unwrap();
         let text = fs::read_to_string(file).unwrap();
         let pid = text.lines().next().unwrap();
@@ -44,7 +44,7 @@ impl Server {
         drop(self.postgres.take());
     }
 
-    fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.postgres = Some(Postgres::builder().path(&self.folder).start().unwrap());
     }
 }

@@ -1,5 +1,7 @@
 //! PostgreSQL: a database of its own for each test, and servers for those that stop them.
 
+#[cfg(feature = "kafka")]
+mod exactly_once;
 mod failures;
 mod opening;
 mod rows;

@@ -169,6 +169,7 @@ fn the_last_row_of_a_key_counts_and_updates_only_what_it_names() {
             r#"{"a":1,"b":"y","v":"other"}"#,
             r#"{"a":1,"b":"x","w":7}"#,
             r#"{"b":"x","a":1,"v":"last"}"#,
+            r#"{"a":9,"b":"x","v":"older"}"#,
             r#"{"a":9,"b":"x","v":"new"}"#,
             r#"{"a":9,"b":"x"}"#,
             r#"{"a":2}"#,

@@ -1,0 +1,573 @@
+//! The sink whose transactions contain rows and positions.
+//!
+//! Why the positions of a transaction cover exactly its rows:
+//!
+//! - *No row without its position.* A result counts as delivered when it is among the rows of the
+//!   open transaction. Before the commit, the acknowledged position of each partition is waited for
+//!   until it is behind the last of the rows of that partition. It moves there only when the
+//!   results of all messages before it are delivered in any way: are rows of this or of an earlier
+//!   transaction, were dropped by the model, or were written to the rejects. Blocks, which are what
+//!   workers transform in any order, pass the sink in the order of reading, so that a message before
+//!   the last row has no result that is still to come.
+//! - *No position without its rows.* The results of a block are added under the lock that a commit
+//!   holds, and a message is acknowledged after all results of its block were passed on. So a position
+//!   that a commit reads is not behind a message whose results come later.
+//! - *No other rows.* The position is moved by an update of the row with the position from which this
+//!   process has read. If another process has moved it, none is updated, and the transaction is
+//!   rolled back. Of two processes that read the same messages, the second one to update waits for the
+//!   lock of the row and finds it moved. So does a process that does not know whether its last
+//!   `COMMIT` took effect.
+//!
+//! After a rollback, everything that is under way is discarded and read again from the positions that
+//! are stored in the database: the partitions of these messages count as revoked, so that neither the
+//! queue of the source nor the run nor this sink uses them. A result that the server does not accept
+//! is looked for before that, and is refused when it is read again, so that its dead letter is written
+//! before its position is stored.
+
+use std::collections::HashMap;
+use std::io;
+use std::mem;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use lookaside_client::TransactionOptions;
+use lookaside_client::postgres::blocking::Connection;
+use lookaside_stream::{
+    Message, MessageSink, Messages, Partition, Receipt, RefusedMessage, StopFlag,
+};
+use rdkafka::Offset;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use tracing::{debug, info, warn};
+
+use super::positions::{Move, Positions};
+use crate::kafka::{Assignment, EndTransaction, Group, PartitionKey};
+use crate::postgres::{Client, Failure, Rows, SinkOptions, Table};
+use crate::{Error, Result};
+
+/// How often a wait looks whether the run gives up.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether dead letters are delivered, or a commit has ended.
+const POLL: Duration = Duration::from_millis(2);
+
+/// A table as sink of transactions that store positions.
+pub(super) struct TransactionalSink {
+    transactions: Arc<Transactions>,
+    /// Asks the thread that commits to do so now, and ends it when it is dropped.
+    commit: Sender<()>,
+}
+
+struct Transactions {
+    name: String,
+    table: Table,
+    positions: Positions,
+    batch_rows: usize,
+    buffer_max: usize,
+    consumer: Arc<BaseConsumer<Group>>,
+    /// For the thread of the consumer, which must not wait for a commit.
+    lookup: Mutex<Client>,
+    /// The positions that are stored as far as this process knows.
+    stored: Mutex<HashMap<PartitionKey, u64>>,
+    state: Mutex<State>,
+    /// Signals that the open transaction has ended.
+    ended: Condvar,
+    /// Not in the state: a commit holds that while it waits until the run has taken these and
+    /// written them to the rejects.
+    refused: Mutex<Vec<RefusedMessage>>,
+    give_up: OnceLock<StopFlag>,
+}
+
+struct State {
+    client: Client,
+    /// The rows of the open transaction.
+    rows: Rows,
+    /// The partitions of these rows, each with the position of the last message that has one.
+    last: Vec<(Arc<Partition>, Option<u64>)>,
+    /// Results that the server does not accept, which are refused when they are read again.
+    poison: Vec<Poison>,
+    /// Why the sink cannot go on.
+    failure: Option<String>,
+}
+
+/// A result that the server does not accept.
+struct Poison {
+    /// The partition by name, since it is another one when it is read again.
+    partition: Arc<str>,
+    position: Option<u64>,
+    payload: Vec<u8>,
+    reason: String,
+}
+
+/// How a commit ended that did not succeed.
+enum Trouble {
+    /// What is under way is to be read again.
+    Abort(String),
+    /// Neither this nor another transaction is possible.
+    Fatal(String),
+    /// The run gives up.
+    GivenUp,
+}
+
+impl TransactionalSink {
+    pub(super) fn open(
+        client: Client,
+        table: Table,
+        positions: Positions,
+        options: &SinkOptions,
+        consumer: Arc<BaseConsumer<Group>>,
+        commit_interval: Duration,
+    ) -> Result<Self> {
+        let transactions = Arc::new(Transactions {
+            name: options.name.clone(),
+            table,
+            positions,
+            batch_rows: options.batch_rows,
+            buffer_max: options.buffer_max,
+            consumer: Arc::clone(&consumer),
+            lookup: Mutex::new(Client::new(&options.name, &options.config)),
+            stored: Mutex::default(),
+            state: Mutex::new(State {
+                client,
+                rows: Rows::default(),
+                last: Vec::new(),
+                poison: Vec::new(),
+                failure: None,
+            }),
+            ended: Condvar::new(),
+            refused: Mutex::default(),
+            give_up: OnceLock::new(),
+        });
+        consumer.context().commit_by(Arc::downgrade(&transactions));
+        let (commit, due) = bounded::<()>(1);
+        let weak = Arc::downgrade(&transactions);
+        let commits = move || {
+            while due.recv_timeout(commit_interval) != Err(RecvTimeoutError::Disconnected) {
+                let Some(transactions) = Weak::upgrade(&weak) else {
+                    break;
+                };
+                // A failure is known to the next write.
+                let _ = transactions.commit_now();
+            }
+        };
+        let thread = thread::Builder::new().name("postgres-commit".into());
+        thread
+            .spawn(commits)
+            .map_err(|error| Error::no_thread(&options.name, &error))?;
+        Ok(Self {
+            transactions,
+            commit,
+        })
+    }
+}
+
+impl MessageSink for TransactionalSink {
+    fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
+        let transactions = &self.transactions;
+        let mut state = transactions.lock()?;
+        while transactions.is_full(&state) {
+            let _ = self.commit.try_send(());
+            state = transactions.wait(state);
+            transactions.check()?;
+        }
+        if let Some(failure) = &state.failure {
+            return Err(io::Error::other(failure.clone()));
+        }
+        transactions.add(&mut state, messages, receipt);
+        Ok(())
+    }
+
+    fn take_refused(&mut self) -> Vec<RefusedMessage> {
+        mem::take(&mut lock(&self.transactions.refused))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.transactions.commit_now()
+    }
+
+    fn attach(&mut self, give_up: &StopFlag) {
+        let _ = self.transactions.give_up.set(give_up.clone());
+    }
+}
+
+impl EndTransaction for Weak<Transactions> {
+    fn end(&self, assignment: Assignment, after: &dyn Fn()) {
+        let Some(transactions) = self.upgrade() else {
+            return after();
+        };
+        // Without the lock, the run has given up, and nothing more is written.
+        let Ok(mut state) = transactions.lock() else {
+            return after();
+        };
+        match assignment {
+            // A failure is known to the next write.
+            Assignment::Revoked => _ = transactions.commit(&mut state),
+            Assignment::Lost => {
+                state.poison.clear();
+                transactions.discard(&mut state, "partitions are assigned to another process");
+            }
+        }
+        after();
+    }
+
+    fn keeps_positions(&self) -> bool {
+        true
+    }
+
+    fn positions(&self, partitions: &[PartitionKey]) -> Result<Vec<Option<u64>>, String> {
+        let Some(transactions) = self.upgrade() else {
+            return Err("the sink is closed".to_owned());
+        };
+        transactions.read_positions(partitions)
+    }
+}
+
+/// Nothing that holds one of these locks leaves what it protects inconsistent when it panics.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl From<Trouble> for io::Error {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::GivenUp => io::ErrorKind::Interrupted.into(),
+            Trouble::Abort(reason) | Trouble::Fatal(reason) => Self::other(reason),
+        }
+    }
+}
+
+impl Transactions {
+    /// Waits for the lock, which a commit holds for as long as the server is away.
+    fn lock(&self) -> Result<MutexGuard<'_, State>, Trouble> {
+        loop {
+            match self.state.try_lock() {
+                Ok(state) => return Ok(state),
+                Err(TryLockError::Poisoned(error)) => return Ok(error.into_inner()),
+                Err(TryLockError::WouldBlock) => self.check()?,
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let waited = self.ended.wait_timeout(state, WAIT);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Fails if the run gives up.
+    fn check(&self) -> Result<(), Trouble> {
+        match self.give_up.get().is_some_and(StopFlag::is_raised) {
+            true => Err(Trouble::GivenUp),
+            false => Ok(()),
+        }
+    }
+
+    fn is_full(&self, state: &State) -> bool {
+        state.failure.is_none()
+            && (state.rows.len() >= self.batch_rows || state.rows.size() >= self.buffer_max)
+    }
+
+    /// Adds results to the open transaction.
+    fn add(&self, state: &mut State, messages: &Messages, receipt: &Arc<Receipt>) {
+        for message in messages.iter() {
+            let segment = message.segment();
+            let partition = receipt.partition(segment);
+            if partition.is_revoked() {
+                // It is read again, by this process or by another.
+                continue;
+            }
+            let pushed = match state.take_poison(partition, &message) {
+                Some(reason) => Err(reason),
+                None => state.rows.push(&self.table, &message, receipt),
+            };
+            match pushed {
+                Ok(()) => {
+                    state.record(partition, message.position());
+                    receipt.deliver(segment, 1);
+                }
+                Err(reason) => lock(&self.refused).push(RefusedMessage {
+                    payload: message.payload().map(<[u8]>::to_vec),
+                    key: message.key().map(<[u8]>::to_vec),
+                    reason,
+                    receipt: Arc::clone(receipt),
+                    segment,
+                }),
+            }
+        }
+    }
+
+    fn commit_now(&self) -> io::Result<()> {
+        let mut state = self.lock()?;
+        self.commit(&mut state)
+    }
+
+    /// Commits the rows and the positions up to which they were read.
+    fn commit(&self, state: &mut State) -> io::Result<()> {
+        if let Some(failure) = &state.failure {
+            return Err(io::Error::other(failure.clone()));
+        }
+        let ended = match self.try_commit(state) {
+            Ok(()) => {
+                state.clear();
+                Ok(())
+            }
+            Err(Trouble::Abort(reason)) => {
+                self.discard(state, &reason);
+                Ok(())
+            }
+            Err(Trouble::Fatal(reason)) => {
+                state.failure = Some(reason.clone());
+                Err(Trouble::Fatal(reason).into())
+            }
+            Err(Trouble::GivenUp) => Err(Trouble::GivenUp.into()),
+        };
+        self.ended.notify_all();
+        ended
+    }
+
+    fn try_commit(&self, state: &mut State) -> Result<(), Trouble> {
+        for (partition, last) in &state.last {
+            // Rows whose dead letters are not delivered must not become visible: their positions
+            // could not be stored with them.
+            while !partition.is_revoked() && partition.acknowledged() <= *last {
+                self.check()?;
+                thread::sleep(POLL);
+            }
+        }
+        let group = self.consumer.context();
+        let positions = group.positions();
+        let moves = self.moves(&positions.elements());
+        let is_covered = |(partition, last): &(Arc<Partition>, Option<u64>)| {
+            !partition.is_revoked()
+                && moves.iter().any(|moved| {
+                    *moved.topic == **partition.topic()
+                        && moved.number == partition.number()
+                        && Some(moved.new) > *last
+                })
+        };
+        if !state.last.iter().all(is_covered) {
+            return Err(Trouble::Abort("a partition was revoked".to_owned()));
+        }
+        if moves.is_empty() {
+            return Ok(());
+        }
+        self.write(state, &moves)?;
+        group.set_committed(&positions);
+        let mut stored = lock(&self.stored);
+        for moved in moves {
+            stored.insert((moved.topic, moved.number), moved.new);
+        }
+        Ok(())
+    }
+
+    fn moves(
+        &self,
+        positions: &[rdkafka::topic_partition_list::TopicPartitionListElem<'_>],
+    ) -> Vec<Move> {
+        let stored = lock(&self.stored);
+        let moves = positions.iter().filter_map(|element| {
+            let Offset::Offset(offset) = element.offset() else {
+                return None;
+            };
+            let key: PartitionKey = (element.topic().into(), element.partition());
+            Some(Move {
+                expected: stored.get(&key).copied(),
+                topic: key.0,
+                number: key.1,
+                new: u64::try_from(offset).ok()?,
+            })
+        });
+        moves.collect()
+    }
+
+    /// Writes the rows and the positions, as often as it takes.
+    fn write(&self, state: &mut State, moves: &[Move]) -> Result<(), Trouble> {
+        let connector = &*self.name;
+        let mut is_away = false;
+        let written = loop {
+            let State { client, rows, .. } = state;
+            let attempt = client.run(|connection| self.attempt(connection, rows, moves));
+            let reason = match attempt {
+                Ok(true) => break Ok(()),
+                Ok(false) => {
+                    let reason = "the stored positions are not those that are expected: another \
+                                  process has moved them, or the answer to a COMMIT was lost";
+                    break Err(Trouble::Abort(reason.to_owned()));
+                }
+                Err(Failure::Data(reason)) => break Err(self.find_poison(state, reason)),
+                Err(Failure::Refused(reason)) => {
+                    let reason = format!("table {}: {reason}", self.table.name());
+                    break Err(Trouble::Fatal(reason));
+                }
+                Err(Failure::Away(reason)) => reason,
+            };
+            match is_away {
+                false => warn!(connector, reason, "writing is interrupted"),
+                true => debug!(connector, reason, "writing is interrupted"),
+            }
+            is_away = true;
+            let until = Instant::now() + state.client.next_backoff();
+            while Instant::now() < until {
+                self.check()?;
+                thread::sleep(WAIT.min(until.saturating_duration_since(Instant::now())));
+            }
+            self.check()?;
+        };
+        if is_away {
+            info!(connector, "connected again");
+        }
+        written
+    }
+
+    /// Writes the rows and the positions; returns whether the positions were the expected ones, and
+    /// writes nothing if not.
+    fn attempt(
+        &self,
+        connection: &mut Connection,
+        rows: &Rows,
+        moves: &[Move],
+    ) -> lookaside_client::Result<bool> {
+        let mut transaction = connection.begin(TransactionOptions::default())?;
+        // First, since they exclude other processes.
+        for moved in moves {
+            if !self.positions.store(&mut transaction, moved)? {
+                transaction.rollback()?;
+                return Ok(false);
+            }
+        }
+        if !rows.is_empty() {
+            rows.write(0..rows.len(), &self.table, &mut transaction)?;
+        }
+        transaction.commit()?;
+        Ok(true)
+    }
+
+    /// Looks for the results that the server does not accept, for which the reason of the first one
+    /// is known.
+    fn find_poison(&self, state: &mut State, reason: String) -> Trouble {
+        let State {
+            client,
+            rows,
+            poison,
+            ..
+        } = state;
+        match client.run(|connection| refused_rows(connection, rows, &self.table)) {
+            Ok(refused) if refused.is_empty() => Trouble::Fatal(format!(
+                "table {}: a transaction is refused, but none of its rows: {reason}",
+                self.table.name()
+            )),
+            Ok(refused) => {
+                let count = refused.len();
+                for (index, reason) in refused {
+                    let (partition, position, payload) = rows.origin(index);
+                    poison.push(Poison {
+                        partition: Arc::clone(partition.name()),
+                        position,
+                        payload: payload.to_vec(),
+                        reason,
+                    });
+                }
+                Trouble::Abort(format!("rows that the server refuses: {count}; {reason}"))
+            }
+            Err(Failure::Refused(reason)) => Trouble::Fatal(reason),
+            Err(Failure::Away(reason) | Failure::Data(reason)) => Trouble::Abort(reason),
+        }
+    }
+
+    /// Drops what is under way, which is read again.
+    fn discard(&self, state: &mut State, reason: &str) {
+        warn!(
+            connector = self.name,
+            reason, "the transaction is rolled back; its events are read again"
+        );
+        // First, so that no later result becomes part of another transaction before it is read again.
+        self.consumer.context().discard();
+        state.clear();
+    }
+
+    fn read_positions(&self, partitions: &[PartitionKey]) -> Result<Vec<Option<u64>>, String> {
+        let found = lock(&self.lookup).run(|connection| {
+            let positions = partitions
+                .iter()
+                .map(|(topic, number)| self.positions.read(connection, topic, *number));
+            positions.collect::<lookaside_client::Result<Vec<_>>>()
+        });
+        let found = found.map_err(|failure| match failure {
+            Failure::Away(reason) | Failure::Data(reason) | Failure::Refused(reason) => reason,
+        })?;
+        let mut stored = lock(&self.stored);
+        for (key, position) in partitions.iter().zip(&found) {
+            match position {
+                Some(position) => stored.insert(key.clone(), *position),
+                None => stored.remove(key),
+            };
+        }
+        Ok(found)
+    }
+}
+
+impl State {
+    fn record(&mut self, partition: &Arc<Partition>, position: Option<u64>) {
+        let mut known = self.last.iter_mut();
+        match known.find(|(known, _)| Arc::ptr_eq(known, partition)) {
+            Some((_, last)) => *last = position,
+            None => self.last.push((Arc::clone(partition), position)),
+        }
+    }
+
+    /// Why a result is refused that was looked for when it was read before.
+    fn take_poison(&mut self, partition: &Partition, message: &Message<'_>) -> Option<String> {
+        let is_it = |poison: &Poison| {
+            poison.partition == *partition.name()
+                && poison.position == message.position()
+                && Some(&*poison.payload) == message.payload()
+        };
+        let index = self.poison.iter().position(is_it)?;
+        Some(self.poison.swap_remove(index).reason)
+    }
+
+    /// Begins the next transaction.
+    fn clear(&mut self) {
+        self.rows = Rows::default();
+        self.last.clear();
+    }
+}
+
+/// The rows that the server does not accept after those before them, with the reasons. Nothing is
+/// written.
+fn refused_rows(
+    connection: &mut Connection,
+    rows: &Rows,
+    table: &Table,
+) -> lookaside_client::Result<Vec<(usize, String)>> {
+    let mut transaction = connection.begin(TransactionOptions::default())?;
+    let mut refused = Vec::new();
+    // The next part is the last one.
+    let mut parts: Vec<Range<usize>> = std::iter::once(0..rows.len()).collect();
+    while let Some(part) = parts.pop() {
+        let mut savepoint = transaction.savepoint()?;
+        let written = rows
+            .write(part.clone(), table, &mut savepoint)
+            .and_then(|()| savepoint.batch_execute("set constraints all immediate"));
+        let Err(error) = written else {
+            savepoint.commit()?;
+            continue;
+        };
+        let Failure::Data(reason) = Failure::of(&error) else {
+            return Err(error);
+        };
+        savepoint.rollback()?;
+        match part.len() {
+            1 => refused.push((part.start, reason)),
+            count => {
+                let middle = part.start + count / 2;
+                parts.push(middle..part.end);
+                parts.push(part.start..middle);
+            }
+        }
+    }
+    transaction.rollback()?;
+    Ok(refused)
+}
