@@ -5,6 +5,7 @@ mod context;
 mod delivery;
 mod group;
 mod lag;
+mod last_results;
 mod options;
 mod record;
 mod sink;
@@ -31,6 +32,8 @@ use crate::{ConnectUrl, Error, OpenedSink, OpenedSource, Result};
 pub(crate) use self::group::{Assignment, EndTransaction, Group, PartitionKey};
 #[cfg(feature = "postgres")]
 pub(crate) use self::lag::reader as lag_of;
+#[cfg(feature = "postgres")]
+pub(crate) use self::last_results::LastResults;
 pub(crate) use self::options::{Delivery, SourceOptions};
 #[cfg(feature = "postgres")]
 pub(crate) use self::source::{create_consumer, join};

@@ -26,6 +26,7 @@ use tracing::warn;
 use super::context::Log;
 use super::delivery::{is_refused, reason_of};
 use super::group::{Assignment, EndTransaction, Group};
+use super::last_results::LastResults;
 use super::options::{SinkOptions, refused};
 use super::record::{Sent, Target};
 use super::topics::limit_sizes;
@@ -69,8 +70,8 @@ pub(super) struct Transactions {
 #[derive(Default)]
 struct State {
     is_open: bool,
-    /// The receipts of the results in the open transaction.
-    receipts: Vec<Arc<Receipt>>,
+    /// The messages whose results are in the open transaction.
+    last: LastResults,
     /// What the results in the open transaction come from, by their identifiers.
     sent: Vec<(Arc<Partition>, u64)>,
     /// Messages whose results the broker refuses, which aborts the transaction: when they are read
@@ -259,6 +260,7 @@ impl Transactions {
             }
             let id = state.sent.len();
             state.sent.push((Arc::clone(partition), position));
+            state.last.record(partition, position);
             match self.send(&message, id) {
                 Ok(Sent::Queued) => receipt.deliver(message.segment(), 1),
                 Ok(Sent::Refused(reason)) => self.refuse(&message, receipt, reason),
@@ -266,7 +268,6 @@ impl Transactions {
                 Err(trouble) => return self.settle(&mut state, trouble),
             }
         }
-        state.receipts.push(Arc::clone(receipt));
         Ok(())
     }
 
@@ -307,9 +308,9 @@ impl Transactions {
     }
 
     fn try_commit(&self, state: &mut State) -> Result<(), Trouble> {
-        // Results whose dead letters are not delivered must not become visible: their positions
-        // could not be stored with them.
-        while !state.receipts.iter().all(|receipt| receipt.is_delivered()) {
+        // Results must not become visible before the dead letters of messages up to theirs are
+        // delivered: their positions could not be stored with them.
+        while !state.last.are_acknowledged() {
             self.check()?;
             thread::sleep(RECEIPT_POLL);
         }
@@ -402,7 +403,7 @@ impl Transactions {
 impl State {
     fn close(&mut self) {
         self.is_open = false;
-        self.receipts.clear();
+        self.last.clear();
         self.sent.clear();
     }
 }

@@ -43,7 +43,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use tracing::{debug, info, warn};
 
 use super::positions::{Move, Positions};
-use crate::kafka::{Assignment, EndTransaction, Group, PartitionKey};
+use crate::kafka::{Assignment, EndTransaction, Group, LastResults, PartitionKey};
 use crate::postgres::{Client, Failure, Rows, SinkOptions, Table};
 use crate::{Error, Result};
 
@@ -84,8 +84,8 @@ struct State {
     client: Client,
     /// The rows of the open transaction.
     rows: Rows,
-    /// The partitions of these rows, each with the position of the last message that has one.
-    last: Vec<(Arc<Partition>, Option<u64>)>,
+    /// The messages that these rows result from.
+    last: LastResults,
     /// Results that the server does not accept, which are refused when they are read again.
     poison: Vec<Poison>,
     /// Why the sink cannot go on.
@@ -132,7 +132,7 @@ impl TransactionalSink {
             state: Mutex::new(State {
                 client,
                 rows: Rows::default(),
-                last: Vec::new(),
+                last: LastResults::default(),
                 poison: Vec::new(),
                 failure: None,
             }),
@@ -284,7 +284,9 @@ impl Transactions {
             };
             match pushed {
                 Ok(()) => {
-                    state.record(partition, message.position());
+                    let position = message.position();
+                    let position = position.expect("results of messages of Kafka have positions");
+                    state.last.record(partition, position);
                     receipt.deliver(segment, 1);
                 }
                 Err(reason) => lock(&self.refused).push(RefusedMessage {
@@ -328,23 +330,21 @@ impl Transactions {
     }
 
     fn try_commit(&self, state: &mut State) -> Result<(), Trouble> {
-        for (partition, last) in &state.last {
-            // Rows whose dead letters are not delivered must not become visible: their positions
-            // could not be stored with them.
-            while !partition.is_revoked() && partition.acknowledged() <= *last {
-                self.check()?;
-                thread::sleep(POLL);
-            }
+        // Rows must not become visible before the dead letters of messages up to theirs are delivered:
+        // their positions could not be stored with them.
+        while !state.last.are_acknowledged() {
+            self.check()?;
+            thread::sleep(POLL);
         }
         let group = self.consumer.context();
         let positions = group.positions();
         let moves = self.moves(&positions.elements());
-        let is_covered = |(partition, last): &(Arc<Partition>, Option<u64>)| {
+        let is_covered = |(partition, last): &(Arc<Partition>, u64)| {
             !partition.is_revoked()
                 && moves.iter().any(|moved| {
                     *moved.topic == **partition.topic()
                         && moved.number == partition.number()
-                        && Some(moved.new) > *last
+                        && moved.new > *last
                 })
         };
         if !state.last.iter().all(is_covered) {
@@ -509,14 +509,6 @@ impl Transactions {
 }
 
 impl State {
-    fn record(&mut self, partition: &Arc<Partition>, position: Option<u64>) {
-        let mut known = self.last.iter_mut();
-        match known.find(|(known, _)| Arc::ptr_eq(known, partition)) {
-            Some((_, last)) => *last = position,
-            None => self.last.push((Arc::clone(partition), position)),
-        }
-    }
-
     /// Why a result is refused that was looked for when it was read before.
     fn take_poison(&mut self, partition: &Partition, message: &Message<'_>) -> Option<String> {
         let is_it = |poison: &Poison| {

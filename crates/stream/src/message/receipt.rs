@@ -88,15 +88,6 @@ impl Receipt {
         partition.shorten(*range, end);
     }
 
-    /// Whether all results of all segments are delivered, but for partitions that are no longer
-    /// assigned to this process.
-    pub fn is_delivered(&self) -> bool {
-        self.segments.iter().all(|segment| {
-            // Acquire pairs with the decrement of `deliver`: the deliveries happened before.
-            segment.count.load(Ordering::Acquire) == 0 || segment.partition.is_revoked()
-        })
-    }
-
     /// The partition of a segment.
     pub fn partition(&self, segment: usize) -> &Arc<Partition> {
         &self.segments[segment].partition

@@ -1,5 +1,8 @@
 //! `delivery=exactly-once`: results and positions in one transaction.
 
+use std::thread;
+use std::time::Duration;
+
 use lookaside_stream::Identity;
 use lookaside_testing::{KafkaBroker, wait_until};
 
@@ -121,4 +124,37 @@ fn a_refused_result_aborts_once_and_becomes_a_dead_letter() {
     letters.sort();
     letters.dedup();
     assert_eq!(letters, ["2", "4"]);
+}
+
+#[test]
+fn no_result_is_committed_before_the_dead_letters_of_messages_before_it_are_delivered() {
+    let (Some(broker), Some(mut other)) = (KafkaBroker::shared(), KafkaBroker::start(&[])) else {
+        return;
+    };
+    let (input, output) = (create_topic(broker, 1, &[]), create_topic(broker, 1, &[]));
+    let dead = create_topic(&other, 1, &[]);
+    let (address, group) = (broker.address(), unique("group"));
+    let running = start(
+        &format!("kafka://{address}/{input}?group={group}&commit_interval_ms=20"),
+        &format!("kafka://{address}/{output}?delivery=exactly-once"),
+        Some(&format!("kafka://{}/{dead}", other.address())),
+        Identity,
+    );
+    send(broker, &input, 0, 10);
+    check(broker, &output, 10);
+    other.stop();
+    produce(broker, &input, [("bad", Some("{"))]);
+    wait_until("it is read", || running.progress.figures().rejects == 1);
+    // Another block, which has no dead letter of its own.
+    send(broker, &input, 10, 10);
+    wait_until("they are read", || {
+        running.progress.figures().events_out == 20
+    });
+    // sleep: several intervals between commits
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(count_committed(broker, &output).len(), 10);
+    other.resume();
+    check(broker, &output, 20);
+    running.stop();
+    assert_eq!(consume(&other, &dead).len(), 1);
 }
