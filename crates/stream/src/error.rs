@@ -1,5 +1,6 @@
 //! Errors that end a run, by who caused them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
@@ -164,6 +165,7 @@ impl Error {
     }
 
     pub(crate) fn open_input(name: &str, error: io::Error) -> Self {
+        let name = &*without_secrets(name);
         let (kind, message) = match error.kind() {
             io::ErrorKind::NotFound if has_scheme(name) => {
                 let message = match is_http(name) {
@@ -180,10 +182,12 @@ impl Error {
             io::ErrorKind::NotFound => {
                 (ErrorKind::Misuse, format!("input `{name}` does not exist"))
             }
-            io::ErrorKind::InvalidInput if has_scheme(name) => (
-                ErrorKind::Misuse,
-                format!("input `{name}` is not an address; write tcp://ADDRESS:PORT"),
-            ),
+            io::ErrorKind::InvalidInput if has_scheme(name) => {
+                let (scheme, _) = name.split_once("://").unwrap_or_default();
+                let message =
+                    format!("input `{name}` is not an address; write {scheme}://ADDRESS:PORT");
+                (ErrorKind::Misuse, message)
+            }
             io::ErrorKind::IsADirectory => (
                 ErrorKind::Misuse,
                 format!("input `{name}` is a directory; name the files in it"),
@@ -291,6 +295,7 @@ impl Error {
     }
 
     pub(crate) fn open_output(name: &str, error: io::Error) -> Self {
+        let name = &*without_secrets(name);
         let message = match error.kind() {
             io::ErrorKind::NotFound if has_scheme(name) => match is_http(name) {
                 true => format!(
@@ -392,6 +397,17 @@ const OUTPUT_KINDS: &str = "files, `-` for standard output, `null` and tcp://HOS
 fn has_scheme(name: &str) -> bool {
     let scheme = name.split_once("://").map_or("", |(scheme, _)| scheme);
     !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// A URL without user, password and options, for messages.
+fn without_secrets(name: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = name.split_once("://").filter(|_| has_scheme(name)) else {
+        return name.into();
+    };
+    // A password may contain any of the other delimiters.
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+    let rest = rest.split_once(['?', '&']).map_or(rest, |(rest, _)| rest);
+    format!("{scheme}://{rest}").into()
 }
 
 /// Whether a name is a URL of a web server; schemes are case-insensitive.

@@ -76,8 +76,11 @@ impl<T: Transform> Maker<T> {
                 }
                 (None, None) => null_count += 1,
                 // Not the same as null, and not an event in most formats.
-                (None, Some(b"")) if shared.framing == MessageFraming::Message => {
-                    output.rejects.push(line, "the payload is empty", b"");
+                (None, Some(payload))
+                    if shared.framing == MessageFraming::Message
+                        && payload.iter().all(|byte| matches!(byte, b'\n' | b'\r')) =>
+                {
+                    output.rejects.push(line, "the payload is empty", payload);
                 }
                 (None, Some(payload)) => {
                     counts.bytes_in += payload.len() as u64;

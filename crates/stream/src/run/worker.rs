@@ -132,7 +132,7 @@ impl<T: Transform> Maker<T> {
             return;
         };
         let Skipped { line, excerpt, .. } = skipped;
-        match skipped.cause {
+        match &skipped.cause {
             Skip::TooLong => {
                 let size_max = shared.input_format.line_size_max();
                 output.rejects.push_too_long(*line, size_max, excerpt);
@@ -141,6 +141,7 @@ impl<T: Transform> Maker<T> {
                 let reason = "a long line, while other connections hold long lines too";
                 output.rejects.push(*line, reason, excerpt);
             }
+            Skip::Broken(reason) => output.rejects.push(*line, reason.clone(), excerpt),
         }
     }
 

@@ -100,12 +100,14 @@ pub(crate) struct Skipped {
 }
 
 /// Why a record was skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Skip {
     /// It is longer than a record may be.
     TooLong,
     /// The connections of a listener together buffer more than the limit.
     Crowded,
+    /// Its connection broke the protocol or ended within it, for this reason.
+    Broken(String),
 }
 
 impl Block {
@@ -325,10 +327,10 @@ impl Lane {
     }
 
     /// Skips the incomplete record of the lane, which frees its memory.
-    pub(crate) fn give_up(&mut self, block: &mut Block) {
+    pub(crate) fn give_up(&mut self, block: &mut Block, cause: Skip) {
         let carry = std::mem::take(&mut self.carry);
         block.whole = 0;
-        block.skipped = Some(self.skip(&carry, Skip::Crowded));
+        block.skipped = Some(self.skip(&carry, cause));
     }
 
     /// Moves the content of a block without a complete record back into the lane.

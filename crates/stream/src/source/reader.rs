@@ -152,7 +152,8 @@ fn start(
             return Ok(Some(Current::Messages(name.into(), source)));
         }
         Opened::Listener(listener, framing, _) => {
-            let listener = Listener::new(listener, framing, name.clone(), wake);
+            let size_max = cutter.record_size_max;
+            let listener = Listener::new(listener, framing, size_max, name.clone(), wake);
             let listener = listener.map_err(failed)?;
             return Ok(Some(Current::Many(listener)));
         }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 
-use super::block::{Block, BlockRead, Cut, Cutter, Eof, Lane};
+use super::block::{Block, BlockRead, Cut, Cutter, Eof, Lane, Skip};
 use super::octet_counting::OctetCounting;
 use super::{LINGER, TcpFraming};
 use crate::wake::{Wait, Waited, Wake};
@@ -24,6 +24,7 @@ const LONG_RECORD_COUNT_MAX: usize = 4;
 pub(super) struct Listener {
     listener: TcpListener,
     framing: TcpFraming,
+    record_size_max: usize,
     name: String,
     connections: Vec<Connection>,
     /// Connections that can be read, in ascending order and taken from the end: removing the last
@@ -53,10 +54,12 @@ enum Stream {
 }
 
 impl Stream {
-    fn new(stream: TcpStream, framing: TcpFraming) -> Self {
+    fn new(stream: TcpStream, framing: TcpFraming, size_max: usize) -> Self {
         match framing {
             TcpFraming::Lines => Self::Lines(stream),
-            TcpFraming::OctetCounting => Self::Counted(Box::new(OctetCounting::new(stream))),
+            TcpFraming::OctetCounting => {
+                Self::Counted(Box::new(OctetCounting::new(stream, size_max)))
+            }
         }
     }
 
@@ -96,6 +99,7 @@ impl Listener {
     pub(super) fn new(
         listener: TcpListener,
         framing: TcpFraming,
+        record_size_max: usize,
         name: String,
         wake: Wake,
     ) -> io::Result<Self> {
@@ -103,6 +107,7 @@ impl Listener {
         Ok(Self {
             listener,
             framing,
+            record_size_max,
             name,
             connections: Vec::new(),
             ready: Vec::new(),
@@ -156,7 +161,7 @@ impl Listener {
             Ok((stream, peer)) => {
                 stream.set_nonblocking(true)?;
                 let lane = Lane::new(format!("tcp://{peer}").into());
-                let stream = Stream::new(stream, self.framing);
+                let stream = Stream::new(stream, self.framing, self.record_size_max);
                 self.connections.push(Connection { stream, lane });
                 Ok(())
             }
@@ -219,6 +224,16 @@ impl Listener {
                     }
                     _ => break Pause::Silent,
                 },
+                // The next read fails again.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    if lane.end(block, cutter, Eof::Ahead)? {
+                        self.ready.push(index);
+                        return Ok((Pause::Full, true));
+                    }
+                    lane.suspend(block);
+                    lane.give_up(block, Skip::Broken(error.to_string()));
+                    return Ok((Pause::Closed, true));
+                }
                 // After a reset, as after a close, the received data is complete records or a last
                 // line.
                 Err(_) => break Pause::Closed,
@@ -244,7 +259,7 @@ impl Listener {
         // The connection that grew last is chosen, as it certainly contributes.
         let crowded = sizes.sum::<usize>() > size_max;
         if crowded {
-            self.connections[index].lane.give_up(block);
+            self.connections[index].lane.give_up(block, Skip::Crowded);
         }
         crowded
     }

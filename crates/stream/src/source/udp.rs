@@ -16,10 +16,14 @@ const DATAGRAM_SIZE_MAX: usize = 65_535;
 /// The requested size of the kernel's buffer, which it limits to `net.core.rmem_max`.
 const KERNEL_BUFFER_SIZE: usize = 8 << 20;
 
-/// How often the kernel is asked for what it has lost.
+/// More datagrams than the kernel's buffer has room for.
+const UNREAD_COUNT_MAX: usize = 100_000;
+
+/// How often the kernel is queried for what it has lost.
 const LOSS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reads datagrams as lines. Line breaks within one become spaces, and those at its end are removed.
+/// What the system still holds at the end counts as lost.
 pub(super) struct Udp {
     socket: UdpSocket,
     wake: Wake,
@@ -65,7 +69,7 @@ impl Udp {
         };
         room[..last]
             .iter_mut()
-            .filter(|byte| **byte == b'\n')
+            .filter(|byte| is_break(byte))
             .for_each(|byte| *byte = b' ');
         self.datagram[last + 1] = b'\n';
         self.line_size = last + 2;
@@ -102,8 +106,6 @@ impl Input for Udp {
             {
                 Waited::Ready => {}
                 Waited::Stopped => {
-                    self.loss.asked = None;
-                    self.loss.count(&self.progress);
                     return Ok(ReadOutcome::Stopped);
                 }
                 Waited::TimedOut => {
@@ -117,12 +119,22 @@ impl Input for Udp {
     }
 }
 
+impl Drop for Udp {
+    fn drop(&mut self) {
+        self.loss.queried = None;
+        self.loss.count(&self.progress);
+        // More may come all the time.
+        let unread = (0..UNREAD_COUNT_MAX).take_while(|_| self.socket.recv(&mut []).is_ok());
+        self.progress.add_lost_datagrams(unread.count() as u64);
+    }
+}
+
 /// The datagrams that the kernel discarded because its buffer was full, as `/proc/net/udp` has them.
 struct Loss {
     /// Of the socket, which identifies it there.
     inode: u64,
     counted: u64,
-    asked: Option<Instant>,
+    queried: Option<Instant>,
 }
 
 impl Loss {
@@ -130,19 +142,19 @@ impl Loss {
         Ok(Self {
             inode: rustix::fs::fstat(socket)?.st_ino,
             counted: 0,
-            asked: None,
+            queried: None,
         })
     }
 
     /// Adds what was lost since the last time; a system without these files counts nothing.
     fn count(&mut self, progress: &Progress) {
         if self
-            .asked
-            .is_some_and(|asked| asked.elapsed() < LOSS_INTERVAL)
+            .queried
+            .is_some_and(|queried| queried.elapsed() < LOSS_INTERVAL)
         {
             return;
         }
-        self.asked = Some(Instant::now());
+        self.queried = Some(Instant::now());
         let tables = ["/proc/net/udp", "/proc/net/udp6"];
         let texts = tables
             .iter()
@@ -196,11 +208,11 @@ mod tests {
         for room_size in [1, 3, 100_000] {
             let (mut udp, sender) = open();
             let largest = "x".repeat(65_507);
-            for datagram in ["<1>a", "", "\r\n", "<1>b\n", "c\nd\r\n\n", &largest] {
+            for datagram in ["<1>a", "", "\r\n", "<1>b\n", "c\r\nd\r\n\n", &largest] {
                 sender.send(datagram.as_bytes()).unwrap();
             }
             let found = read_all(&mut udp, room_size);
-            assert_eq!(found, format!("<1>a\n<1>b\nc d\n{largest}\n"));
+            assert_eq!(found, format!("<1>a\n<1>b\nc  d\n{largest}\n"));
         }
     }
 
@@ -214,6 +226,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_read_counts_as_lost() {
+        let (mut udp, sender) = open();
+        for _ in 0..5 {
+            sender.send(b"x").unwrap();
+        }
+        let mut room = [0; 2];
+        udp.read(&mut room, Wait::Forever).unwrap();
+        let progress = udp.progress.clone();
+        drop(udp);
+        assert_eq!(progress.figures().datagrams_lost, 4);
+    }
+
+    #[test]
     fn what_does_not_fit_into_the_buffer_is_counted() {
         let (mut udp, sender) = open();
         rustix::net::sockopt::set_socket_recv_buffer_size(&udp.socket, 4096).unwrap();
@@ -222,7 +247,7 @@ mod tests {
             sender.send(&[b'x'; 100]).unwrap();
         }
         let received = read_all(&mut udp, 1000).lines().count() as u64;
-        udp.loss.asked = None;
+        udp.loss.queried = None;
         udp.loss.count(&udp.progress);
         let lost = udp.progress.figures().datagrams_lost;
         assert!(lost > 0 && received > 0);

@@ -212,6 +212,8 @@ fn names_that_open_nothing_say_what_would() {
             "; supported are files, `-` for standard",
         ),
         ("tcp://5140", "is not an address; write tcp://"),
+        ("ftp://u:secret@h/x?y=secret&z=secret", "`ftp://h/x`"),
+        ("tcp://u:p/@secret@h", "`tcp://h`"),
     ] {
         for error in [
             Source::open([name]).unwrap_err(),
@@ -219,6 +221,7 @@ fn names_that_open_nothing_say_what_would() {
             Sink::open(name, Extent::Endless).unwrap_err(),
         ] {
             assert!(error.to_string().contains(expected), "{error}");
+            assert!(!format!("{error:?}").contains("secret"), "{error:?}");
         }
     }
     for extent in [Extent::Finite, Extent::Endless] {

@@ -1,7 +1,7 @@
 //! A TCP listener or a UDP socket as source.
 
-use std::io::Write;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::thread;
 
 use lookaside_stream::{End, Flow, FormatOptions, InputFormat, OutputFormat, Source};
@@ -60,9 +60,36 @@ fn counted_events_that_fill_blocks_are_all_processed() {
             assert_eq!(live.line(), event);
         }
     }
-    write!(stream, "<1>a line\n7 <1>a\nb\n").unwrap();
-    live.expect(&["<1>a line", "<1>a b"]);
+    write!(stream, "6 <1>a\nb").unwrap();
+    live.expect(&["<1>a b"]);
     assert!(live.stop().0.is_empty());
+}
+
+/// After what is not a counted event, it is not known where the next one begins.
+#[test]
+fn a_connection_that_breaks_octet_counting_is_closed() {
+    let (mut live, address) = listen_with(COUNTED, flow("raw", "raw"));
+    for (sent, events) in [
+        ("1 a1 b", &["a", "b"][..]),
+        ("a line\n1 b\n", &["a line", "1 b"]),
+        ("1 ax1 b", &["a"]),
+        ("999999999 1 a", &[]),
+        ("1 a9 cut", &["a"]),
+    ] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(sent.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        live.expect(events);
+        // The peer closes it, whatever was sent.
+        assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "{sent}");
+    }
+    let (rest, summary) = live.stop();
+    assert!(rest.is_empty(), "{rest:?}");
+    let reasons: Vec<_> = (summary.rejects.first().iter())
+        .map(|reject| &*reject.reason)
+        .collect();
+    assert_eq!(reasons.len(), 3);
+    assert!(reasons[1].contains("beyond the limit"), "{reasons:?}");
 }
 
 #[test]
