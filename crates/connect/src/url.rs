@@ -35,7 +35,8 @@ impl ConnectUrl {
     /// Whether a text begins with the scheme of a connector, whether it is built in or not.
     pub fn is_one(text: &str) -> bool {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
-        crate::KINDS.iter().any(|kind| kind.scheme == scheme)
+        let mut kinds = crate::KINDS.iter();
+        kinds.any(|kind| kind.scheme.eq_ignore_ascii_case(scheme))
     }
 
     /// Whether it names a table, whose rows are results in JSON, and not a topic or a stream, which
@@ -87,6 +88,17 @@ impl FromStr for ConnectUrl {
             .ok_or_else(|| Error::bad_url("it has no scheme"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // Such a path would be shown in messages, and is probably not one.
+        if path.contains('@') && !authority.contains('@') {
+            return Err(Error::bad_url(
+                "a `/` in the user or the password is written %2F, an `@` in a path %40",
+            ));
+        }
+        if path.contains('&') {
+            return Err(Error::bad_url(
+                "options begin with `?`, and an `&` in a path is written %26",
+            ));
+        }
         // A password may contain an at sign.
         let (user, hosts) = match authority.rsplit_once('@') {
             Some((user, hosts)) => (Some(user), hosts),
@@ -159,6 +171,8 @@ mod tests {
             ("kafka://a,,b/t", "no host"),
             ("kafka://a/t?secret", "NAME=VALUE"),
             ("kafka://a/t?=secret", "NAME=VALUE"),
+            ("kafka://u:p/secret@a/t", "%2F"),
+            ("kafka://a/t&x=secret", "%26"),
             ("kafka://a/%ff", "not UTF-8"),
             ("kafka://a/%00", "zero byte"),
         ] {

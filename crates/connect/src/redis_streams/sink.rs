@@ -121,6 +121,7 @@ impl RedisSink {
             payload,
             key,
             segment: message.segment(),
+            names_stream: message.topic().is_some(),
         });
     }
 }

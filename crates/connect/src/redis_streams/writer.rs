@@ -24,6 +24,8 @@ pub(super) struct Append {
     pub(super) payload: Option<Range<usize>>,
     pub(super) key: Option<Range<usize>>,
     pub(super) segment: usize,
+    /// Whether the message itself names its stream.
+    pub(super) names_stream: bool,
 }
 
 /// Writes pipelines until there are no more, the sink is dropped, or the server refuses.
@@ -61,15 +63,26 @@ fn write_all(
         let left = &pipeline.appends[done..];
         let bytes = &pipeline.bytes[left[0].start..];
         let written = client.call_all(bytes, left.len(), |index, reply| {
-            reply?;
-            receipt.deliver(left[index].segment, 1);
+            match reply {
+                // The model has named a key that is not a stream; others can be written.
+                Err(Failure::Refused(reason))
+                    if left[index].names_stream && reason.contains("WRONGTYPE") =>
+                {
+                    shared.refuse(refused(pipeline, done, receipt, reason));
+                }
+                reply => {
+                    reply?;
+                    receipt.deliver(left[index].segment, 1);
+                }
+            }
             done += 1;
             Ok(())
         });
         let reason = match written {
             Ok(()) => break,
             Err(failure) if failure.is_protocol_error() => {
-                shared.refuse(refused(pipeline, done, receipt));
+                let reason = "the message is larger than proto-max-bulk-len".to_owned();
+                shared.refuse(refused(pipeline, done, receipt, reason));
                 done += 1;
                 continue;
             }
@@ -97,7 +110,12 @@ fn write_all(
     Ok(())
 }
 
-fn refused(pipeline: &Pipeline, index: usize, receipt: &Arc<Receipt>) -> RefusedMessage {
+fn refused(
+    pipeline: &Pipeline,
+    index: usize,
+    receipt: &Arc<Receipt>,
+    reason: String,
+) -> RefusedMessage {
     let append = &pipeline.appends[index];
     let copy = |range: &Option<Range<usize>>| {
         let range = range.clone()?;
@@ -106,7 +124,7 @@ fn refused(pipeline: &Pipeline, index: usize, receipt: &Arc<Receipt>) -> Refused
     RefusedMessage {
         payload: copy(&append.payload),
         key: copy(&append.key),
-        reason: "the message is larger than proto-max-bulk-len".to_owned(),
+        reason,
         receipt: Arc::clone(receipt),
         segment: append.segment,
     }

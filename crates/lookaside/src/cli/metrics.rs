@@ -292,7 +292,10 @@ fn serve(
             };
             let obstacle = || match run.get() {
                 Some(run) => run.obstacle(),
-                None => Some("tables are being loaded".to_owned()),
+                None => Some(
+                    "tables are being loaded, or the input and the output are being opened"
+                        .to_owned(),
+                ),
             };
             // A scraper that disconnected, or was too slow, will retry.
             let _ = answer(stream, metrics, obstacle);

@@ -84,6 +84,62 @@ impl Transform for Rejects {
     }
 }
 
+/// Writes an event to the stream that its field `to` names.
+#[derive(Clone)]
+struct NamesStream;
+
+impl Transform for NamesStream {
+    fn transform(&mut self, batch: &mut Batch, _: &mut Report) {
+        let names = batch.names_mut();
+        let (to, topic) = (names.intern("to"), names.intern("@meta/topic"));
+        for record in batch.records_mut() {
+            record.take(topic);
+            if let Some(to) = record.value(to).cloned() {
+                record.push(topic, to);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_result_for_a_key_that_is_not_a_stream_becomes_a_dead_letter() {
+    let Some(server) = RedisServer::shared() else {
+        return;
+    };
+    let (input, output, dead) = (unique("in"), unique("out"), unique("dead"));
+    let text = unique("text");
+    let mut connection = connect(server);
+    redis::cmd("SET")
+        .arg(&text)
+        .arg("x")
+        .exec(&mut connection)
+        .unwrap();
+    let poison = format!("{{\"n\":3,\"to\":\"{text}\"}}");
+    for payload in ["{\"n\":1}", "{\"n\":2}", &poison, "{\"n\":4}"] {
+        add(&mut connection, &input, &[("payload", payload)]);
+    }
+    let address = server.address();
+    let running = start_with(
+        &["@meta/topic"],
+        &format!("redis://{address}/{input}?group=g&consumer=c"),
+        &format!("redis://{address}/{output}"),
+        Some(&format!("redis://{address}/{dead}")),
+        NamesStream,
+    );
+    wait_until("all are acknowledged", || {
+        running.progress.figures().events_in == 4 && pending(server, &input, "g").is_empty()
+    });
+    running.stop();
+    assert_eq!(entries(server, &output).len(), 3);
+    let letters = entries(server, &dead);
+    let [letter] = &letters[..] else {
+        panic!("{letters:?}");
+    };
+    assert_eq!(letter.payload(), poison);
+    let reason = letter.field("lookaside-reason").unwrap();
+    assert!(reason.contains("WRONGTYPE"), "{reason}");
+}
+
 #[test]
 fn poison_entries_become_dead_letters_and_block_nothing() {
     let Some(server) = RedisServer::shared() else {
