@@ -159,7 +159,11 @@ impl SinkOptions {
             Delivery::AtLeastOnce => config.set("message.timeout.ms", "0"),
             // The identifier need not be known: the metadata of the group excludes a process that
             // has lost its partitions.
-            Delivery::ExactlyOnce => config.set("transactional.id", unique_id()),
+            Delivery::ExactlyOnce => config
+                .set("transactional.id", unique_id())
+                // A transaction that begins before the broker has finished the last one is told to
+                // try again, which is milliseconds later. The library's 100 ms double that time.
+                .set("retry.backoff.ms", "10"),
         };
         config
             // No duplicates by repeated requests, and the order is kept.

@@ -36,8 +36,9 @@ use crate::{Error, Result};
 /// up.
 const STEP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a flush waits, before it is looked whether a message has failed.
-const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
+/// How long a flush waits, before it is looked whether it is complete or a message has failed. It
+/// waits for reports that the producer's own thread usually takes first, so it often waits to the end.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// How often it is looked whether the producer's queue has room.
 const QUEUE_POLL: Duration = Duration::from_millis(2);
