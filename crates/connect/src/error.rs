@@ -61,9 +61,14 @@ impl Error {
 
     pub(crate) fn not_a_source(scheme: &str) -> Self {
         let message = format!("{scheme}:// is not a source; events are only written to it");
-        Self::new(ErrorKind::Misuse, message).with_hint(
-            "`lookaside sources` lists what is read; a database for lookups is named in knowdb.toml",
-        )
+        let hint = match scheme {
+            "http" | "https" => "pipe it in with `curl -sS URL |`, and name the input `-`",
+            _ => {
+                "`lookaside sources` lists what is read; a database for lookups is named in \
+                 knowdb.toml"
+            }
+        };
+        Self::new(ErrorKind::Misuse, message).with_hint(hint)
     }
 
     pub(crate) fn not_built_in(scheme: &str, feature: &str) -> Self {

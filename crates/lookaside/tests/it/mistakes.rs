@@ -236,8 +236,13 @@ fn issue_13_in_the_kind_of_an_output() {
             "would be bzip2, which is not supported; use a name that ends in .gz or .zst",
         ),
         ("out.xlsx", "would be Excel"),
-        ("http://127.0.0.1:9/x", "is a URL, which is not supported"),
-        ("HTTPS://127.0.0.1/x", "is a URL, which is not supported"),
+        (
+            "HTTP://127.0.0.1:9/x",
+            match cfg!(feature = "http") {
+                true => "no server answers",
+                false => "this build does not support http:// help: build the program with it",
+            },
+        ),
         (
             "x.db",
             "output `x.db` would be SQLite, which is not supported",
@@ -335,14 +340,6 @@ fn issue_13_in_the_kind_of_an_input() {
             "is Parquet, which is not supported; convert it to CSV or JSON lines first",
         ),
         (
-            "http://127.0.0.1:9/x.json",
-            "is a URL, which cannot be read; pipe it in with `curl",
-        ),
-        (
-            "HTTPS://127.0.0.1/x.json",
-            "is a URL, which cannot be read; pipe it in with `curl",
-        ),
-        (
             "s3://bucket/x.json",
             "has an unknown scheme; supported are files",
         ),
@@ -353,6 +350,14 @@ fn issue_13_in_the_kind_of_an_input() {
         let err = said.err.replace("\n  ", " ");
         assert!(err.contains(expected), "{input}: {err}");
         assert!(!err.contains("No such file"), "{input}: {err}");
+    }
+    for (input, scheme) in [
+        ("http://u:secret@127.0.0.1:9/x.json", "http"),
+        ("HTTPS://127.0.0.1/x.json", "https"),
+    ] {
+        let said = project.run(&["enrich", ".", input]).ended(2);
+        let said = said.err_has(&[&format!("{scheme}:// is not a source"), "`curl -sS URL |`"]);
+        assert!(!said.err.contains("secret"), "{}", said.err);
     }
 }
 

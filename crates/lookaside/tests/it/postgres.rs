@@ -79,7 +79,7 @@ fn mistakes_are_named_without_secrets() {
         assert!(!said.err.contains("hidden"), "{}", said.err);
     }
     let said = project.run(&["enrich", ".", "--input", secret]).ended(2);
-    said.err_has(&["PostgreSQL is only an output"]);
+    said.err_has(&["postgres:// is not a source; events are only written to it"]);
     let sinks = run(["sinks"]).ended(0);
     sinks.out_has(&["postgres://app@localhost:5432/shop?table=clicks"]);
 }
