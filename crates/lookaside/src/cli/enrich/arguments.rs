@@ -49,12 +49,12 @@ pub(crate) struct EnrichArguments {
     #[arg(default_value = ".")]
     pub(crate) dir: PathBuf,
 
-    /// Events: files (also .gz and .zst), `-` for standard input, tcp://ADDRESS:PORT to listen on
-    /// [default: the project's input]
+    /// Events: files (also .gz and .zst), `-` for standard input, tcp://ADDRESS:PORT or
+    /// udp://ADDRESS:PORT to listen on [default: the project's input]
     #[arg(value_name = "FILE")]
     pub(crate) input: Vec<String>,
 
-    /// A topic of a broker, or any other input, as a flag; `lookaside help sources` lists the kinds
+    /// A topic of a broker, or any other input, as a flag; `lookaside sources` lists the kinds
     #[arg(long = "input", value_name = "URL", help_heading = "Input")]
     pub(crate) input_url: Vec<String>,
 
@@ -97,12 +97,13 @@ pub(crate) struct EnrichArguments {
     pub(crate) timezone: Option<String>,
 
     /// What happens to an event whose lookup fails, unless the model sets it: `wait` until the
-    /// database is available, `reject` its line, or `emit` it without the fields [default: emit]
+    /// database is available, `reject` its line, or `emit` it without the fields
+    /// [default: emit; with a topic as input: wait]
     #[arg(long, value_name = "POLICY", value_parser = policy(), help_heading = "Model")]
     pub(crate) on_lookup_failure: Option<OnLookupFailure>,
 
-    /// The output: a file (also .gz and .zst), `-` for standard output, tcp://HOST:PORT, a topic of a
-    /// broker (see `lookaside help sinks`), or `null` to discard the events [default: -]
+    /// The output: a file (also .gz and .zst), `-` for standard output, tcp://HOST:PORT, a topic or
+    /// a table (see `lookaside sinks`), or `null` to discard the events [default: -]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<String>,
 
