@@ -94,7 +94,12 @@ impl Error {
             .with_hint(format!("add one {what} to the URL, as in {example}"))
     }
 
-    #[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
+    #[cfg(any(
+        feature = "kafka",
+        feature = "nats",
+        feature = "postgres",
+        feature = "redis"
+    ))]
     pub(crate) fn missing_option(name: &str, option: &str, hint: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,

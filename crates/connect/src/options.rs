@@ -73,7 +73,12 @@ impl<'a> Options<'a> {
     }
 
     /// The name of the URL, for messages.
-    #[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
+    #[cfg(any(
+        feature = "kafka",
+        feature = "nats",
+        feature = "postgres",
+        feature = "redis"
+    ))]
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

@@ -18,5 +18,14 @@ mod kafka;
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis_streams;
-#[cfg(any(feature = "kafka", feature = "redis", feature = "nats"))]
+#[cfg(any(
+    feature = "kafka",
+    feature = "nats",
+    feature = "postgres",
+    feature = "redis"
+))]
+#[cfg_attr(
+    not(any(feature = "kafka", feature = "nats", feature = "redis")),
+    allow(dead_code, reason = "a table is not a source")
+)]
 mod running;
