@@ -52,6 +52,8 @@ mod url;
     feature = "redis"
 ))]
 mod write_queue;
+#[cfg(any(feature = "http", feature = "postgres", feature = "redis"))]
+mod write_thread;
 
 use lookaside_stream::{MessageFraming, MessageSink, MessageSource, OnNull};
 

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use super::client::{Answer, Client};
+use super::client::{Client, Response};
 use super::message::Outgoing;
 use super::options::{Query, SinkOptions};
 use super::target::{
-    LOG_IN, PERMIT, Target, Verdict, append_lines, describe, judge_status, refuse_topic, unexpected,
+    BatchOutcome, LOG_IN, PERMIT, Target, append_lines, classify_status, describe, refuse_topic,
+    unexpected,
 };
 use crate::{Error, Result};
 
@@ -17,7 +18,7 @@ const TOKEN: &str = "insert_deduplication_token";
 
 /// The codes of exceptions about the rows of an insert, of which a single one may be the cause:
 /// <https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp>.
-const OF_ROWS: [u32; 22] = [
+const ROW_EXCEPTIONS: [u32; 22] = [
     6,   // CANNOT_PARSE_TEXT
     25,  // CANNOT_PARSE_ESCAPE_SEQUENCE
     26,  // CANNOT_PARSE_QUOTED_STRING
@@ -47,7 +48,7 @@ const OF_ROWS: [u32; 22] = [
 const UNKNOWN_ELEMENT: ([u32; 2], &str) = ([36, 49], "Unknown element");
 
 /// The codes of exceptions that no insert of this sink escapes, and what to do about them.
-const OF_THE_TABLE: [(&[u32], &str); 4] = [
+const TABLE_EXCEPTIONS: [(&[u32], &str); 4] = [
     // NO_SUCH_COLUMN_IN_TABLE, UNKNOWN_TABLE, UNKNOWN_DATABASE
     (&[16, 60, 81], "create the table, or correct the URL"),
     // UNKNOWN_SETTING
@@ -66,7 +67,7 @@ pub(super) struct ClickHouse {
     name: String,
     query: Query,
     /// The name of the table in messages.
-    shown: String,
+    path: String,
     /// The quoted name of the table.
     table: String,
     /// Whether the server knows the setting [`TOKEN`].
@@ -87,43 +88,43 @@ impl ClickHouse {
         Ok(Self {
             name: options.name.clone(),
             query: options.query.clone(),
-            shown: options.path.clone(),
+            path: options.path.clone(),
             table: format!("{}.{}", quoted(database), quoted(table)),
             has_tokens: true,
         })
     }
 
-    /// The answer to a query, a line of text.
-    fn ask(&self, client: &Client, query: &str) -> Result<String> {
-        let answer = client.ask("POST", &self.query.after("", &[("query", query)]))?;
-        if let Some((reason, hint)) = of_the_table(&answer) {
+    /// The response to a query, a line of text.
+    fn query_value(&self, client: &Client, query: &str) -> Result<String> {
+        let response = client.request("POST", &self.query.after("", &[("query", query)]))?;
+        if let Some((reason, hint)) = table_exception(&response) {
             return Err(Error::unavailable(&self.name, &reason, hint));
         }
-        match answer.status {
-            200 => Ok(String::from_utf8_lossy(&answer.body).trim().to_owned()),
-            _ => Err(unexpected(&self.name, &answer)),
+        match response.status {
+            200 => Ok(String::from_utf8_lossy(&response.body).trim().to_owned()),
+            _ => Err(unexpected(&self.name, &response)),
         }
     }
 }
 
 impl Target for ClickHouse {
     fn check(&mut self, client: &Client) -> Result<String> {
-        let exists = self.ask(client, &format!("EXISTS TABLE {}", self.table))?;
+        let exists = self.query_value(client, &format!("EXISTS TABLE {}", self.table))?;
         if exists != "1" {
-            let reason = format!("there is no table {}", self.shown);
+            let reason = format!("the table {} does not exist", self.path);
             let hint = "create the table, or correct the URL";
             return Err(Error::unavailable(&self.name, &reason, hint));
         }
         let known = format!("SELECT count() FROM system.settings WHERE name = '{TOKEN}'");
-        self.has_tokens = self.ask(client, &known)? != "0";
-        let version = self.ask(client, "SELECT version()")?;
+        self.has_tokens = self.query_value(client, &known)? != "0";
+        let version = self.query_value(client, "SELECT version()")?;
         let warning = match self.has_tokens {
             true => "",
             false => ", which cannot recognise batches that are written twice",
         };
         Ok(format!(
             "table {} of ClickHouse {version}{warning}",
-            self.shown
+            self.path
         ))
     }
 
@@ -144,16 +145,18 @@ impl Target for ClickHouse {
         "application/x-ndjson"
     }
 
-    fn judge(&self, answer: &Answer, _: &[Outgoing]) -> Verdict {
-        if let Some((reason, hint)) = of_the_table(answer) {
-            return Verdict::Failed(format!("{reason}; {hint}"));
+    fn classify(&self, response: &Response, _: &[Outgoing]) -> BatchOutcome {
+        if let Some((reason, hint)) = table_exception(response) {
+            return BatchOutcome::Failed(format!("{reason}; {hint}"));
         }
-        match exception_code(answer) {
-            Some(code) if is_of_rows(code, &answer.body) => Verdict::Refused(describe(answer)),
+        match exception_code(response) {
+            Some(code) if is_row_exception(code, &response.body) => {
+                BatchOutcome::Refused(describe(response))
+            }
             // A server that had sent the status already.
-            Some(_) if answer.status == 200 => Verdict::Again(describe(answer), None),
-            // Older servers answer with 404 for a setting or a table, and with 500 for the rest.
-            _ => judge_status(answer),
+            Some(_) if response.status == 200 => BatchOutcome::Retry(describe(response), None),
+            // Older servers response with 404 for a setting or a table, and with 500 for the rest.
+            _ => classify_status(response),
         }
     }
 }
@@ -181,11 +184,11 @@ fn token(messages: &[Outgoing]) -> String {
     token
 }
 
-/// The code of the exception that an answer reports, by a header or, in older servers and after the
+/// The code of the exception that a response reports, by a header or, in older servers and after the
 /// status was sent, by its text.
-fn exception_code(answer: &Answer) -> Option<u32> {
-    answer.exception_code.or_else(|| {
-        let text = String::from_utf8_lossy(&answer.body);
+fn exception_code(response: &Response) -> Option<u32> {
+    response.exception_code.or_else(|| {
+        let text = String::from_utf8_lossy(&response.body);
         let (_, rest) = text.split_once("Code: ")?;
         if !rest.contains("DB::Exception") {
             return None;
@@ -195,23 +198,23 @@ fn exception_code(answer: &Answer) -> Option<u32> {
     })
 }
 
-fn is_of_rows(code: u32, text: &[u8]) -> bool {
+fn is_row_exception(code: u32, text: &[u8]) -> bool {
     let (codes, message) = UNKNOWN_ELEMENT;
     let is_element = || String::from_utf8_lossy(text).contains(message);
-    OF_ROWS.contains(&code) || (codes.contains(&code) && is_element())
+    ROW_EXCEPTIONS.contains(&code) || (codes.contains(&code) && is_element())
 }
 
-fn of_the_table(answer: &Answer) -> Option<(String, &'static str)> {
-    let code = exception_code(answer)?;
-    let (_, hint) = OF_THE_TABLE
+fn table_exception(response: &Response) -> Option<(String, &'static str)> {
+    let code = exception_code(response)?;
+    let (_, hint) = TABLE_EXCEPTIONS
         .iter()
         .find(|(codes, _)| codes.contains(&code))?;
-    Some((describe(answer), hint))
+    Some((describe(response), hint))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::target::tests::answer;
+    use super::super::target::tests::response;
     use super::*;
 
     fn table() -> ClickHouse {
@@ -224,7 +227,7 @@ mod tests {
         let table = table();
         for (status, text, expected) in [
             (200, "", "Delivered"),
-            (200, "Code: 241. DB::Exception: Memory limit", "Again"),
+            (200, "Code: 241. DB::Exception: Memory limit", "Retry"),
             (
                 500,
                 "Code: 27, e.displayText() = DB::Exception: Cannot parse",
@@ -236,8 +239,8 @@ mod tests {
                 "Code: 49. DB::Exception: Unknown element 'x' for type",
                 "Refused",
             ),
-            (500, "Code: 49. DB::Exception: Pipeline stuck", "Again"),
-            (500, "Code: 252. DB::Exception: Too many parts", "Again"),
+            (500, "Code: 49. DB::Exception: Pipeline stuck", "Retry"),
+            (500, "Code: 252. DB::Exception: Too many parts", "Retry"),
             (404, "Code: 60. DB::Exception: no table", "Failed"),
             (
                 500,
@@ -245,10 +248,10 @@ mod tests {
                 "Failed",
             ),
             (401, "", "Failed"),
-            (503, "", "Again"),
+            (503, "", "Retry"),
         ] {
-            let verdict = format!("{:?}", table.judge(&answer(status, text), &[]));
-            assert!(verdict.starts_with(expected), "{text}: {verdict}");
+            let outcome = format!("{:?}", table.classify(&response(status, text), &[]));
+            assert!(outcome.starts_with(expected), "{text}: {outcome}");
         }
     }
 

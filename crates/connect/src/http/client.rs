@@ -1,4 +1,4 @@
-//! Requests, and answers that are read completely.
+//! Requests, and responses that are read completely.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -16,9 +16,9 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use super::options::SinkOptions;
 use crate::{Error, Result};
 
-/// How much of an answer is read. That of Elasticsearch has a few dozen bytes for each message of a
+/// How much of a response is read. That of Elasticsearch has a few dozen bytes for each message of a
 /// batch, and more for each that it refuses.
-const ANSWER_SIZE_MAX: u64 = 64 << 20;
+const RESPONSE_SIZE_MAX: u64 = 64 << 20;
 
 /// What a header of ClickHouse says about an exception.
 const EXCEPTION_CODE: &str = "x-clickhouse-exception-code";
@@ -44,9 +44,9 @@ pub(super) struct Client {
     has_gzip: bool,
 }
 
-/// An answer of the server.
+/// A response of the server.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct Response {
     pub(super) status: u16,
     pub(super) retry_after: Option<Duration>,
     pub(super) location: Option<String>,
@@ -97,7 +97,7 @@ impl Client {
     }
 
     /// Sends a request without a body, when the sink is opened.
-    pub(super) fn ask(&self, method: &str, path: &str) -> Result<Answer> {
+    pub(super) fn request(&self, method: &str, path: &str) -> Result<Response> {
         let request = Request::builder().method(method);
         self.send(request, path, &[]).map_err(|reason| {
             let hint = "start the server, or correct the host and the port of the URL; for a server \
@@ -106,8 +106,8 @@ impl Client {
         })
     }
 
-    /// Sends a body; the error is the reason why there is no complete answer.
-    pub(super) fn post(&self, path: &str, kind: &str, body: &[u8]) -> Result<Answer, String> {
+    /// Sends a body. The error is the reason why no complete response was received.
+    pub(super) fn post(&self, path: &str, kind: &str, body: &[u8]) -> Result<Response, String> {
         let mut request = Request::builder().method("POST");
         let is_content_type =
             |(name, _): &(String, String)| name.eq_ignore_ascii_case("content-type");
@@ -129,32 +129,32 @@ impl Client {
         request: ureq::http::request::Builder,
         path: &str,
         body: &[u8],
-    ) -> Result<Answer, String> {
+    ) -> Result<Response, String> {
         let mut request = request.uri(format!("{}{path}", self.origin));
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
         // The parts were checked with the options of the URL.
         let request = request.body(body).map_err(|error| error.to_string())?;
-        let answer = self
+        let response = self
             .agent
             .run(request)
             .map_err(|error| self.reason(&error))?;
-        let (parts, mut body) = answer.into_parts();
+        let (parts, mut body) = response.into_parts();
         let text = |name: &str| Some(parts.headers.get(name)?.to_str().ok()?.to_owned());
         let mut bytes = Vec::new();
         let read = body
             .with_config()
-            .limit(ANSWER_SIZE_MAX)
+            .limit(RESPONSE_SIZE_MAX)
             .reader()
             .read_to_end(&mut bytes);
         if let Err(error) = read {
             let status = parts.status.as_u16();
             return Err(format!(
-                "the answer with status {status} is not complete: {error}"
+                "the response with status {status} is not complete: {error}"
             ));
         }
-        Ok(Answer {
+        Ok(Response {
             status: parts.status.as_u16(),
             retry_after: retry_after(&parts.headers),
             location: text("location").map(|to| self.redact(to)),
@@ -163,7 +163,7 @@ impl Client {
         })
     }
 
-    /// Why there is no answer, without the address, whose query may contain secrets.
+    /// The reason of an error, without the URL, whose query may contain secrets.
     fn reason(&self, error: &ureq::Error) -> String {
         match error {
             ureq::Error::BadUri(_) => "the URL is not one of HTTP".to_owned(),
@@ -176,7 +176,7 @@ impl Client {
         secrets.fold(text, |text, secret| text.replace(&**secret, REDACTED))
     }
 
-    /// Only texts are shown; an answer that contains no secret is not copied.
+    /// Only texts are shown; a response that contains no secret is not copied.
     fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         let contains = |text: &str| self.secrets.iter().any(|secret| text.contains(&**secret));
         match str::from_utf8(&bytes) {

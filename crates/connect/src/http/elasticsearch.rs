@@ -8,13 +8,15 @@ use std::collections::HashSet;
 
 use serde_json::Value as Json;
 
-use super::client::{Answer, Client};
+use super::client::{Client, Response};
 use super::message::Outgoing;
 use super::options::SinkOptions;
-use super::target::{Outcome, PERMIT, Target, Verdict, describe, judge_status, unexpected};
+use super::target::{
+    BatchOutcome, MessageOutcome, PERMIT, Target, classify_status, describe, unexpected,
+};
 use crate::{Error, Result};
 
-/// The parts of an answer that are read.
+/// The parts of a response that are read.
 const FILTER: (&str, &str) = ("filter_path", "errors,items.*.status,items.*.error");
 
 /// The type of an error of an index that is read-only for the moment, such as that of a full disk.
@@ -58,8 +60,12 @@ impl Elasticsearch {
         key.unwrap_or(&message.id)
     }
 
-    /// The outcomes of the items of an answer, which are in the order of the actions.
-    fn judge_items(&self, items: &[Json], messages: &[Outgoing]) -> Result<Vec<Outcome>, Verdict> {
+    /// The outcomes of the items of a response, which are in the order of the actions.
+    fn classify_items(
+        &self,
+        items: &[Json],
+        messages: &[Outgoing],
+    ) -> Result<Vec<MessageOutcome>, BatchOutcome> {
         let mut outcomes = Vec::with_capacity(items.len());
         // Documents that are not written yet; a later one with the same id has to follow them.
         let mut waiting = HashSet::new();
@@ -69,25 +75,27 @@ impl Elasticsearch {
             let reason = reason_of(item);
             let is_own = message.topic.is_none();
             let outcome = match (item["status"].as_u64().unwrap_or_default(), kind) {
-                (_, BLOCKED) => Outcome::Again(reason),
-                (_, NOT_PERMITTED) => return Err(Verdict::Failed(format!("{reason}; {PERMIT}"))),
+                (_, BLOCKED) => MessageOutcome::Retry(reason),
+                (_, NOT_PERMITTED) => {
+                    return Err(BatchOutcome::Failed(format!("{reason}; {PERMIT}")));
+                }
                 (404, NO_INDEX) if is_own => {
                     let hint = "create the index, or permit the cluster to create it";
-                    return Err(Verdict::Failed(format!("{reason}; {hint}")));
+                    return Err(BatchOutcome::Failed(format!("{reason}; {hint}")));
                 }
-                (200..=299, _) => Outcome::Delivered,
-                (429 | 500..=599, _) => Outcome::Again(reason),
-                (400..=499, _) => Outcome::Refused(reason),
+                (200..=299, _) => MessageOutcome::Delivered,
+                (429 | 500..=599, _) => MessageOutcome::Retry(reason),
+                (400..=499, _) => MessageOutcome::Refused(reason),
                 _ => return Err(not_bulk("an item has no status")),
             };
             let document = (&message.topic, self.id(message));
             outcomes.push(match outcome {
-                Outcome::Again(_) => {
+                MessageOutcome::Retry(_) => {
                     waiting.insert(document);
                     outcome
                 }
-                Outcome::Delivered if waiting.contains(&document) => {
-                    Outcome::Again("it follows a document that was not written".to_owned())
+                MessageOutcome::Delivered if waiting.contains(&document) => {
+                    MessageOutcome::Retry("it follows a document that was not written".to_owned())
                 }
                 outcome => outcome,
             });
@@ -98,11 +106,11 @@ impl Elasticsearch {
 
 impl Target for Elasticsearch {
     fn check(&mut self, client: &Client) -> Result<String> {
-        let answer = client.ask("HEAD", &self.index_path)?;
-        match answer.status {
+        let response = client.request("HEAD", &self.index_path)?;
+        match response.status {
             200 => Ok(format!("index {}", self.index)),
             404 => Ok(format!("index {}, to be created", self.index)),
-            _ => Err(unexpected(&self.name, &answer)),
+            _ => Err(unexpected(&self.name, &response)),
         }
     }
 
@@ -133,31 +141,31 @@ impl Target for Elasticsearch {
         "application/x-ndjson"
     }
 
-    fn judge(&self, answer: &Answer, messages: &[Outgoing]) -> Verdict {
-        if answer.status != 200 {
-            return judge_status(answer);
+    fn classify(&self, response: &Response, messages: &[Outgoing]) -> BatchOutcome {
+        if response.status != 200 {
+            return classify_status(response);
         }
-        let Ok(json) = serde_json::from_slice::<Json>(&answer.body) else {
-            return not_bulk(&describe(answer));
+        let Ok(json) = serde_json::from_slice::<Json>(&response.body) else {
+            return not_bulk(&describe(response));
         };
         if json["errors"] == Json::Bool(false) {
-            return Verdict::Delivered;
+            return BatchOutcome::Delivered;
         }
         match json["items"].as_array() {
             Some(items) if items.len() == messages.len() => {
-                match self.judge_items(items, messages) {
-                    Ok(outcomes) => Verdict::Each(outcomes),
-                    Err(verdict) => verdict,
+                match self.classify_items(items, messages) {
+                    Ok(outcomes) => BatchOutcome::Each(outcomes),
+                    Err(outcome) => outcome,
                 }
             }
-            _ => not_bulk(&describe(answer)),
+            _ => not_bulk(&describe(response)),
         }
     }
 }
 
-fn not_bulk(reason: &str) -> Verdict {
-    let reason = format!("the answer is not one to a bulk request: {reason}");
-    Verdict::Again(reason, None)
+fn not_bulk(reason: &str) -> BatchOutcome {
+    let reason = format!("the response is not one to a bulk request: {reason}");
+    BatchOutcome::Retry(reason, None)
 }
 
 /// The status, the type and the reason of an item, with the cause that says which value is wrong.

@@ -5,10 +5,10 @@
 //! the run waits for all that it has written. There is one request at a time, so that messages arrive
 //! in their order.
 //!
-//! The answer decides what becomes of the batch:
+//! The response decides what becomes of the batch:
 //!
 //! - 2xx: it is delivered.
-//! - 408, 425, 429, 5xx, and an answer that does not arrive or is not complete: it is sent again,
+//! - 408, 425, 429, 5xx, and a response that does not arrive or is not complete: it is sent again,
 //!   after a time that grows, or that the server states by `Retry-After`.
 //! - 401, 403, 404, 405, 407 and redirects: the run ends with an error, as no other message would be
 //!   taken either.

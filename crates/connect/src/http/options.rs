@@ -23,7 +23,7 @@ const BUFFER_MAX: usize = 8 << 20;
 /// The least `buffer_max`: one block of the run.
 const BUFFER_MAX_MIN: usize = 1 << 20;
 
-/// The default of `timeout_ms`: servers that are busy answer within it.
+/// The default of `timeout_ms`: servers that are busy response within it.
 const TIMEOUT_MS: u64 = 30_000;
 
 /// What a path contains without being encoded, besides letters and digits.

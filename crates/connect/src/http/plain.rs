@@ -1,9 +1,9 @@
 //! A server that takes lines of JSON.
 
-use super::client::{Answer, Client};
+use super::client::{Client, Response};
 use super::message::Outgoing;
 use super::options::SinkOptions;
-use super::target::{Target, Verdict, append_lines, describe, judge_status, refuse_topic};
+use super::target::{BatchOutcome, Target, append_lines, classify_status, describe, refuse_topic};
 use crate::Result;
 
 /// A path that takes batches of lines by POST.
@@ -22,11 +22,11 @@ impl Plain {
 
 impl Target for Plain {
     fn check(&mut self, client: &Client) -> Result<String> {
-        // Many servers do not know OPTIONS, so that any answer shows that there is one.
-        let answer = client.ask("OPTIONS", &self.path)?;
-        Ok(match answer.status {
+        // Many servers do not know OPTIONS, so that any response shows that there is one.
+        let response = client.request("OPTIONS", &self.path)?;
+        Ok(match response.status {
             200..=299 => "a server answers".to_owned(),
-            _ => format!("a server answers, to OPTIONS with {}", describe(&answer)),
+            _ => format!("a server answers, to OPTIONS with {}", describe(&response)),
         })
     }
 
@@ -43,7 +43,7 @@ impl Target for Plain {
         "application/x-ndjson"
     }
 
-    fn judge(&self, answer: &Answer, _: &[Outgoing]) -> Verdict {
-        judge_status(answer)
+    fn classify(&self, response: &Response, _: &[Outgoing]) -> BatchOutcome {
+        classify_status(response)
     }
 }

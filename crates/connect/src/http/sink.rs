@@ -3,18 +3,16 @@
 use std::io;
 use std::mem;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use crossbeam_channel::{Sender, unbounded};
 use lookaside_stream::{Message, MessageSink, Messages, Receipt, RefusedMessage, StopFlag};
 
 use super::client::Client;
 use super::message::{Identities, Outgoing};
 use super::options::SinkOptions;
 use super::target::Target;
-use super::writer::{Order, Writer};
-use crate::write_queue::WriteState;
-use crate::{Error, Result};
+use super::writer::{Command, Writer};
+use crate::Result;
+use crate::write_thread::WriteThread;
 
 /// How many bytes are passed to the thread at once, so that passing them costs little.
 const CHUNK_SIZE: usize = 64 << 10;
@@ -23,13 +21,8 @@ const CHUNK_SIZE: usize = 64 << 10;
 pub(super) struct HttpSink {
     target: Arc<dyn Target>,
     chunk_size: usize,
-    buffer_max: usize,
     identities: Identities,
-    shared: Arc<WriteState>,
-    /// Its length is limited by `buffer_max`.
-    orders: Option<Sender<Order>>,
-    thread: Option<JoinHandle<()>>,
-    give_up: Option<StopFlag>,
+    thread: WriteThread<Command>,
 }
 
 impl HttpSink {
@@ -39,43 +32,26 @@ impl HttpSink {
         options: &SinkOptions,
     ) -> Result<Self> {
         let target: Arc<dyn Target> = target.into();
-        let shared = Arc::new(WriteState::default());
-        let (sender, orders) = unbounded();
-        let writer = Writer::new(client, Arc::clone(&target), Arc::clone(&shared), options);
-        let thread = std::thread::Builder::new()
-            .name("http-sink".into())
-            .spawn(move || writer.run(&orders))
-            .map_err(|error| Error::no_thread(&options.name, &error))?;
+        let thread = WriteThread::start(&options.name, "http-sink", options.buffer_max, {
+            let target = Arc::clone(&target);
+            let (batch_bytes, batch_time) = (options.batch_bytes, options.batch_time);
+            move |commands, shared| {
+                Writer::new(client, target, shared, batch_bytes, batch_time).run(commands);
+            }
+        })?;
         Ok(Self {
             target,
             chunk_size: CHUNK_SIZE.min(options.batch_bytes),
-            buffer_max: options.buffer_max,
             identities: Identities::new(),
-            shared,
-            orders: Some(sender),
-            thread: Some(thread),
-            give_up: None,
+            thread,
         })
-    }
-
-    fn is_given_up(&self) -> bool {
-        self.give_up.as_ref().is_some_and(StopFlag::is_raised)
-    }
-
-    fn order(&self, order: Order) {
-        let orders = self.orders.as_ref().expect("there is a thread");
-        // After a failure, the next write reports it.
-        let _ = orders.send(order);
     }
 
     fn send(&self, chunk: Vec<Outgoing>, size: usize) -> io::Result<()> {
         if chunk.is_empty() {
             return Ok(());
         }
-        let size_max = self.buffer_max;
-        self.shared.begin(size, size_max, self.give_up.as_ref())?;
-        self.order(Order::Send(chunk, size));
-        Ok(())
+        self.thread.write(Command::Send(chunk, size), size)
     }
 
     /// The form of a message in which it is sent; the error is the reason why it has none.
@@ -115,13 +91,11 @@ impl MessageSink for HttpSink {
             let outgoing = match self.encode(&message, receipt) {
                 Ok(outgoing) => outgoing,
                 Err(reason) => {
-                    self.shared.refuse(RefusedMessage {
-                        payload: message.payload().map(<[u8]>::to_vec),
-                        key: message.key().map(<[u8]>::to_vec),
-                        reason: reason.to_owned(),
-                        receipt: Arc::clone(receipt),
-                        segment: message.segment(),
-                    });
+                    self.thread.shared.refuse(RefusedMessage::of(
+                        &message,
+                        receipt,
+                        reason.to_owned(),
+                    ));
                     continue;
                 }
             };
@@ -136,29 +110,15 @@ impl MessageSink for HttpSink {
     }
 
     fn take_refused(&mut self) -> Vec<RefusedMessage> {
-        self.shared.take_refused()
+        self.thread.shared.take_refused()
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.order(Order::Flush);
-        self.shared.flush(self.give_up.as_ref())
+        self.thread.pass(Command::Flush);
+        self.thread.flush()
     }
 
     fn attach(&mut self, give_up: &StopFlag) {
-        self.give_up = Some(give_up.clone());
-    }
-}
-
-impl Drop for HttpSink {
-    fn drop(&mut self) {
-        self.shared.close();
-        self.orders = None;
-        // A run that gives up does not wait for an answer that may never come; the thread ends when
-        // that is clear.
-        if let Some(thread) = self.thread.take()
-            && !self.is_given_up()
-        {
-            let _ = thread.join();
-        }
+        self.thread.attach(give_up);
     }
 }

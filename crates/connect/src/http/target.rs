@@ -1,12 +1,12 @@
-//! What the kinds of servers have in common: requests, and what their answers mean.
+//! What the kinds of servers have in common: requests, and what their responses mean.
 
 use std::time::Duration;
 
-use super::client::{Answer, Client};
+use super::client::{Client, Response};
 use super::message::Outgoing;
 use crate::{Error, Result};
 
-/// How much of an answer is quoted in messages.
+/// How much of a response is quoted in messages.
 const EXCERPT_SIZE: usize = 300;
 
 /// A kind of server.
@@ -24,51 +24,51 @@ pub(super) trait Target: Send + Sync {
     /// The type of the body.
     fn content_type(&self) -> &'static str;
 
-    /// What an answer means for the messages of the request.
-    fn judge(&self, answer: &Answer, messages: &[Outgoing]) -> Verdict;
+    /// What a response means for the messages of the request.
+    fn classify(&self, response: &Response, messages: &[Outgoing]) -> BatchOutcome;
 }
 
 /// What becomes of the messages of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum BatchOutcome {
     Delivered,
     /// All are sent again, after the time that the server wants.
-    Again(String, Option<Duration>),
+    Retry(String, Option<Duration>),
     /// At least one is not acceptable.
     Refused(String),
     /// Each has an outcome of its own.
-    Each(Vec<Outcome>),
+    Each(Vec<MessageOutcome>),
     /// Nothing can be written at all.
     Failed(String),
 }
 
 /// What becomes of one message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum MessageOutcome {
     Delivered,
-    Again(String),
+    Retry(String),
     Refused(String),
 }
 
 /// The meaning of a status for all messages of a request.
-pub(super) fn judge_status(answer: &Answer) -> Verdict {
-    let reason = describe(answer);
-    match answer.status {
-        200..=299 => Verdict::Delivered,
+pub(super) fn classify_status(response: &Response) -> BatchOutcome {
+    let reason = describe(response);
+    match response.status {
+        200..=299 => BatchOutcome::Delivered,
         300..=399 => {
-            let to = answer.location.as_deref().unwrap_or("nowhere");
-            Verdict::Failed(format!(
+            let to = response.location.as_deref().unwrap_or("nowhere");
+            BatchOutcome::Failed(format!(
                 "{reason}; redirects are not followed: write the URL that it leads to, {to}"
             ))
         }
-        401 | 407 => Verdict::Failed(format!("{reason}; {LOG_IN}")),
-        403 => Verdict::Failed(format!("{reason}; {PERMIT}")),
-        404 | 405 => Verdict::Failed(format!(
+        401 | 407 => BatchOutcome::Failed(format!("{reason}; {LOG_IN}")),
+        403 => BatchOutcome::Failed(format!("{reason}; {PERMIT}")),
+        404 | 405 => BatchOutcome::Failed(format!(
             "{reason}; correct the host and the path of the URL"
         )),
-        408 | 425 | 429 | 500..=599 => Verdict::Again(reason, answer.retry_after),
-        400..=499 => Verdict::Refused(reason),
-        _ => Verdict::Failed(format!(
+        408 | 425 | 429 | 500..=599 => BatchOutcome::Retry(reason, response.retry_after),
+        400..=499 => BatchOutcome::Refused(reason),
+        _ => BatchOutcome::Failed(format!(
             "{reason}; the server does not speak HTTP as expected"
         )),
     }
@@ -83,15 +83,15 @@ pub(super) const PERMIT: &str =
     "permit the user of the URL to write, or correct its user and password";
 
 /// The status and the beginning of the body.
-pub(super) fn describe(answer: &Answer) -> String {
-    let text = excerpt(&answer.body);
+pub(super) fn describe(response: &Response) -> String {
+    let text = excerpt(&response.body);
     match text.is_empty() {
-        true => format!("status {}", answer.status),
-        false => format!("status {}: {text}", answer.status),
+        true => format!("status {}", response.status),
+        false => format!("status {}: {text}", response.status),
     }
 }
 
-/// The beginning of an answer as a line of text.
+/// The beginning of a response as a line of text.
 pub(super) fn excerpt(body: &[u8]) -> String {
     let body = &body[..body.len().min(4 * EXCERPT_SIZE)];
     let text = String::from_utf8_lossy(body);
@@ -101,11 +101,11 @@ pub(super) fn excerpt(body: &[u8]) -> String {
     line.chars().filter(is_shown).take(EXCERPT_SIZE).collect()
 }
 
-/// The error of a check whose answer is not one of success.
-pub(super) fn unexpected(name: &str, answer: &Answer) -> Error {
+/// The error of a check whose response is not one of success.
+pub(super) fn unexpected(name: &str, response: &Response) -> Error {
     let (reason, hint) = (
-        describe(answer),
-        match answer.status {
+        describe(response),
+        match response.status {
             300..=399 => "write the URL that the redirect leads to, as redirects are not followed",
             401 | 407 => LOG_IN,
             403 => PERMIT,
@@ -134,8 +134,8 @@ pub(super) fn append_lines(messages: &[Outgoing], body: &mut Vec<u8>) {
 pub(super) mod tests {
     use super::*;
 
-    pub(in super::super) fn answer(status: u16, body: &str) -> Answer {
-        Answer {
+    pub(in super::super) fn response(status: u16, body: &str) -> Response {
+        Response {
             status,
             retry_after: None,
             location: None,
@@ -155,26 +155,26 @@ pub(super) mod tests {
             (403, "Failed"),
             (404, "Failed"),
             (405, "Failed"),
-            (408, "Again"),
+            (408, "Retry"),
             (413, "Refused"),
             (422, "Refused"),
-            (425, "Again"),
-            (429, "Again"),
-            (500, "Again"),
-            (503, "Again"),
+            (425, "Retry"),
+            (429, "Retry"),
+            (500, "Retry"),
+            (503, "Retry"),
             (999, "Failed"),
         ] {
-            let verdict = format!("{:?}", judge_status(&answer(status, "")));
-            assert!(verdict.starts_with(expected), "{status}: {verdict}");
+            let outcome = format!("{:?}", classify_status(&response(status, "")));
+            assert!(outcome.starts_with(expected), "{status}: {outcome}");
         }
     }
 
     #[test]
     fn an_answer_is_quoted_as_a_short_line() {
         let long = format!("<p>\r\n  no\u{7}\t{}", "x".repeat(1000));
-        let text = describe(&answer(400, &long));
+        let text = describe(&response(400, &long));
         assert!(text.starts_with("status 400: <p> no xxx"), "{text}");
         assert!(text.len() < 2 * EXCERPT_SIZE, "{text}");
-        assert_eq!(describe(&answer(503, "")), "status 503");
+        assert_eq!(describe(&response(503, "")), "status 503");
     }
 }

@@ -10,8 +10,7 @@ use tracing::{debug, info, warn};
 
 use super::client::Client;
 use super::message::Outgoing;
-use super::options::SinkOptions;
-use super::target::{Outcome, Target, Verdict};
+use super::target::{BatchOutcome, MessageOutcome, Target};
 use crate::write_queue::WriteState;
 
 /// The limits of the time between two attempts.
@@ -20,8 +19,8 @@ const BACKOFF: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration:
 /// How many messages a batch has at most. A block of rows that ClickHouse writes at once has more.
 const BATCH_COUNT: usize = 100_000;
 
-/// What the thread is told.
-pub(super) enum Order {
+/// What the thread does next.
+pub(super) enum Command {
     /// Send messages of a size, together with others.
     Send(Vec<Outgoing>, usize),
     /// Send what was collected, as the run waits for it.
@@ -56,14 +55,15 @@ impl Writer {
         client: Client,
         target: Arc<dyn Target>,
         shared: Arc<WriteState>,
-        options: &SinkOptions,
+        batch_bytes: usize,
+        batch_time: Duration,
     ) -> Self {
         Self {
             client,
             target,
             shared,
-            batch_bytes: options.batch_bytes,
-            batch_time: options.batch_time,
+            batch_bytes,
+            batch_time,
             backoff: *BACKOFF.start(),
             is_away: false,
             body: Vec::new(),
@@ -71,21 +71,21 @@ impl Writer {
     }
 
     /// Sends until the sink is dropped, or the server refuses everything.
-    pub(super) fn run(mut self, orders: &Receiver<Order>) {
-        if let Err(reason) = self.send_all(orders) {
+    pub(super) fn run(mut self, commands: &Receiver<Command>) {
+        if let Err(reason) = self.send_all(commands) {
             self.shared.fail(reason);
         }
     }
 
-    fn send_all(&mut self, orders: &Receiver<Order>) -> Result<(), String> {
+    fn send_all(&mut self, commands: &Receiver<Command>) -> Result<(), String> {
         let mut batch = Batch::default();
         loop {
-            let order = match batch.deadline {
-                Some(deadline) => orders.recv_deadline(deadline),
-                None => orders.recv().map_err(RecvTimeoutError::from),
+            let command = match batch.deadline {
+                Some(deadline) => commands.recv_deadline(deadline),
+                None => commands.recv().map_err(RecvTimeoutError::from),
             };
-            match order {
-                Ok(Order::Send(messages, size)) => {
+            match command {
+                Ok(Command::Send(messages, size)) => {
                     if batch.size + size > self.batch_bytes {
                         self.send(mem::take(&mut batch))?;
                     }
@@ -94,7 +94,7 @@ impl Writer {
                         continue;
                     }
                 }
-                Ok(Order::Flush) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Command::Flush) | Err(RecvTimeoutError::Timeout) => {}
                 // A sink that is dropped without a flush does not want the rest.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
@@ -112,21 +112,21 @@ impl Writer {
                 continue;
             }
             match self.attempt(&part) {
-                Verdict::Delivered => part.iter().for_each(Outgoing::deliver),
-                Verdict::Again(reason, after) => {
+                BatchOutcome::Delivered => part.iter().for_each(Outgoing::deliver),
+                BatchOutcome::Retry(reason, after) => {
                     self.wait(&reason, after)?;
                     parts.push(part);
                     continue;
                 }
-                Verdict::Refused(reason) if part.len() == 1 => {
+                BatchOutcome::Refused(reason) if part.len() == 1 => {
                     let refused = part.into_iter().map(|it| it.into_refused(reason.clone()));
                     refused.for_each(|refused| self.shared.refuse(refused));
                 }
-                Verdict::Refused(_) => {
+                BatchOutcome::Refused(_) => {
                     let second = part.split_off(part.len() / 2);
                     parts.extend([second, part]);
                 }
-                Verdict::Each(outcomes) => {
+                BatchOutcome::Each(outcomes) => {
                     let (left, reason) = self.settle(part, outcomes);
                     parts.push(left);
                     if let Some(reason) = reason {
@@ -134,21 +134,21 @@ impl Writer {
                         continue;
                     }
                 }
-                Verdict::Failed(reason) => return Err(reason),
+                BatchOutcome::Failed(reason) => return Err(reason),
             }
-            self.note_answer();
+            self.record_response();
         }
         self.shared.end(batch.size);
         Ok(())
     }
 
-    fn attempt(&mut self, messages: &[Outgoing]) -> Verdict {
+    fn attempt(&mut self, messages: &[Outgoing]) -> BatchOutcome {
         self.body.clear();
         let path = self.target.request(messages, &mut self.body);
         let kind = self.target.content_type();
         match self.client.post(&path, kind, &self.body) {
-            Ok(answer) => self.target.judge(&answer, messages),
-            Err(reason) => Verdict::Again(reason, None),
+            Ok(response) => self.target.classify(&response, messages),
+            Err(reason) => BatchOutcome::Retry(reason, None),
         }
     }
 
@@ -156,15 +156,15 @@ impl Writer {
     fn settle(
         &self,
         messages: Vec<Outgoing>,
-        outcomes: Vec<Outcome>,
+        outcomes: Vec<MessageOutcome>,
     ) -> (Vec<Outgoing>, Option<String>) {
         let mut left = Vec::new();
         let mut first_reason = None;
         for (message, outcome) in messages.into_iter().zip(outcomes) {
             match outcome {
-                Outcome::Delivered => message.deliver(),
-                Outcome::Refused(reason) => self.shared.refuse(message.into_refused(reason)),
-                Outcome::Again(reason) => {
+                MessageOutcome::Delivered => message.deliver(),
+                MessageOutcome::Refused(reason) => self.shared.refuse(message.into_refused(reason)),
+                MessageOutcome::Retry(reason) => {
                     first_reason.get_or_insert(reason);
                     left.push(message);
                 }
@@ -199,7 +199,7 @@ impl Writer {
     }
 
     /// Notes that the server has processed a request.
-    fn note_answer(&mut self) {
+    fn record_response(&mut self) {
         self.backoff = *BACKOFF.start();
         if mem::take(&mut self.is_away) {
             info!(connector = self.client.name(), "messages are written again");

@@ -7,7 +7,8 @@ use super::{connect, runtime};
 use crate::lag::{ANSWER_TIMEOUT, LagReader, PartitionLag};
 use crate::{Error, Result};
 
-/// Asks by a connection of its own each time: one that nobody drives in between would be lost.
+/// Opens a connection for each query: its runtime runs only during a query, and the server closes a
+/// connection that does not respond in between.
 pub(super) fn reader(options: SourceOptions) -> LagReader {
     LagReader::new(move || read(&options).ok())
 }

@@ -150,13 +150,8 @@ impl MessageSink for NatsSink {
             match self.encode(&message) {
                 Ok(outgoing) => chunk.push(outgoing),
                 Err(reason) => {
-                    self.state.refuse(RefusedMessage {
-                        payload: message.payload().map(<[u8]>::to_vec),
-                        key: message.key().map(<[u8]>::to_vec),
-                        reason,
-                        receipt: Arc::clone(receipt),
-                        segment: message.segment(),
-                    });
+                    self.state
+                        .refuse(RefusedMessage::of(&message, receipt, reason));
                     continue;
                 }
             }

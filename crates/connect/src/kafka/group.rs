@@ -44,12 +44,12 @@ pub(crate) trait EndTransaction: Send + Sync {
     /// anything is written to another one.
     fn end(&self, assignment: Assignment, after: &dyn Fn());
 
-    /// Whether the transactions keep the positions elsewhere than in the group.
-    fn keeps_positions(&self) -> bool {
+    /// Whether the transactions store the positions outside of the group.
+    fn stores_positions(&self) -> bool {
         false
     }
 
-    /// The positions that transactions keep of these partitions, if they do.
+    /// The positions that the transactions have stored of these partitions, if they do.
     ///
     /// # Errors
     /// The reason why they cannot be read at the moment.
@@ -77,11 +77,11 @@ struct State {
 }
 
 /// A partition that is read from another position: after an aborted transaction, or since its
-/// position is not kept in the group. Until then, no message of it is taken.
+/// position is not stored in the group. Until then, no message of it is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rewind {
     key: PartitionKey,
-    /// The position of the first message that was not taken, unless transactions keep another one.
+    /// The position of the first message that was not taken, unless transactions have stored another one.
     position: Option<u64>,
 }
 
@@ -210,8 +210,8 @@ impl Group {
         }
     }
 
-    /// Lets partitions that were just assigned begin at the positions that transactions keep.
-    fn begin_at_kept_positions(&self, assigned: &TopicPartitionList) {
+    /// Lets partitions that were just assigned begin at the positions that transactions have stored.
+    fn begin_at_stored_positions(&self, assigned: &TopicPartitionList) {
         let mut state = self.lock();
         for element in assigned.elements() {
             let key = (element.topic().into(), element.partition());
@@ -224,15 +224,15 @@ impl Group {
         }
     }
 
-    /// Whether transactions keep the positions elsewhere than in the group.
-    fn keeps_positions(&self) -> bool {
+    /// Whether transactions store the positions outside of the group.
+    fn stores_positions(&self) -> bool {
         let transactions = self.transactions.get();
-        transactions.is_some_and(|transactions| transactions.keeps_positions())
+        transactions.is_some_and(|transactions| transactions.stores_positions())
     }
 
-    /// Replaces the positions by those that transactions keep; fails until these can be read.
-    fn ask_for_positions(&self, rewinds: &mut [Rewind]) -> Result<(), ()> {
-        let Some(transactions) = self.transactions.get().filter(|it| it.keeps_positions()) else {
+    /// Replaces the positions by those that transactions have stored; fails until these can be read.
+    fn query_positions(&self, rewinds: &mut [Rewind]) -> Result<(), ()> {
+        let Some(transactions) = self.transactions.get().filter(|it| it.stores_positions()) else {
             return Ok(());
         };
         let failed = self.lock().failed;
@@ -240,15 +240,15 @@ impl Group {
             return Err(());
         }
         let keys: Vec<_> = rewinds.iter().map(|rewind| rewind.key.clone()).collect();
-        let kept = transactions.positions(&keys);
-        self.lock().failed = kept.is_err().then(Instant::now);
+        let stored = transactions.positions(&keys);
+        self.lock().failed = stored.is_err().then(Instant::now);
         let connector = &*self.name;
-        let kept = kept.map_err(|reason| match failed {
+        let stored = stored.map_err(|reason| match failed {
             None => warn!(connector, reason, "stored positions cannot be read"),
             Some(_) => debug!(connector, reason, "stored positions cannot be read"),
         })?;
-        for (rewind, kept) in rewinds.iter_mut().zip(kept) {
-            rewind.position = kept.or(rewind.position);
+        for (rewind, stored) in rewinds.iter_mut().zip(stored) {
+            rewind.position = stored.or(rewind.position);
         }
         Ok(())
     }
@@ -257,10 +257,10 @@ impl Group {
     pub(super) fn rewind(&self, consumer: &BaseConsumer<Self>) {
         // Not under the lock: messages are only taken by the thread that is here.
         let mut rewinds = self.lock().rewinds.clone();
-        if rewinds.is_empty() || self.ask_for_positions(&mut rewinds).is_err() {
+        if rewinds.is_empty() || self.query_positions(&mut rewinds).is_err() {
             return;
         }
-        // Without a position, none is kept and no message was left out.
+        // Without a position, none is stored and no message was left out.
         let (rewinds, done): (Vec<_>, Vec<_>) = rewinds
             .into_iter()
             .partition(|rewind| rewind.position.is_some());
@@ -403,8 +403,8 @@ impl ConsumerContext for Group {
             Rebalance::Revoke(list) => ("revoked", list),
             Rebalance::Error(_) => return,
         };
-        if matches!(rebalance, Rebalance::Assign(_)) && self.keeps_positions() {
-            self.begin_at_kept_positions(list);
+        if matches!(rebalance, Rebalance::Assign(_)) && self.stores_positions() {
+            self.begin_at_stored_positions(list);
         }
         if list.count() > 0 {
             info!(

@@ -10,7 +10,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use super::group::Group;
 use crate::lag::{ANSWER_TIMEOUT, LagReader, PartitionLag};
 
-/// Asks for the ends of all partitions with one request a broker. The ends that the library knows
+/// Queries the ends of all partitions with one request to each broker. The ends that the library knows
 /// are those of its last fetch, and what is paused is not fetched.
 ///
 /// The reader does not keep the consumer, which leaves its group when the source is closed.

@@ -1,5 +1,6 @@
 //! Kafka, by librdkafka.
 
+mod commit_error;
 mod consumer;
 mod context;
 mod delivery;
@@ -28,6 +29,8 @@ use self::sink::KafkaSink;
 use self::transactions::TransactionalSink;
 use crate::{ConnectUrl, Error, OpenedSink, OpenedSource, Result};
 
+#[cfg(feature = "postgres")]
+pub(crate) use self::commit_error::CommitError;
 #[cfg(feature = "postgres")]
 pub(crate) use self::group::{Assignment, EndTransaction, Group, PartitionKey};
 #[cfg(feature = "postgres")]

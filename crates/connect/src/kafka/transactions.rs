@@ -23,6 +23,7 @@ use rdkafka::producer::{NoCustomPartitioner, Producer, ProducerContext, Threaded
 use rdkafka::{ClientContext, Statistics};
 use tracing::warn;
 
+use super::commit_error::CommitError;
 use super::context::Log;
 use super::delivery::{is_refused, reason_of};
 use super::group::{Assignment, EndTransaction, Group};
@@ -94,16 +95,6 @@ struct Failed {
     refused: Vec<usize>,
     /// Why the transaction cannot be committed.
     reason: Option<String>,
-}
-
-/// How a step of a transaction ended that did not succeed.
-enum Trouble {
-    /// The transaction is to be aborted.
-    Abort(String),
-    /// Neither this nor another transaction is possible.
-    Fatal(String),
-    /// The run gives up.
-    GivenUp,
 }
 
 impl TransactionalSink {
@@ -209,7 +200,7 @@ impl EndTransaction for Weak<Transactions> {
             Assignment::Revoked => transactions.commit(&mut state),
             Assignment::Lost => {
                 let reason = "partitions are assigned to another process".to_owned();
-                transactions.settle(&mut state, Trouble::Abort(reason))
+                transactions.settle(&mut state, CommitError::Abort(reason))
             }
         };
         after();
@@ -226,13 +217,8 @@ impl Transactions {
     }
 
     fn refuse(&self, message: &Message<'_>, receipt: &Arc<Receipt>, reason: String) {
-        self.lock_refused().push(RefusedMessage {
-            payload: message.payload().map(<[u8]>::to_vec),
-            key: message.key().map(<[u8]>::to_vec),
-            reason,
-            receipt: Arc::clone(receipt),
-            segment: message.segment(),
-        });
+        self.lock_refused()
+            .push(RefusedMessage::of(message, receipt, reason));
     }
 
     fn write(&self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
@@ -241,10 +227,10 @@ impl Transactions {
             return Err(io::Error::other(failure.clone()));
         }
         if let Some(reason) = self.producer.context().failure() {
-            self.settle(&mut state, Trouble::Abort(reason))?;
+            self.settle(&mut state, CommitError::Abort(reason))?;
         }
-        if let Err(trouble) = self.begin(&mut state) {
-            return self.settle(&mut state, trouble);
+        if let Err(error) = self.begin(&mut state) {
+            return self.settle(&mut state, error);
         }
         for message in messages.iter() {
             let partition = receipt.partition(message.segment());
@@ -266,33 +252,33 @@ impl Transactions {
                 Ok(Sent::Queued) => receipt.deliver(message.segment(), 1),
                 Ok(Sent::Refused(reason)) => self.refuse(&message, receipt, reason),
                 // The rest of these messages is discarded with the transaction.
-                Err(trouble) => return self.settle(&mut state, trouble),
+                Err(error) => return self.settle(&mut state, error),
             }
         }
         Ok(())
     }
 
-    fn begin(&self, state: &mut State) -> Result<(), Trouble> {
+    fn begin(&self, state: &mut State) -> Result<(), CommitError> {
         if !state.is_open {
-            self.producer.begin_transaction().map_err(trouble)?;
+            self.producer.begin_transaction().map_err(commit_error)?;
             state.is_open = true;
         }
         Ok(())
     }
 
-    fn send(&self, message: &Message<'_>, id: usize) -> Result<Sent, Trouble> {
+    fn send(&self, message: &Message<'_>, id: usize) -> Result<Sent, CommitError> {
         let wait = || {
             self.check()?;
             thread::sleep(QUEUE_POLL);
             Ok(())
         };
-        let fail = |error: KafkaError| Trouble::Abort(error.to_string());
+        let fail = |error: KafkaError| CommitError::Abort(error.to_string());
         self.target.send(&self.producer, message, id, wait, fail)
     }
 
-    fn check(&self) -> Result<(), Trouble> {
+    fn check(&self) -> Result<(), CommitError> {
         match self.give_up.get().is_some_and(StopFlag::is_raised) {
-            true => Err(Trouble::GivenUp),
+            true => Err(CommitError::GivenUp),
             false => Ok(()),
         }
     }
@@ -304,11 +290,11 @@ impl Transactions {
         }
         match self.try_commit(state) {
             Ok(()) => Ok(()),
-            Err(trouble) => self.settle(state, trouble),
+            Err(error) => self.settle(state, error),
         }
     }
 
-    fn try_commit(&self, state: &mut State) -> Result<(), Trouble> {
+    fn try_commit(&self, state: &mut State) -> Result<(), CommitError> {
         // Results must not become visible before the dead letters of messages up to theirs are
         // delivered: their positions could not be stored with them.
         while !state.last.are_acknowledged() {
@@ -325,18 +311,20 @@ impl Transactions {
             let flushed = self.producer.flush(FLUSH_TIMEOUT);
             // After a failure, the library sends nothing more of the transaction.
             if let Some(reason) = self.producer.context().failure() {
-                return Err(Trouble::Abort(reason));
+                return Err(CommitError::Abort(reason));
             }
             match flushed {
                 Ok(()) if self.producer.in_flight_count() == 0 => break,
                 Ok(()) | Err(KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut)) => {}
-                Err(error) => return Err(trouble(error)),
+                Err(error) => return Err(commit_error(error)),
             }
             self.check()?;
         }
         if positions.count() > 0 {
             let Some(metadata) = self.consumer.group_metadata() else {
-                return Err(Trouble::Abort("the consumer has left its group".to_owned()));
+                return Err(CommitError::Abort(
+                    "the consumer has left its group".to_owned(),
+                ));
             };
             self.step(|| {
                 let producer = &self.producer;
@@ -350,7 +338,7 @@ impl Transactions {
     }
 
     /// Repeats a step while it can be.
-    fn step(&self, step: impl Fn() -> Result<(), KafkaError>) -> Result<(), Trouble> {
+    fn step(&self, step: impl Fn() -> Result<(), KafkaError>) -> Result<(), CommitError> {
         loop {
             let error = match step() {
                 Ok(()) => return Ok(()),
@@ -359,20 +347,20 @@ impl Transactions {
             match &error {
                 KafkaError::Transaction(cause) if cause.is_retriable() => self.check()?,
                 KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut) => self.check()?,
-                _ => return Err(trouble(error)),
+                _ => return Err(commit_error(error)),
             }
         }
     }
 
     /// Aborts the transaction if that helps; what is under way is read again.
-    fn settle(&self, state: &mut State, trouble: Trouble) -> io::Result<()> {
-        let reason = match trouble {
-            Trouble::GivenUp => return Err(io::ErrorKind::Interrupted.into()),
-            Trouble::Fatal(reason) => {
+    fn settle(&self, state: &mut State, error: CommitError) -> io::Result<()> {
+        let reason = match error {
+            CommitError::GivenUp => return Err(io::ErrorKind::Interrupted.into()),
+            CommitError::Fatal(reason) => {
                 state.failure = Some(reason.clone());
                 return Err(io::Error::other(reason));
             }
-            Trouble::Abort(reason) => reason,
+            CommitError::Abort(reason) => reason,
         };
         warn!(
             connector = self.name,
@@ -388,8 +376,8 @@ impl Transactions {
         if state.is_open {
             match self.step(|| self.producer.abort_transaction(STEP_TIMEOUT)) {
                 Ok(()) => {}
-                Err(Trouble::GivenUp) => return Err(io::ErrorKind::Interrupted.into()),
-                Err(Trouble::Abort(reason) | Trouble::Fatal(reason)) => {
+                Err(CommitError::GivenUp) => return Err(io::ErrorKind::Interrupted.into()),
+                Err(CommitError::Abort(reason) | CommitError::Fatal(reason)) => {
                     state.failure = Some(reason.clone());
                     return Err(io::Error::other(reason));
                 }
@@ -409,14 +397,14 @@ impl State {
     }
 }
 
-fn trouble(error: KafkaError) -> Trouble {
+fn commit_error(error: KafkaError) -> CommitError {
     match &error {
-        KafkaError::Transaction(cause) if cause.is_fatal() => Trouble::Fatal(error.to_string()),
+        KafkaError::Transaction(cause) if cause.is_fatal() => CommitError::Fatal(error.to_string()),
         KafkaError::Transaction(cause) if cause.txn_requires_abort() => {
-            Trouble::Abort(error.to_string())
+            CommitError::Abort(error.to_string())
         }
-        KafkaError::Transaction(_) => Trouble::Fatal(error.to_string()),
-        _ => Trouble::Abort(error.to_string()),
+        KafkaError::Transaction(_) => CommitError::Fatal(error.to_string()),
+        _ => CommitError::Abort(error.to_string()),
     }
 }
 

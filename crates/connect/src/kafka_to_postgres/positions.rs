@@ -21,8 +21,8 @@ pub(super) struct Positions {
     source_name: String,
 }
 
-/// The position of a partition, which a transaction moves.
-pub(super) struct Move {
+/// The position of a partition, which a transaction updates.
+pub(super) struct PositionUpdate {
     pub(super) topic: Box<str>,
     pub(super) number: i32,
     /// The position that was stored last as far as this process knows; `None` if none was.
@@ -96,13 +96,13 @@ impl Positions {
     pub(super) fn store(
         &self,
         db: &mut impl Queryable,
-        moved: &Move,
+        update: &PositionUpdate,
     ) -> lookaside_client::Result<bool> {
         let table = &self.table;
         let signed = |position| i64::try_from(position).expect("offsets of Kafka are signed");
-        let (source, number) = (self.source(&moved.topic), i64::from(moved.number));
-        let new = signed(moved.new);
-        let count = match moved.expected {
+        let (source, number) = (self.source(&update.topic), i64::from(update.number));
+        let new = signed(update.new);
+        let count = match update.expected {
             Some(expected) => db.execute(
                 format!(
                     "update {table} set \"position\" = $4 \

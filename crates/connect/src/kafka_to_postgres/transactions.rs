@@ -42,8 +42,8 @@ use rdkafka::Offset;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use tracing::{debug, info, warn};
 
-use super::positions::{Move, Positions};
-use crate::kafka::{Assignment, EndTransaction, Group, LastResults, PartitionKey};
+use super::positions::{PositionUpdate, Positions};
+use crate::kafka::{Assignment, CommitError, EndTransaction, Group, LastResults, PartitionKey};
 use crate::postgres::{Client, Failure, Rows, SinkOptions, Table};
 use crate::{Error, Result};
 
@@ -99,16 +99,6 @@ struct Poison {
     position: Option<u64>,
     payload: Vec<u8>,
     reason: String,
-}
-
-/// How a commit ended that did not succeed.
-enum Trouble {
-    /// What is under way is to be read again.
-    Abort(String),
-    /// Neither this nor another transaction is possible.
-    Fatal(String),
-    /// The run gives up.
-    GivenUp,
 }
 
 impl TransactionalSink {
@@ -212,7 +202,7 @@ impl EndTransaction for Weak<Transactions> {
         after();
     }
 
-    fn keeps_positions(&self) -> bool {
+    fn stores_positions(&self) -> bool {
         true
     }
 
@@ -229,18 +219,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl From<Trouble> for io::Error {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::GivenUp => io::ErrorKind::Interrupted.into(),
-            Trouble::Abort(reason) | Trouble::Fatal(reason) => Self::other(reason),
-        }
-    }
-}
-
 impl Transactions {
     /// Waits for the lock, which a commit holds for as long as the server is away.
-    fn lock(&self) -> Result<MutexGuard<'_, State>, Trouble> {
+    fn lock(&self) -> Result<MutexGuard<'_, State>, CommitError> {
         loop {
             match self.state.try_lock() {
                 Ok(state) => return Ok(state),
@@ -257,9 +238,9 @@ impl Transactions {
     }
 
     /// Fails if the run gives up.
-    fn check(&self) -> Result<(), Trouble> {
+    fn check(&self) -> Result<(), CommitError> {
         match self.give_up.get().is_some_and(StopFlag::is_raised) {
-            true => Err(Trouble::GivenUp),
+            true => Err(CommitError::GivenUp),
             false => Ok(()),
         }
     }
@@ -289,13 +270,10 @@ impl Transactions {
                     state.last.record(partition, position);
                     receipt.deliver(segment, 1);
                 }
-                Err(reason) => lock(&self.refused).push(RefusedMessage {
-                    payload: message.payload().map(<[u8]>::to_vec),
-                    key: message.key().map(<[u8]>::to_vec),
-                    reason,
-                    receipt: Arc::clone(receipt),
-                    segment,
-                }),
+                Err(reason) => {
+                    let refused = RefusedMessage::of(&message, receipt, reason);
+                    lock(&self.refused).push(refused);
+                }
             }
         }
     }
@@ -315,21 +293,21 @@ impl Transactions {
                 state.clear();
                 Ok(())
             }
-            Err(Trouble::Abort(reason)) => {
+            Err(CommitError::Abort(reason)) => {
                 self.discard(state, &reason);
                 Ok(())
             }
-            Err(Trouble::Fatal(reason)) => {
+            Err(CommitError::Fatal(reason)) => {
                 state.failure = Some(reason.clone());
-                Err(Trouble::Fatal(reason).into())
+                Err(CommitError::Fatal(reason).into())
             }
-            Err(Trouble::GivenUp) => Err(Trouble::GivenUp.into()),
+            Err(CommitError::GivenUp) => Err(CommitError::GivenUp.into()),
         };
         self.ended.notify_all();
         ended
     }
 
-    fn try_commit(&self, state: &mut State) -> Result<(), Trouble> {
+    fn try_commit(&self, state: &mut State) -> Result<(), CommitError> {
         // Rows must not become visible before the dead letters of messages up to theirs are delivered:
         // their positions could not be stored with them.
         while !state.last.are_acknowledged() {
@@ -338,68 +316,68 @@ impl Transactions {
         }
         let group = self.consumer.context();
         let positions = group.positions();
-        let moves = self.moves(&positions.elements());
+        let updates = self.updates(&positions.elements());
         let is_covered = |(partition, last): &(Arc<Partition>, u64)| {
             !partition.is_revoked()
-                && moves.iter().any(|moved| {
-                    *moved.topic == **partition.topic()
-                        && moved.number == partition.number()
-                        && moved.new > *last
+                && updates.iter().any(|update| {
+                    *update.topic == **partition.topic()
+                        && update.number == partition.number()
+                        && update.new > *last
                 })
         };
         if !state.last.iter().all(is_covered) {
-            return Err(Trouble::Abort("a partition was revoked".to_owned()));
+            return Err(CommitError::Abort("a partition was revoked".to_owned()));
         }
-        if moves.is_empty() {
+        if updates.is_empty() {
             return Ok(());
         }
-        self.write(state, &moves)?;
+        self.write(state, &updates)?;
         group.set_committed(&positions);
         let mut stored = lock(&self.stored);
-        for moved in moves {
-            stored.insert((moved.topic, moved.number), moved.new);
+        for update in updates {
+            stored.insert((update.topic, update.number), update.new);
         }
         Ok(())
     }
 
-    fn moves(
+    fn updates(
         &self,
         positions: &[rdkafka::topic_partition_list::TopicPartitionListElem<'_>],
-    ) -> Vec<Move> {
+    ) -> Vec<PositionUpdate> {
         let stored = lock(&self.stored);
-        let moves = positions.iter().filter_map(|element| {
+        let updates = positions.iter().filter_map(|element| {
             let Offset::Offset(offset) = element.offset() else {
                 return None;
             };
             let key: PartitionKey = (element.topic().into(), element.partition());
-            Some(Move {
+            Some(PositionUpdate {
                 expected: stored.get(&key).copied(),
                 topic: key.0,
                 number: key.1,
                 new: u64::try_from(offset).ok()?,
             })
         });
-        moves.collect()
+        updates.collect()
     }
 
     /// Writes the rows and the positions, as often as it takes.
-    fn write(&self, state: &mut State, moves: &[Move]) -> Result<(), Trouble> {
+    fn write(&self, state: &mut State, updates: &[PositionUpdate]) -> Result<(), CommitError> {
         let connector = &*self.name;
         let mut is_away = false;
         let written = loop {
             let State { client, rows, .. } = state;
-            let attempt = client.run(|connection| self.attempt(connection, rows, moves));
+            let attempt = client.run(|connection| self.attempt(connection, rows, updates));
             let reason = match attempt {
                 Ok(true) => break Ok(()),
                 Ok(false) => {
                     let reason = "the stored positions are not those that are expected: another \
                                   process has moved them, or the answer to a COMMIT was lost";
-                    break Err(Trouble::Abort(reason.to_owned()));
+                    break Err(CommitError::Abort(reason.to_owned()));
                 }
                 Err(Failure::Data(reason)) => break Err(self.find_poison(state, reason)),
                 Err(Failure::Refused(reason)) => {
                     let reason = format!("table {}: {reason}", self.table.name());
-                    break Err(Trouble::Fatal(reason));
+                    break Err(CommitError::Fatal(reason));
                 }
                 Err(Failure::Away(reason)) => reason,
             };
@@ -427,12 +405,12 @@ impl Transactions {
         &self,
         connection: &mut Connection,
         rows: &Rows,
-        moves: &[Move],
+        updates: &[PositionUpdate],
     ) -> lookaside_client::Result<bool> {
         let mut transaction = connection.begin(TransactionOptions::default())?;
         // First, since they exclude other processes.
-        for moved in moves {
-            if !self.positions.store(&mut transaction, moved)? {
+        for update in updates {
+            if !self.positions.store(&mut transaction, update)? {
                 transaction.rollback()?;
                 return Ok(false);
             }
@@ -446,7 +424,7 @@ impl Transactions {
 
     /// Looks for the results that the server does not accept, for which the reason of the first one
     /// is known.
-    fn find_poison(&self, state: &mut State, reason: String) -> Trouble {
+    fn find_poison(&self, state: &mut State, reason: String) -> CommitError {
         let State {
             client,
             rows,
@@ -454,7 +432,7 @@ impl Transactions {
             ..
         } = state;
         match client.run(|connection| refused_rows(connection, rows, &self.table)) {
-            Ok(refused) if refused.is_empty() => Trouble::Fatal(format!(
+            Ok(refused) if refused.is_empty() => CommitError::Fatal(format!(
                 "table {}: a transaction is refused, but none of its rows: {reason}",
                 self.table.name()
             )),
@@ -469,10 +447,10 @@ impl Transactions {
                         reason,
                     });
                 }
-                Trouble::Abort(format!("rows that the server refuses: {count}; {reason}"))
+                CommitError::Abort(format!("rows that the server refuses: {count}; {reason}"))
             }
-            Err(Failure::Refused(reason)) => Trouble::Fatal(reason),
-            Err(Failure::Away(reason) | Failure::Data(reason)) => Trouble::Abort(reason),
+            Err(Failure::Refused(reason)) => CommitError::Fatal(reason),
+            Err(Failure::Away(reason) | Failure::Data(reason)) => CommitError::Abort(reason),
         }
     }
 

@@ -7,7 +7,7 @@ use redis::{RedisResult, Value};
 use super::options::SourceOptions;
 use crate::lag::{ANSWER_TIMEOUT, LagReader, PartitionLag};
 
-/// Asks by a connection of its own each time, so that a read that waits delays no answer.
+/// Opens a connection for each query, since the one of the source may be waiting for entries.
 pub(super) fn reader(options: &SourceOptions) -> LagReader {
     let (client, streams) = (options.client.clone(), options.streams.clone());
     let group = options.group.clone();

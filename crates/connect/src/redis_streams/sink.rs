@@ -4,16 +4,14 @@ use std::io::{self, Write as _};
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use crossbeam_channel::{Sender, unbounded};
 use lookaside_stream::{Message, MessageSink, Messages, Receipt, RefusedMessage, StopFlag};
 
 use super::client::Client;
 use super::options::{KEY_FIELD, SinkOptions};
 use super::writer::{Append, Pipeline, write};
-use crate::write_queue::WriteState;
-use crate::{Error, Result};
+use crate::Result;
+use crate::write_thread::WriteThread;
 
 /// How many bytes are sent before their replies are read: the replies of most servers come faster
 /// than these bytes, and the server keeps them in its memory until then.
@@ -26,35 +24,18 @@ const ARGUMENT_SIZE_MAX: usize = 512 << 20;
 /// thread of its own sends them, so that a server that is away does not keep the run from ending.
 pub(super) struct RedisSink {
     options: SinkOptions,
-    shared: Arc<WriteState>,
-    /// Its length is limited by `buffer_max`.
-    pipelines: Option<Sender<(Pipeline, Arc<Receipt>)>>,
-    thread: Option<JoinHandle<()>>,
-    give_up: Option<StopFlag>,
+    thread: WriteThread<(Pipeline, Arc<Receipt>)>,
 }
 
 impl RedisSink {
     pub(super) fn open(client: Client, options: SinkOptions) -> Result<Self> {
-        let shared = Arc::new(WriteState::default());
-        let (sender, pipelines) = unbounded();
-        let thread = std::thread::Builder::new()
-            .name("redis-sink".into())
-            .spawn({
-                let shared = Arc::clone(&shared);
-                move || write(client, &pipelines, &shared)
-            })
-            .map_err(|error| Error::no_thread(&options.name, &error))?;
-        Ok(Self {
-            options,
-            shared,
-            pipelines: Some(sender),
-            thread: Some(thread),
-            give_up: None,
-        })
-    }
-
-    fn is_given_up(&self) -> bool {
-        self.give_up.as_ref().is_some_and(StopFlag::is_raised)
+        let thread = WriteThread::start(
+            &options.name,
+            "redis-sink",
+            options.buffer_max,
+            move |pipelines, shared| write(client, pipelines, &shared),
+        )?;
+        Ok(Self { options, thread })
     }
 
     fn send(&self, pipeline: Pipeline, receipt: &Arc<Receipt>) -> io::Result<()> {
@@ -62,22 +43,13 @@ impl RedisSink {
             return Ok(());
         }
         let size = pipeline.bytes.len();
-        let size_max = self.options.buffer_max;
-        self.shared.begin(size, size_max, self.give_up.as_ref())?;
-        let pipelines = self.pipelines.as_ref().expect("there is a thread");
-        // After a failure, the next write reports it.
-        let _ = pipelines.send((pipeline, Arc::clone(receipt)));
-        Ok(())
+        self.thread.write((pipeline, Arc::clone(receipt)), size)
     }
 
     fn refuse(&self, message: &Message<'_>, receipt: &Arc<Receipt>, reason: &str) {
-        self.shared.refuse(RefusedMessage {
-            payload: message.payload().map(<[u8]>::to_vec),
-            key: message.key().map(<[u8]>::to_vec),
-            reason: reason.to_owned(),
-            receipt: Arc::clone(receipt),
-            segment: message.segment(),
-        });
+        self.thread
+            .shared
+            .refuse(RefusedMessage::of(message, receipt, reason.to_owned()));
     }
 
     /// Appends the command of a message that has a field.
@@ -165,28 +137,14 @@ impl MessageSink for RedisSink {
     }
 
     fn take_refused(&mut self) -> Vec<RefusedMessage> {
-        self.shared.take_refused()
+        self.thread.shared.take_refused()
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.shared.flush(self.give_up.as_ref())
+        self.thread.flush()
     }
 
     fn attach(&mut self, give_up: &StopFlag) {
-        self.give_up = Some(give_up.clone());
-    }
-}
-
-impl Drop for RedisSink {
-    fn drop(&mut self) {
-        self.shared.close();
-        self.pipelines = None;
-        // A run that gives up does not wait for a reply that may never come; the thread ends when
-        // that is clear.
-        if let Some(thread) = self.thread.take()
-            && !self.is_given_up()
-        {
-            let _ = thread.join();
-        }
+        self.thread.attach(give_up);
     }
 }

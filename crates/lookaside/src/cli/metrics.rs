@@ -103,8 +103,8 @@ pub(crate) struct RunObserver {
 }
 
 impl RunObserver {
-    /// Why the run processes no events at the moment, if it does not.
-    fn obstacle(&self) -> Option<String> {
+    /// The reason why the run processes no events at the moment, or `None` if it does.
+    fn not_ready_reason(&self) -> Option<String> {
         if self.stop.is_raised() {
             return Some("the run is ending".to_owned());
         }
@@ -290,15 +290,15 @@ fn serve(
                 }
                 handle.render()
             };
-            let obstacle = || match run.get() {
-                Some(run) => run.obstacle(),
+            let not_ready_reason = || match run.get() {
+                Some(run) => run.not_ready_reason(),
                 None => Some(
                     "tables are being loaded, or the input and the output are being opened"
                         .to_owned(),
                 ),
             };
             // A scraper that disconnected, or was too slow, will retry.
-            let _ = answer(stream, metrics, obstacle);
+            let _ = answer(stream, metrics, not_ready_reason);
         }
     }
 }
@@ -306,7 +306,7 @@ fn serve(
 fn answer(
     mut stream: TcpStream,
     metrics: impl FnOnce() -> String,
-    obstacle: impl FnOnce() -> Option<String>,
+    not_ready_reason: impl FnOnce() -> Option<String>,
 ) -> io::Result<()> {
     let deadline = Instant::now() + CONNECTION_TIME_MAX;
     stream.set_nonblocking(false)?;
@@ -315,7 +315,7 @@ fn answer(
     let (status, body) = match route(&request) {
         MetricsRoute::Metrics => ("200 OK", metrics()),
         MetricsRoute::Health => ("200 OK", "alive\n".to_owned()),
-        MetricsRoute::Ready => match obstacle() {
+        MetricsRoute::Ready => match not_ready_reason() {
             None => ("200 OK", "ready\n".to_owned()),
             Some(reason) => ("503 Service Unavailable", format!("{reason}\n")),
         },

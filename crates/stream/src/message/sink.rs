@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{Messages, Receipt};
+use super::{Message, Messages, Receipt};
 use crate::StopFlag;
 
 /// A sink of messages, such as a topic of a broker.
@@ -45,4 +45,17 @@ pub struct RefusedMessage {
     pub receipt: Arc<Receipt>,
     /// Its segment there.
     pub segment: usize,
+}
+
+impl RefusedMessage {
+    /// A message that was passed to a sink with this receipt.
+    pub fn of(message: &Message<'_>, receipt: &Arc<Receipt>, reason: String) -> Self {
+        Self {
+            payload: message.payload().map(<[u8]>::to_vec),
+            key: message.key().map(<[u8]>::to_vec),
+            reason,
+            receipt: Arc::clone(receipt),
+            segment: message.segment(),
+        }
+    }
 }

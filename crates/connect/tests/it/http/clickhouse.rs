@@ -108,7 +108,7 @@ fn what_is_missing_is_said() {
     for (url, expected) in [
         (
             url(server, "default.none"),
-            "no table default.none; create the table",
+            "the table default.none does not exist; create the table",
         ),
         (url(server, "none.found"), "none"),
         (url(server, "found"), "names no table with its database"),
