@@ -157,7 +157,7 @@ impl Client {
         Ok(Response {
             status: parts.status.as_u16(),
             retry_after: retry_after(&parts.headers),
-            location: text("location").map(|to| self.redact(to)),
+            location: text("location").map(|to| self.redact(without_secrets(&to))),
             exception_code: text(EXCEPTION_CODE).and_then(|code| code.parse().ok()),
             body: self.redact_bytes(bytes),
         })
@@ -183,6 +183,18 @@ impl Client {
             Ok(text) if contains(text) => self.redact(text.to_owned()).into_bytes(),
             _ => bytes,
         }
+    }
+}
+
+/// A URL without user, password and query.
+fn without_secrets(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+            format!("{scheme}://{rest}")
+        }
+        None => url.to_owned(),
     }
 }
 

@@ -148,9 +148,6 @@ impl Target for Elasticsearch {
         let Ok(json) = serde_json::from_slice::<Json>(&response.body) else {
             return not_bulk(&describe(response));
         };
-        if json["errors"] == Json::Bool(false) {
-            return BatchOutcome::Delivered;
-        }
         match json["items"].as_array() {
             Some(items) if items.len() == messages.len() => {
                 match self.classify_items(items, messages) {

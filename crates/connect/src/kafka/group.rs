@@ -72,6 +72,8 @@ struct State {
     partitions: HashMap<PartitionKey, Assigned>,
     /// Partitions whose next messages are not the next ones to read.
     rewinds: Vec<Rewind>,
+    /// Where partitions begin that the consumer has sought.
+    starts: HashMap<PartitionKey, Start>,
     /// When stored positions could not be read last.
     failed: Option<Instant>,
 }
@@ -83,6 +85,14 @@ struct Rewind {
     key: PartitionKey,
     /// The position of the first message that was not taken, unless transactions have stored another one.
     position: Option<u64>,
+}
+
+/// The position that a consumer has sought. While the library still looks for the first position of a
+/// partition that was just assigned, it reports success, and then begins at the other position.
+struct Start {
+    position: u64,
+    /// Whether the position was sought again, since earlier messages came.
+    is_repeated: bool,
 }
 
 struct Assigned {
@@ -133,6 +143,25 @@ impl Group {
         if let Some(rewind) = state.rewinds.iter_mut().find(|rewind| rewind.key == key) {
             rewind.position.get_or_insert(first);
             return None;
+        }
+        if let Some(start) = state.starts.get_mut(&key)
+            && first < start.position
+        {
+            if !start.is_repeated {
+                start.is_repeated = true;
+                let position = Some(start.position);
+                state.rewinds.push(Rewind { key, position });
+                return None;
+            }
+            // The topic was deleted and created, so that its positions begin again.
+            state.starts.remove(&key);
+            warn!(
+                connector = self.name,
+                topic,
+                number,
+                position = first,
+                "positions went back"
+            );
         }
         let new = || Assigned {
             partition: Partition::with_stable_positions(topic, number),
@@ -198,8 +227,10 @@ impl Group {
         let State {
             partitions,
             rewinds,
+            starts,
             ..
         } = &mut *state;
+        starts.clear();
         for (key, assigned) in partitions.drain() {
             assigned.partition.revoke();
             let position = assigned.committed.unwrap_or(assigned.first);
@@ -293,7 +324,10 @@ impl Group {
                 let is_sought = |key: &PartitionKey| {
                     rewinds.iter().any(|rewind| rewind.key == *key) && !failed.contains(key)
                 };
-                self.lock().rewinds.retain(|rewind| !is_sought(&rewind.key));
+                let mut state = self.lock();
+                state.rewinds.retain(|rewind| !is_sought(&rewind.key));
+                let sought = rewinds.iter().filter(|rewind| is_sought(&rewind.key));
+                sought.for_each(|rewind| state.begin_at(rewind));
             }
             Err(error) => debug!(connector = self.name, %error, "cannot seek"),
         }
@@ -346,6 +380,7 @@ impl Group {
         let mut state = self.lock();
         keys.iter().for_each(|key| _ = state.partitions.remove(key));
         state.rewinds.retain(|rewind| !keys.contains(&rewind.key));
+        state.starts.retain(|key, _| !keys.contains(key));
     }
 
     fn commit_revoked(&self, consumer: &BaseConsumer<Self>, keys: &[PartitionKey]) {
@@ -366,6 +401,21 @@ impl Group {
         {
             warn!(connector = self.name, %error, "positions of revoked partitions are not stored");
         }
+    }
+}
+
+impl State {
+    /// Records that the consumer has sought a position.
+    fn begin_at(&mut self, rewind: &Rewind) {
+        let Some(position) = rewind.position else {
+            return;
+        };
+        let new = Start {
+            position,
+            is_repeated: false,
+        };
+        let start = self.starts.entry(rewind.key.clone()).or_insert(new);
+        start.position = position;
     }
 }
 
@@ -476,6 +526,28 @@ mod tests {
             "the old positions are not stored"
         );
         assert!(Arc::ptr_eq(&new, &group.partition("t", 0, 3).unwrap()));
+    }
+
+    #[test]
+    fn messages_before_the_position_that_was_sought_are_not_taken() {
+        let group = Group::new("kafka://test/t");
+        let rewind = Rewind {
+            key: ("t".into(), 0),
+            position: Some(5),
+        };
+        group.lock().begin_at(&rewind);
+        // The library began at the first message nevertheless: it is sought again.
+        assert!(group.partition("t", 0, 0).is_none());
+        assert_eq!(group.lock().rewinds, std::slice::from_ref(&rewind));
+        assert!(group.partition("t", 0, 1).is_none());
+        group.lock().rewinds.clear();
+        group.lock().begin_at(&rewind);
+        assert!(group.partition("t", 0, 5).is_some());
+        // A topic that was created again has no such position.
+        group.lock().partitions.clear();
+        assert!(group.partition("t", 0, 0).is_some());
+        group.discard();
+        assert!(group.lock().starts.is_empty());
     }
 
     #[test]
