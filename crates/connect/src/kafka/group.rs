@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use lookaside_stream::Partition;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
+use rdkafka::consumer::{
+    BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance, RebalanceProtocol,
+};
 use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientContext, Offset, Statistics, TopicPartitionList};
 use tracing::{debug, info, warn};
 
@@ -49,12 +53,13 @@ pub(crate) trait EndTransaction: Send + Sync {
         false
     }
 
-    /// The positions that the transactions have stored of these partitions, if they do.
+    /// The positions that the transactions have stored of these partitions, if they do; `None` if
+    /// the run ends, so that they are not needed any more.
     ///
     /// # Errors
     /// The reason why they cannot be read at the moment.
-    fn positions(&self, partitions: &[PartitionKey]) -> Result<Vec<Option<u64>>, String> {
-        Ok(vec![None; partitions.len()])
+    fn positions(&self, partitions: &[PartitionKey]) -> Option<Result<Vec<Option<u64>>, String>> {
+        Some(Ok(vec![None; partitions.len()]))
     }
 }
 
@@ -70,29 +75,17 @@ pub(crate) enum Assignment {
 #[derive(Default)]
 struct State {
     partitions: HashMap<PartitionKey, Assigned>,
-    /// Partitions whose next messages are not the next ones to read.
+    /// Positions to return to after an aborted transaction.
     rewinds: Vec<Rewind>,
-    /// Where partitions begin that the consumer has sought.
-    starts: HashMap<PartitionKey, Start>,
-    /// When stored positions could not be read last.
-    failed: Option<Instant>,
 }
 
-/// A partition that is read from another position: after an aborted transaction, or since its
-/// position is not stored in the group. Until then, no message of it is taken.
+/// A partition that is read again from a position, after an aborted transaction. Until then, no
+/// message of it is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rewind {
     key: PartitionKey,
-    /// The position of the first message that was not taken, unless transactions have stored another one.
-    position: Option<u64>,
-}
-
-/// The position that a consumer has sought. While the library still looks for the first position of a
-/// partition that was just assigned, it reports success, and then begins at the other position.
-struct Start {
+    /// The position that was stored last as far as this process knows.
     position: u64,
-    /// Whether the position was sought again, since earlier messages came.
-    is_repeated: bool,
 }
 
 struct Assigned {
@@ -140,28 +133,8 @@ impl Group {
     pub(super) fn partition(&self, topic: &str, number: i32, first: u64) -> Option<Arc<Partition>> {
         let mut state = self.lock();
         let key = (topic.into(), number);
-        if let Some(rewind) = state.rewinds.iter_mut().find(|rewind| rewind.key == key) {
-            rewind.position.get_or_insert(first);
+        if state.rewinds.iter().any(|rewind| rewind.key == key) {
             return None;
-        }
-        if let Some(start) = state.starts.get_mut(&key)
-            && first < start.position
-        {
-            if !start.is_repeated {
-                start.is_repeated = true;
-                let position = Some(start.position);
-                state.rewinds.push(Rewind { key, position });
-                return None;
-            }
-            // The topic was deleted and created, so that its positions begin again.
-            state.starts.remove(&key);
-            warn!(
-                connector = self.name,
-                topic,
-                number,
-                position = first,
-                "positions went back"
-            );
         }
         let new = || Assigned {
             partition: Partition::with_stable_positions(topic, number),
@@ -227,31 +200,12 @@ impl Group {
         let State {
             partitions,
             rewinds,
-            starts,
             ..
         } = &mut *state;
-        starts.clear();
         for (key, assigned) in partitions.drain() {
             assigned.partition.revoke();
             let position = assigned.committed.unwrap_or(assigned.first);
-            rewinds.push(Rewind {
-                key,
-                position: Some(position),
-            });
-        }
-    }
-
-    /// Lets partitions that were just assigned begin at the positions that transactions have stored.
-    fn begin_at_stored_positions(&self, assigned: &TopicPartitionList) {
-        let mut state = self.lock();
-        for element in assigned.elements() {
-            let key = (element.topic().into(), element.partition());
-            if state.rewinds.iter().all(|rewind| rewind.key != key) {
-                state.rewinds.push(Rewind {
-                    key,
-                    position: None,
-                });
-            }
+            rewinds.push(Rewind { key, position });
         }
     }
 
@@ -261,49 +215,76 @@ impl Group {
         transactions.is_some_and(|transactions| transactions.stores_positions())
     }
 
-    /// Replaces the positions by those that transactions have stored; fails until these can be read.
-    fn query_positions(&self, rewinds: &mut [Rewind]) -> Result<(), ()> {
-        let Some(transactions) = self.transactions.get().filter(|it| it.stores_positions()) else {
-            return Ok(());
-        };
-        let failed = self.lock().failed;
-        if failed.is_some_and(|failed| failed.elapsed() < STORE_POLL) {
-            return Err(());
-        }
-        let keys: Vec<_> = rewinds.iter().map(|rewind| rewind.key.clone()).collect();
-        let stored = transactions.positions(&keys);
-        self.lock().failed = stored.is_err().then(Instant::now);
+    /// The positions that transactions have stored of these partitions; waits until they can be
+    /// read. `None` if the run ends before.
+    fn stored_positions(&self, keys: &[PartitionKey]) -> Option<Vec<Option<u64>>> {
+        let transactions = self.transactions.get()?;
         let connector = &*self.name;
-        let stored = stored.map_err(|reason| match failed {
-            None => warn!(connector, reason, "stored positions cannot be read"),
-            Some(_) => debug!(connector, reason, "stored positions cannot be read"),
-        })?;
-        for (rewind, stored) in rewinds.iter_mut().zip(stored) {
-            rewind.position = stored.or(rewind.position);
+        let mut has_failed = false;
+        loop {
+            match transactions.positions(keys)? {
+                Ok(positions) => return Some(positions),
+                Err(reason) if has_failed => debug!(connector, reason, "still not readable"),
+                Err(reason) => warn!(connector, reason, "stored positions cannot be read"),
+            }
+            has_failed = true;
+            thread::sleep(STORE_POLL);
         }
-        Ok(())
+    }
+
+    /// Sets the positions at which partitions begin that are being assigned; returns whether the
+    /// run goes on.
+    ///
+    /// They are part of the assignment, since a seek is not enough: while the library looks for the
+    /// first position, a seek succeeds, and the position that is found later replaces it.
+    fn set_positions(&self, assigned: &mut TopicPartitionList) -> bool {
+        let keys: Vec<PartitionKey> = assigned
+            .elements()
+            .into_iter()
+            .map(|element| (element.topic().into(), element.partition()))
+            .collect();
+        let Some(positions) = self.stored_positions(&keys) else {
+            return false;
+        };
+        for ((topic, number), position) in keys.iter().zip(positions) {
+            if let Some(position) = position {
+                let offset = i64::try_from(position).expect("offsets of Kafka are signed");
+                assigned
+                    .set_partition_offset(topic, *number, Offset::Offset(offset))
+                    .expect("the partition is in the list");
+            }
+        }
+        true
     }
 
     /// Returns to the stored positions, if something was discarded.
     pub(super) fn rewind(&self, consumer: &BaseConsumer<Self>) {
         // Not under the lock: messages are only taken by the thread that is here.
         let mut rewinds = self.lock().rewinds.clone();
-        if rewinds.is_empty() || self.query_positions(&mut rewinds).is_err() {
-            return;
-        }
-        // Without a position, none is stored and no message was left out.
-        let (rewinds, done): (Vec<_>, Vec<_>) = rewinds
-            .into_iter()
-            .partition(|rewind| rewind.position.is_some());
-        let is_done = |rewind: &Rewind| done.iter().any(|done| done.key == rewind.key);
-        self.lock().rewinds.retain(|rewind| !is_done(rewind));
-        let mut positions = TopicPartitionList::new();
-        for Rewind { key, position } in &rewinds {
-            let position = position.expect("the others are done");
-            add(&mut positions, &key.0, key.1, position);
-        }
         if rewinds.is_empty() {
             return;
+        }
+        let keys: Vec<_> = rewinds.iter().map(|rewind| rewind.key.clone()).collect();
+        let stored = self.transactions.get().map(|it| it.positions(&keys));
+        match stored {
+            Some(Some(Ok(stored))) => {
+                for (rewind, stored) in rewinds.iter_mut().zip(stored) {
+                    rewind.position = stored.unwrap_or(rewind.position);
+                }
+            }
+            // After the next poll, which keeps the consumer in its group.
+            Some(Some(Err(reason))) => {
+                debug!(
+                    connector = self.name,
+                    reason, "stored positions cannot be read"
+                );
+                return;
+            }
+            Some(None) | None => return,
+        }
+        let mut positions = TopicPartitionList::new();
+        for Rewind { key, position } in &rewinds {
+            add(&mut positions, &key.0, key.1, *position);
         }
         match consumer.seek_partitions(positions, REVOKE_TIMEOUT) {
             Ok(sought) => {
@@ -324,10 +305,7 @@ impl Group {
                 let is_sought = |key: &PartitionKey| {
                     rewinds.iter().any(|rewind| rewind.key == *key) && !failed.contains(key)
                 };
-                let mut state = self.lock();
-                state.rewinds.retain(|rewind| !is_sought(&rewind.key));
-                let sought = rewinds.iter().filter(|rewind| is_sought(&rewind.key));
-                sought.for_each(|rewind| state.begin_at(rewind));
+                self.lock().rewinds.retain(|rewind| !is_sought(&rewind.key));
             }
             Err(error) => debug!(connector = self.name, %error, "cannot seek"),
         }
@@ -380,7 +358,6 @@ impl Group {
         let mut state = self.lock();
         keys.iter().for_each(|key| _ = state.partitions.remove(key));
         state.rewinds.retain(|rewind| !keys.contains(&rewind.key));
-        state.starts.retain(|key, _| !keys.contains(key));
     }
 
     fn commit_revoked(&self, consumer: &BaseConsumer<Self>, keys: &[PartitionKey]) {
@@ -404,21 +381,6 @@ impl Group {
     }
 }
 
-impl State {
-    /// Records that the consumer has sought a position.
-    fn begin_at(&mut self, rewind: &Rewind) {
-        let Some(position) = rewind.position else {
-            return;
-        };
-        let new = Start {
-            position,
-            is_repeated: false,
-        };
-        let start = self.starts.entry(rewind.key.clone()).or_insert(new);
-        start.position = position;
-    }
-}
-
 fn add(positions: &mut TopicPartitionList, topic: &str, number: i32, position: u64) {
     let offset = i64::try_from(position).expect("offsets of Kafka are signed");
     positions
@@ -439,6 +401,38 @@ impl ClientContext for Group {
 }
 
 impl ConsumerContext for Group {
+    fn rebalance(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        code: RDKafkaRespErr,
+        list: &mut TopicPartitionList,
+    ) {
+        let is_cooperative = matches!(
+            consumer.rebalance_protocol(),
+            RebalanceProtocol::Cooperative
+        );
+        let is_assign = code == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+        if is_assign && self.stores_positions() && !self.set_positions(list) {
+            *list = TopicPartitionList::new();
+        }
+        let rebalance = match code {
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => Rebalance::Assign(list),
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS => Rebalance::Revoke(list),
+            code => Rebalance::Error(KafkaError::Rebalance(code.into())),
+        };
+        self.pre_rebalance(consumer, &rebalance);
+        let changed = match (is_assign, is_cooperative) {
+            (true, true) => consumer.incremental_assign(list),
+            (true, false) => consumer.assign(list),
+            (false, true) => consumer.incremental_unassign(list),
+            (false, false) => consumer.unassign(),
+        };
+        if let Err(error) = changed {
+            warn!(connector = self.name, %error, "the assignment is not changed");
+        }
+        self.post_rebalance(consumer, &rebalance);
+    }
+
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         match rebalance {
             Rebalance::Revoke(revoked) => self.revoke(consumer, revoked),
@@ -453,9 +447,6 @@ impl ConsumerContext for Group {
             Rebalance::Revoke(list) => ("revoked", list),
             Rebalance::Error(_) => return,
         };
-        if matches!(rebalance, Rebalance::Assign(_)) && self.stores_positions() {
-            self.begin_at_stored_positions(list);
-        }
         if list.count() > 0 {
             info!(
                 connector = self.name,
@@ -529,28 +520,6 @@ mod tests {
     }
 
     #[test]
-    fn messages_before_the_position_that_was_sought_are_not_taken() {
-        let group = Group::new("kafka://test/t");
-        let rewind = Rewind {
-            key: ("t".into(), 0),
-            position: Some(5),
-        };
-        group.lock().begin_at(&rewind);
-        // The library began at the first message nevertheless: it is sought again.
-        assert!(group.partition("t", 0, 0).is_none());
-        assert_eq!(group.lock().rewinds, std::slice::from_ref(&rewind));
-        assert!(group.partition("t", 0, 1).is_none());
-        group.lock().rewinds.clear();
-        group.lock().begin_at(&rewind);
-        assert!(group.partition("t", 0, 5).is_some());
-        // A topic that was created again has no such position.
-        group.lock().partitions.clear();
-        assert!(group.partition("t", 0, 0).is_some());
-        group.discard();
-        assert!(group.lock().starts.is_empty());
-    }
-
-    #[test]
     fn discarded_messages_are_read_again_from_the_stored_position() {
         let group = Group::new("kafka://test/t");
         let partition = group.partition("t", 0, 5).unwrap();
@@ -563,7 +532,7 @@ mod tests {
         let rewinds = std::mem::take(&mut group.lock().rewinds);
         let expected = Rewind {
             key: ("t".into(), 0),
-            position: Some(5),
+            position: 5,
         };
         assert_eq!(rewinds, [expected]);
         let partition = group.partition("t", 0, 5).unwrap();

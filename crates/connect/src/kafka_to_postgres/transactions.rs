@@ -206,11 +206,10 @@ impl EndTransaction for Weak<Transactions> {
         true
     }
 
-    fn positions(&self, partitions: &[PartitionKey]) -> Result<Vec<Option<u64>>, String> {
-        let Some(transactions) = self.upgrade() else {
-            return Err("the sink is closed".to_owned());
-        };
-        transactions.read_positions(partitions)
+    fn positions(&self, partitions: &[PartitionKey]) -> Option<Result<Vec<Option<u64>>, String>> {
+        let transactions = self.upgrade()?;
+        transactions.check().ok()?;
+        Some(transactions.read_positions(partitions))
     }
 }
 
