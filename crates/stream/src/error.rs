@@ -136,10 +136,30 @@ impl Error {
         )
     }
 
-    pub(crate) fn columns_of_messages() -> Self {
+    pub(crate) fn unknown_columns(output: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            "the columns of csv output are not known; name them with the output option `columns`",
+            format!(
+                "the columns of csv output `{output}` are not known; name them with the output \
+                 option `columns`"
+            ),
+        )
+    }
+
+    pub(crate) fn output_name(name: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "an output cannot be named `{name}`; use a name that no other output has, and not \
+                 `default` or `none`"
+            ),
+        )
+    }
+
+    pub(crate) fn too_many_outputs(count_max: usize) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("a run has at most {count_max} outputs; write to fewer"),
         )
     }
 
@@ -341,10 +361,10 @@ impl Error {
         )
     }
 
-    pub(crate) fn outputs_are_one(output: &str, rejects: &str) -> Self {
+    pub(crate) fn outputs_are_one(output: &str, other: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            format!("output `{output}` and rejects `{rejects}` are the same file; use two files"),
+            format!("outputs `{output}` and `{other}` are the same file; use two files"),
         )
     }
 

@@ -17,6 +17,7 @@ struct Inner {
     file_bytes: AtomicU64,
     events_in: AtomicU64,
     events_out: AtomicU64,
+    events_dropped: AtomicU64,
     rejects: AtomicU64,
     failures: AtomicU64,
     bytes_in: AtomicU64,
@@ -31,8 +32,10 @@ struct Inner {
 pub struct Figures {
     /// Records that were read, including rejected ones.
     pub events_in: u64,
-    /// Records that were written.
+    /// Records that were written, counted for each output.
     pub events_out: u64,
+    /// Records that are not written, as the transform assigned them to no output.
+    pub events_dropped: u64,
     /// Lines that are not records, and records that could not be written.
     pub rejects: u64,
     /// Failures that the transform reported, such as failed lookups.
@@ -55,6 +58,7 @@ pub struct Figures {
 pub(crate) struct Counts {
     pub(crate) events_in: u64,
     pub(crate) events_out: u64,
+    pub(crate) events_dropped: u64,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
 }
@@ -77,6 +81,7 @@ impl Progress {
         Figures {
             events_in: load(&self.0.events_in),
             events_out: load(&self.0.events_out),
+            events_dropped: load(&self.0.events_dropped),
             rejects: load(&self.0.rejects),
             failures: load(&self.0.failures),
             bytes_in: load(&self.0.bytes_in),
@@ -105,6 +110,7 @@ impl Progress {
         let add = |number: &AtomicU64, count| number.fetch_add(count, Ordering::Relaxed);
         add(&self.0.events_in, counts.events_in);
         add(&self.0.events_out, counts.events_out);
+        add(&self.0.events_dropped, counts.events_dropped);
         add(&self.0.rejects, reject_count);
         add(&self.0.failures, failure_count);
         add(&self.0.bytes_in, counts.bytes_in);

@@ -12,8 +12,12 @@ use crate::Rejects;
 pub struct Summary {
     /// Records that were read, including rejected ones.
     pub events_in: u64,
-    /// Records that were written.
+    /// Records that were written, counted for each output.
     pub events_out: u64,
+    /// Records that are not written, as the transform assigned them to no output.
+    pub events_dropped: u64,
+    /// The records that were written to each named output, in the order of their names in the flow.
+    pub named_events_out: Vec<u64>,
     /// Lines that are not records, and records that could not be written.
     pub rejects: Rejects,
     /// Rejects that are not written, since the broker of their sink refused them, for example
@@ -42,6 +46,8 @@ pub struct Summary {
     pub cpu: Duration,
     /// Why the run ended.
     pub end: End,
+    /// Whether the run ended before its sinks had delivered all that was written to them.
+    pub is_undelivered: bool,
     /// Files with the partial output of a stopped run, in place of those that did not appear.
     pub parts: Vec<PathBuf>,
 }

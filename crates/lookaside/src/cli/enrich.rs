@@ -2,6 +2,8 @@
 
 mod arguments;
 mod connectors;
+mod formats;
+mod named;
 mod plan;
 mod verify;
 
@@ -103,6 +105,8 @@ fn enrich(
     let input_format = plan.input_format.clone();
     let input_format = input_format.on_warning(|warning| warn!("{warning}"));
     let flow = Flow::with_names(names, input_format, plan.output_format.clone());
+    let flow = named::add_to(flow, &plan.named)?;
+    let named_sinks = plan.open_named(source.extent())?;
 
     let tally = Arc::new(Tally::default());
     let cannot = |error: io::Error| Failure::new("cannot begin").because(&error);
@@ -149,6 +153,8 @@ fn enrich(
     let run_options = RunOptions {
         strictness: plan.strictness,
         rejects,
+        named_sinks,
+        split: plan.split.clone(),
         stop: Some(stop),
         over: Some(over),
         event_limit: plan.event_limit,
@@ -187,6 +193,7 @@ fn write_summary(
     let snapshot = knowledge.snapshot();
     let figures = RunFigures {
         summary,
+        named_events_out: named::counted(&plan.named, &summary.named_events_out),
         counts: snapshot.counts,
         stale_age_max: snapshot.stale_age_max,
         lookups: tally.figures(),

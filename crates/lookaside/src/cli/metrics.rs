@@ -41,12 +41,16 @@ const RELOAD_SECONDS: [f64; 8] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 const GATE_WAIT_SECONDS: [f64; 10] = [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 1.0, 10.0];
 
 /// Descriptions of the counters of [`publish`].
-const DESCRIPTIONS: [(&str, &str); 11] = [
+const DESCRIPTIONS: [(&str, &str); 12] = [
     (
         "lookaside_events_in_total",
         "Events read, including rejects.",
     ),
     ("lookaside_events_out_total", "Events written."),
+    (
+        "lookaside_events_dropped_total",
+        "Events that the model assigned to no output, and events with an empty array to split.",
+    ),
     (
         "lookaside_bytes_in_total",
         "Bytes of the events read, uncompressed.",
@@ -135,6 +139,7 @@ fn publish(run: &RunObserver, lags: &mut Lags) {
     let (figures, lookups) = (progress.figures(), tally.figures());
     counter!("lookaside_events_in_total").absolute(figures.events_in);
     counter!("lookaside_events_out_total").absolute(figures.events_out);
+    counter!("lookaside_events_dropped_total").absolute(figures.events_dropped);
     counter!("lookaside_bytes_in_total").absolute(figures.bytes_in);
     counter!("lookaside_bytes_out_total").absolute(figures.bytes_out);
     counter!("lookaside_rejects_total").absolute(figures.rejects);

@@ -14,6 +14,8 @@ use crate::numbers::grouped;
 /// The figures for the summary of a run.
 pub(crate) struct RunFigures<'a> {
     pub(crate) summary: &'a Summary,
+    /// The events that were written to each named output.
+    pub(crate) named_events_out: Vec<(String, u64)>,
     /// The counts of queries during the run.
     pub(crate) counts: Counts,
     /// The age of the oldest stale answer.
@@ -69,7 +71,19 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
     if summary.events_out != events - summary.rejects.count().min(events) {
         write!(out, " in {}", count(summary.events_out, "event"))?;
     }
+    if summary.events_dropped > 0 {
+        write!(out, ", dropped {}", count(summary.events_dropped, "event"))?;
+    }
     writeln!(out)?;
+    for (name, events_out) in &figures.named_events_out {
+        writeln!(out, "  of these, {} to {name}", count(*events_out, "event"))?;
+    }
+    if summary.is_undelivered {
+        writeln!(
+            out,
+            "  not all of these were delivered: the run ended before the output confirmed them"
+        )?;
+    }
     write_losses(summary, out)?;
     for part in &summary.parts {
         writeln!(out, "  the output written so far is in {}", part.display())?;

@@ -24,6 +24,8 @@ pub(crate) struct EnrichSettings {
     pub(crate) output: Option<String>,
     pub(crate) output_format: Option<String>,
     pub(crate) output_options: Vec<(String, String)>,
+    pub(crate) named_outputs: Vec<NamedOutputSettings>,
+    pub(crate) split: Option<String>,
     pub(crate) timezone: Option<String>,
     pub(crate) reject: Option<String>,
     pub(crate) workers: Option<usize>,
@@ -38,7 +40,16 @@ pub(crate) struct EnrichSettings {
     pub(crate) drain_timeout: Option<Duration>,
 }
 
-const KEYS: [&str; 18] = [
+/// An output beside the default one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NamedOutputSettings {
+    pub(crate) name: String,
+    pub(crate) output: String,
+    pub(crate) format: Option<String>,
+    pub(crate) options: Vec<(String, String)>,
+}
+
+const KEYS: [&str; 20] = [
     "input",
     "format",
     "options",
@@ -47,6 +58,8 @@ const KEYS: [&str; 18] = [
     "output",
     "output_format",
     "output_options",
+    "named_outputs",
+    "split",
     "timezone",
     "reject",
     "workers",
@@ -77,6 +90,8 @@ impl EnrichSettings {
                 "output" => settings.output = Some(entry.string()?),
                 "output_format" => settings.output_format = Some(entry.string()?),
                 "output_options" => settings.output_options = entry.options()?,
+                "named_outputs" => settings.named_outputs = entry.named_outputs()?,
+                "split" => settings.split = Some(entry.string()?),
                 "timezone" => settings.timezone = Some(entry.string()?),
                 "reject" => settings.reject = Some(entry.string()?),
                 "workers" => settings.workers = Some(entry.count()?),
@@ -184,6 +199,63 @@ impl Entry<'_> {
         })
     }
 
+    /// Outputs by their names, each a string or a table.
+    fn named_outputs(&self) -> Result<Vec<NamedOutputSettings>, Failure> {
+        let Value::Table(outputs) = self.value else {
+            return Err(self.wanted("a table of outputs"));
+        };
+        outputs
+            .iter()
+            .map(|(name, value)| {
+                let key = format!("{}.{name}", self.key);
+                self.at(&key, value).named_output(name)
+            })
+            .collect()
+    }
+
+    fn named_output(&self, name: &str) -> Result<NamedOutputSettings, Failure> {
+        const MEMBERS: [&str; 3] = ["output", "format", "options"];
+        let mut settings = NamedOutputSettings {
+            name: name.to_owned(),
+            ..NamedOutputSettings::default()
+        };
+        let members = match self.value {
+            Value::String(output) => {
+                settings.output.clone_from(output);
+                return Ok(settings);
+            }
+            Value::Table(members) => members,
+            _ => return Err(self.wanted("a string or a table")),
+        };
+        for (member, value) in members {
+            let key = format!("{}.{member}", self.key);
+            let entry = self.at(&key, value);
+            match member.as_str() {
+                "output" => settings.output = entry.string()?,
+                "format" => settings.format = Some(entry.string()?),
+                "options" => settings.options = entry.options()?,
+                _ => {
+                    let hint = did_you_mean(member, MEMBERS);
+                    let message = format!("unknown key {ENRICH}.{key}{hint}");
+                    return Err(entry.failure(&message));
+                }
+            }
+        }
+        match settings.output.is_empty() {
+            true => Err(self.failure(&format!("{ENRICH}.{} names no output", self.key))),
+            false => Ok(settings),
+        }
+    }
+
+    /// An entry within this one.
+    fn at<'a>(&'a self, key: &'a str, value: &'a Value) -> Entry<'a> {
+        Entry {
+            config: self.config,
+            key,
+            value,
+        }
+    }
+
     /// The options of a format, as text in the form that their flags take.
     fn options(&self) -> Result<Vec<(String, String)>, Failure> {
         let Value::Table(options) = self.value else {
@@ -193,11 +265,7 @@ impl Entry<'_> {
             .iter()
             .map(|(name, value)| {
                 let key = format!("{}.{name}", self.key);
-                let entry = Entry {
-                    config: self.config,
-                    key: &key,
-                    value,
-                };
+                let entry = self.at(&key, value);
                 const WANTED: &str = "a string, a number, true or false, or a list of them";
                 let text = option_text(value).ok_or_else(|| entry.wanted(WANTED))?;
                 Ok((name.clone(), text))

@@ -12,7 +12,7 @@ mod timeouts;
 
 use std::time::Duration;
 
-pub(crate) use self::enrich::{ENRICH, EnrichSettings};
+pub(crate) use self::enrich::{ENRICH, EnrichSettings, NamedOutputSettings};
 pub(crate) use self::lookups::{DeclaredParam, LOOKUPS, LookupConfig, OnBehind, read_lookups};
 pub(crate) use self::param_type::ParamType;
 pub(crate) use self::rate::Rate;

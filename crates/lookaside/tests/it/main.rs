@@ -14,6 +14,7 @@ mod kafka;
 mod live;
 mod lookup_failures;
 mod mistakes;
+mod outputs;
 mod pg;
 mod pg_clean;
 mod pg_extension;

@@ -17,7 +17,7 @@ struct Arguments {
 }
 
 /// The metadata of messages beside their headers.
-const METADATA_NAMES: [&str; 5] = ["key", "topic", "partition", "offset", "timestamp"];
+const METADATA_NAMES: [&str; 6] = ["key", "topic", "partition", "offset", "timestamp", "output"];
 
 /// The words that are followed by a colon and a list or a name.
 const WORDS: [&str; 4] = ["get", "option", "keys", "in"];

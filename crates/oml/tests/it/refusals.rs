@@ -41,15 +41,15 @@ fn errors_of_statements() {
         ),
         (
             "x = read(@meta/ky) ;",
-            "t:3:10: error: messages have no metadata `@meta/ky` (there are `@meta/key`, `@meta/topic`, `@meta/partition`, `@meta/offset`, `@meta/timestamp` and `@meta/headers/NAME`)",
+            "t:3:10: error: messages have no metadata `@meta/ky` (there are `@meta/key`, `@meta/topic`, `@meta/partition`, `@meta/offset`, `@meta/timestamp`, `@meta/output` and `@meta/headers/NAME`)",
         ),
         (
             "x = @meta/headers ;",
-            "t:3:5: error: messages have no metadata `@meta/headers` (there are `@meta/key`, `@meta/topic`, `@meta/partition`, `@meta/offset`, `@meta/timestamp` and `@meta/headers/NAME`)",
+            "t:3:5: error: messages have no metadata `@meta/headers` (there are `@meta/key`, `@meta/topic`, `@meta/partition`, `@meta/offset`, `@meta/timestamp`, `@meta/output` and `@meta/headers/NAME`)",
         ),
         (
             "@meta/keys = chars(1) ;",
-            "t:3:1: error: messages have no metadata `@meta/keys` (there are `@meta/key`, `@meta/topic`, `@meta/partition`, `@meta/offset`, `@meta/timestamp` and `@meta/headers/NAME`)",
+            "t:3:1: error: messages have no metadata `@meta/keys` (there are `@meta/key`, `@meta/topic`, `@meta/partition`, `@meta/offset`, `@meta/timestamp`, `@meta/output` and `@meta/headers/NAME`)",
         ),
         (
             "x = ;",

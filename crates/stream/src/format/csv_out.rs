@@ -101,14 +101,11 @@ impl CsvEncoder {
         }
     }
 
-    fn first_record(&self, batch: &Batch, out: &mut String) {
-        let Some(record) = batch.records().first() else {
-            return;
-        };
+    fn take_columns(&self, record: &Record, names: &Names, out: &mut String) {
         self.csv.columns.get_or_init(|| {
             let mut columns: Vec<Text> = Vec::new();
             for field in record.visible() {
-                let column = batch.names().text(field.name);
+                let column = names.text(field.name);
                 if !columns.contains(column) {
                     columns.push(column.clone());
                 }
@@ -140,9 +137,9 @@ impl CsvEncoder {
 }
 
 impl Encoder for CsvEncoder {
-    fn begin(&mut self, batch: &Batch, out: &mut String) {
-        if self.csv.columns.get().is_none() {
-            self.first_record(batch, out);
+    fn begin(&mut self, batch: &Batch, first: Option<&Record>, out: &mut String) {
+        if let Some(first) = first.filter(|_| self.csv.columns.get().is_none()) {
+            self.take_columns(first, batch.names(), out);
         }
         self.resolve(batch.names());
     }

@@ -26,7 +26,7 @@ impl JsonEncoder {
 }
 
 impl Encoder for JsonEncoder {
-    fn begin(&mut self, batch: &Batch, out: &mut String) {
+    fn begin(&mut self, batch: &Batch, _: Option<&Record>, out: &mut String) {
         self.prefixes.forget_own();
         out.reserve(batch.len() * RECORD_SIZE_GUESS);
     }

@@ -247,7 +247,7 @@ fn write_quoted(text: &str, out: &mut String) {
 }
 
 impl Encoder for KvEncoder {
-    fn begin(&mut self, _: &Batch, _: &mut String) {
+    fn begin(&mut self, _: &Batch, _: Option<&Record>, _: &mut String) {
         self.prefixes.forget_own();
     }
 

@@ -57,11 +57,12 @@ pub trait Decoder: Send {
 
 /// Turns batches into text; each worker has its own.
 pub trait Encoder: Send {
-    /// Prepares for the records of a batch; may append a text before the first one.
+    /// Prepares for records of a batch, of which `first` is the first one that will be encoded; may
+    /// append a text before it.
     ///
     /// While [`OutputFormat::is_ready`] is false, only the next batch in the order of the input may
     /// be encoded: its first record determines the columns of all others.
-    fn begin(&mut self, batch: &Batch, out: &mut String);
+    fn begin(&mut self, batch: &Batch, first: Option<&Record>, out: &mut String);
 
     /// Appends a record of that batch with its line end.
     ///
@@ -77,7 +78,7 @@ pub trait Encoder: Send {
     /// Appends each record of a batch with its line end, and records that cannot be written to
     /// `rejects`.
     fn encode(&mut self, batch: &Batch, out: &mut String, rejects: &mut Rejects) {
-        self.begin(batch, out);
+        self.begin(batch, batch.records().first(), out);
         for record in batch.records() {
             if let Err(reason) = self.encode_record(record, batch.names(), out) {
                 reject_record(record, batch.names(), reason, rejects);
@@ -85,6 +86,9 @@ pub trait Encoder: Send {
         }
     }
 }
+
+/// Appends a record as a line of JSON.
+pub(crate) use json_out::write_record as write_json_record;
 
 /// Rejects a record that cannot be written, as JSON.
 pub(crate) fn reject_record(record: &Record, names: &Names, reason: String, rejects: &mut Rejects) {

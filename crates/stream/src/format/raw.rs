@@ -25,7 +25,7 @@ pub(crate) struct RawEncoder {
 }
 
 impl Encoder for RawEncoder {
-    fn begin(&mut self, _: &Batch, _: &mut String) {}
+    fn begin(&mut self, _: &Batch, _: Option<&Record>, _: &mut String) {}
 
     #[inline]
     fn encode_record(

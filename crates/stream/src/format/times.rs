@@ -30,8 +30,8 @@ impl Times {
 pub(crate) struct Rfc3339Encoder(pub(crate) Box<dyn Encoder>);
 
 impl Encoder for Rfc3339Encoder {
-    fn begin(&mut self, batch: &Batch, out: &mut String) {
-        self.0.begin(batch, out);
+    fn begin(&mut self, batch: &Batch, first: Option<&Record>, out: &mut String) {
+        self.0.begin(batch, first, out);
     }
 
     fn encode_record(

@@ -22,12 +22,15 @@ enum Meta {
     Partition,
     Offset,
     Timestamp,
+    /// The outputs that a record is written to; only set.
+    Output,
     Header(Box<str>),
 }
 
-/// The metadata that a record sets for the message that is written.
+/// The metadata that a record sets: its outputs, and those of the message that is written.
 #[derive(Debug, Default)]
 pub(crate) struct RecordMeta<'a> {
+    pub(crate) output: Option<Value>,
     pub(crate) key: Option<Value>,
     pub(crate) topic: Option<Value>,
     pub(crate) timestamp_ms: Option<i64>,
@@ -43,6 +46,7 @@ impl Meta {
             "partition" => Self::Partition,
             "offset" => Self::Offset,
             "timestamp" => Self::Timestamp,
+            "output" => Self::Output,
             rest => Self::Header(rest.strip_prefix("headers/")?.into()),
         })
     }
@@ -64,6 +68,7 @@ impl Meta {
                 let header = headers.find(|header| *header.name == **name)?;
                 text_or_bytes(header.value?)
             }
+            Self::Output => return None,
         })
     }
 }
@@ -94,7 +99,7 @@ impl MetaNames {
     }
 
     /// Removes the metadata from a record, which outputs do not show.
-    pub(crate) fn take(&self, record: &mut Record) -> RecordMeta<'_> {
+    fn take(&self, record: &mut Record) -> RecordMeta<'_> {
         let mut taken = RecordMeta::default();
         for (name, meta) in &*self.0 {
             let Some(value) = record.take(*name) else {
@@ -106,6 +111,7 @@ impl MetaNames {
                 continue;
             }
             match meta {
+                Meta::Output => taken.output = Some(value),
                 Meta::Key => taken.key = Some(value),
                 Meta::Topic => taken.topic = Some(value),
                 Meta::Timestamp => taken.timestamp_ms = timestamp_ms(&value),
@@ -117,13 +123,18 @@ impl MetaNames {
         taken
     }
 
-    /// Removes the metadata from all records.
-    pub(crate) fn remove(&self, batch: &mut Batch) {
-        if !self.0.is_empty() {
-            for record in batch.records_mut() {
-                self.take(record);
-            }
+    /// Moves the metadata out of all records, one element for each; empty if no metadata is used.
+    pub(crate) fn take_all(&self, batch: &mut Batch) -> Vec<RecordMeta<'_>> {
+        if self.0.is_empty() {
+            return Vec::new();
         }
+        let records = batch.records_mut().iter_mut();
+        records.map(|record| self.take(record)).collect()
+    }
+
+    /// Whether records may set the outputs that they are written to.
+    pub(crate) fn has_output(&self) -> bool {
+        self.0.iter().any(|(_, meta)| *meta == Meta::Output)
     }
 }
 

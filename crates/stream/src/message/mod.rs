@@ -17,7 +17,7 @@ mod source;
 
 pub use batch::{Header as MessageHeader, Message, Messages};
 pub use framing::{MessageFraming, OnNull};
-pub(crate) use meta::MetaNames;
+pub(crate) use meta::{MetaNames, RecordMeta};
 pub use partition::Partition;
 pub use receipt::Receipt;
 pub use sink::{MessageSink, RefusedMessage};

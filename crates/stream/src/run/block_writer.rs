@@ -23,7 +23,8 @@ pub(super) struct BlockWriter {
 
 /// The sinks of a run.
 pub(super) struct Sinks {
-    pub(super) output: Sink,
+    /// The default output, then the named ones.
+    pub(super) outputs: Vec<Sink>,
     pub(super) rejects: Option<Sink>,
     pub(super) checkpoint: Option<Checkpoint>,
     /// The blocks of the run, if their bytes are written to sinks of messages.
@@ -43,6 +44,8 @@ pub(super) struct Totals {
     pub(super) failures: Rejects,
     /// Rejects that their own sink refused.
     pub(super) rejects_refused: u64,
+    /// The records that were written to each output.
+    pub(super) events_out: Vec<u64>,
     /// How many blocks those are of, which is the number of the next one.
     pub(super) block_count: u64,
 }
@@ -51,22 +54,27 @@ impl Sinks {
     /// Writes the output of a block. What sinks of bytes have written is delivered.
     pub(super) fn write(&mut self, number: u64, output: &Output) -> Result<Written> {
         if let Some(receipt) = &output.receipt {
-            for messages in [&output.messages, &output.dead_letters] {
+            let results = output.encoded.iter().map(|encoded| &encoded.messages);
+            for messages in results.chain([&output.dead_letters]) {
                 for message in messages.iter() {
                     receipt.add(message.segment(), 1);
                 }
             }
         }
-        self.output.write(&output.bytes)?;
+        for (sink, encoded) in self.outputs.iter_mut().zip(&output.encoded) {
+            sink.write(&encoded.bytes)?;
+        }
         if let Some(rejects) = &mut self.rejects {
             rejects.write(&output.reject_bytes)?;
         }
-        let sinks = [
-            (Some(&mut self.output), &output.messages),
-            (self.rejects.as_mut(), &output.dead_letters),
-        ];
-        for (sink, messages) in sinks {
-            let (Some(sink), Some(receipt)) = (sink, &output.receipt) else {
+        let results = output.encoded.iter().map(|encoded| &encoded.messages);
+        let results = self.outputs.iter_mut().zip(results);
+        let dead_letters = self
+            .rejects
+            .as_mut()
+            .map(|sink| (sink, &output.dead_letters));
+        for (sink, messages) in results.chain(dead_letters) {
+            let Some(receipt) = &output.receipt else {
                 continue;
             };
             if sink.write_messages(messages, receipt)? == Written::GivenUp {
@@ -74,7 +82,7 @@ impl Sinks {
             }
         }
         // Output that is written after the reader has closed it is not counted.
-        if self.output.is_closed() {
+        if self.is_closed() {
             return Ok(Written::Taken);
         }
         if let Some(receipt) = &output.receipt {
@@ -88,6 +96,11 @@ impl Sinks {
         }
         self.store_mark()?;
         Ok(Written::Taken)
+    }
+
+    /// Whether the reader of standard output is gone.
+    pub(super) fn is_closed(&self) -> bool {
+        self.outputs.iter().any(Sink::is_closed)
     }
 
     /// Stores the mark of the last block before which everything is delivered.
@@ -117,8 +130,11 @@ impl Sinks {
 
     /// Writes the messages that the sinks' brokers refused to the rejects, and counts them.
     pub(super) fn process_refused(&mut self, totals: &mut Totals) -> Result<()> {
-        for refused in self.output.take_refused() {
-            totals.refuse(&refused, &self.progress, self.strictness)?;
+        let outputs = self.outputs.iter_mut().enumerate();
+        for (index, refused) in outputs
+            .flat_map(|(index, sink)| sink.take_refused().into_iter().map(move |it| (index, it)))
+        {
+            totals.refuse(index, &refused, &self.progress, self.strictness)?;
             match &mut self.rejects {
                 Some(rejects) if rejects.takes_messages() => {
                     // The letter takes the place of the message on its receipt.
@@ -151,9 +167,11 @@ impl Sinks {
 
     /// Waits until everything that was written is delivered or among the rejects.
     pub(super) fn flush(&mut self, totals: &mut Totals) -> Result<Written> {
-        // Dead letters of refused messages are written after the output is flushed.
-        if self.output.flush()? == Written::GivenUp {
-            return Ok(Written::GivenUp);
+        // Dead letters of refused messages are written after the outputs are flushed.
+        for output in &mut self.outputs {
+            if output.flush()? == Written::GivenUp {
+                return Ok(Written::GivenUp);
+            }
         }
         self.process_refused(totals)?;
         if let Some(rejects) = &mut self.rejects
@@ -171,7 +189,7 @@ impl Sinks {
     /// names.
     pub(super) fn finish(self, end: End) -> Result<Vec<PathBuf>> {
         let mut parts = Vec::new();
-        for sink in [Some(self.output), self.rejects].into_iter().flatten() {
+        for sink in self.outputs.into_iter().chain(self.rejects) {
             if end == End::Stopped && sink.appears_whole() {
                 parts.extend(sink.keep_part()?);
             } else {
@@ -183,17 +201,19 @@ impl Sinks {
 }
 
 impl Totals {
-    /// Counts a result that its broker refused as a reject.
+    /// Counts a result that the broker of the output with this index refused as a reject.
     ///
     /// # Errors
     /// In a strict run.
     fn refuse(
         &mut self,
+        index: usize,
         refused: &RefusedMessage,
         progress: &Progress,
         strictness: Strictness,
     ) -> Result<()> {
         self.counts.events_out -= 1;
+        self.events_out[index] -= 1;
         progress.refuse();
         let source = refused.receipt.partition(refused.segment).name();
         let mut rejects = Rejects::new();
@@ -208,6 +228,10 @@ impl Totals {
     pub(super) fn add(&mut self, output: &mut Output) {
         self.counts.events_in += output.counts.events_in;
         self.counts.events_out += output.counts.events_out;
+        self.counts.events_dropped += output.counts.events_dropped;
+        for (sum, encoded) in self.events_out.iter_mut().zip(&output.encoded) {
+            *sum += encoded.count;
+        }
         self.counts.bytes_in += output.counts.bytes_in;
         self.counts.bytes_out += output.counts.bytes_out;
         self.rejects.append(&mut output.rejects, &output.source);

@@ -22,15 +22,24 @@ pub(super) struct RunJob {
     pub(super) output: Output,
 }
 
+/// The results of one block for one sink.
+#[derive(Default)]
+pub(super) struct Encoded {
+    /// Complete lines, compressed as the sink requires.
+    pub(super) bytes: Vec<u8>,
+    /// Messages, for a sink of messages.
+    pub(super) messages: Messages,
+    /// How many records these are.
+    pub(super) count: u64,
+}
+
 /// The output of one block.
 #[derive(Default)]
 pub(super) struct Output {
-    /// Complete lines, compressed as the sink requires.
-    pub(super) bytes: Vec<u8>,
+    /// The results for each of the outputs of the run, in their order.
+    pub(super) encoded: Box<[Encoded]>,
     /// Rejected lines, compressed as their sink requires.
     pub(super) reject_bytes: Vec<u8>,
-    /// The results, for a sink of messages.
-    pub(super) messages: Messages,
     /// The rejects, for a sink of messages.
     pub(super) dead_letters: Messages,
     /// The receipt of the block.
@@ -52,6 +61,7 @@ pub(super) struct Output {
 pub(super) struct Spares {
     outputs: Mutex<Vec<Output>>,
     kept: KeptRejects,
+    sink_count: usize,
 }
 
 /// What is kept of rejected lines.
@@ -66,10 +76,11 @@ pub(super) enum KeptRejects {
 }
 
 impl Spares {
-    pub(super) fn new(kept: KeptRejects) -> Self {
+    pub(super) fn new(kept: KeptRejects, sink_count: usize) -> Self {
         Self {
             outputs: Mutex::default(),
             kept,
+            sink_count,
         }
     }
 
@@ -77,6 +88,7 @@ impl Spares {
     pub(super) fn take(&self) -> Output {
         let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
         outputs.pop().unwrap_or_else(|| Output {
+            encoded: (0..self.sink_count).map(|_| Encoded::default()).collect(),
             rejects: self.no_rejects(),
             ..Output::default()
         })
@@ -84,11 +96,14 @@ impl Spares {
 
     /// Returns an output whose rejects and failures were moved out.
     pub(super) fn give(&self, mut output: Output) {
-        output.bytes.clear();
-        output.bytes.shrink_to(KEPT_SIZE_MAX);
+        for encoded in &mut output.encoded {
+            encoded.bytes.clear();
+            encoded.bytes.shrink_to(KEPT_SIZE_MAX);
+            encoded.messages.clear();
+            encoded.count = 0;
+        }
         output.reject_bytes.clear();
         output.reject_bytes.shrink_to(KEPT_SIZE_MAX);
-        output.messages.clear();
         output.dead_letters.clear();
         output.receipt = None;
         output.counts = Counts::default();

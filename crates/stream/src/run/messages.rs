@@ -37,9 +37,7 @@ impl<T: Transform> Maker<T> {
         }
         output.counts = counts;
 
-        self.transform
-            .transform(&mut self.batch, &mut output.report);
-        if output.report.is_abandoned {
+        if !self.transform(output, shared) {
             return;
         }
         self.reject_messages(messages, output);

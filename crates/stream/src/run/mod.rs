@@ -26,7 +26,10 @@ mod encoding;
 mod job;
 mod limit;
 mod messages;
+mod results;
+mod routes;
 mod shared;
+mod split;
 #[cfg(test)]
 mod tests;
 mod transform;
@@ -47,10 +50,13 @@ pub use transform::{Identity, Report, Transform};
 
 use self::block_producer::{BlockProducer, ProducerState};
 use self::block_writer::{BlockWriter, Sinks, Totals};
-use self::encoding::{Encoding, RejectEncoding, Results};
+use self::encoding::{Encoding, RejectEncoding};
 use self::job::{KeptRejects, RunJob, Spares};
 use self::limit::Limit;
+use self::results::ResultEncoding;
+use self::routes::{OUTPUT_COUNT_MAX, OutputNames};
 use self::shared::{RunOutcome, Shared};
+use self::split::Split;
 use self::worker::{Maker, Worker};
 use crate::message::{MessageFraming, MetaNames, OnNull, Partition};
 use crate::sink::Written;
@@ -106,6 +112,7 @@ pub struct Flow {
     names: Arc<NameTable>,
     input: InputFormat,
     output: OutputFormat,
+    named: Vec<(Box<str>, OutputFormat)>,
 }
 
 /// Options of a run.
@@ -117,6 +124,8 @@ pub struct RunOptions {
     pub strictness: Strictness,
     /// The sink for the bytes of rejected lines; by default they are dropped.
     pub rejects: Option<Sink>,
+    /// The sinks of the named outputs, in the order of [`Flow::with_named_output`].
+    pub named_sinks: Vec<Sink>,
     /// A flag that ends the run early.
     pub stop: Option<StopFlag>,
     /// A flag that is raised when nothing is written any more, because the run failed, its output was
@@ -129,6 +138,10 @@ pub struct RunOptions {
     /// A checkpoint, which is updated after each batch with how far a followed file was read and
     /// written.
     pub checkpoint: Option<Checkpoint>,
+    /// The field, or a path of members in it, separated by slashes, whose elements become events of
+    /// their own if it is an array. Each has the other fields of the event, and the element in place
+    /// of the array.
+    pub split: Option<String>,
     /// How the payloads of messages are split into events.
     pub framing: MessageFraming,
     /// What is done with messages whose payload is null.
@@ -168,7 +181,27 @@ impl Flow {
             names: Arc::new(names),
             input,
             output,
+            named: Vec::new(),
         }
+    }
+
+    /// Adds an output beside the default one. Records that have its name as `@meta/output` are
+    /// written to it; a list there names several outputs. `default` is the default output, and `none`
+    /// is no output, so that neither can be a name.
+    ///
+    /// # Errors
+    /// When an output has this name, or there are 64 outputs.
+    pub fn with_named_output(mut self, name: &str, format: OutputFormat) -> Result<Self> {
+        let is_taken = self.named.iter().any(|(known, _)| **known == *name);
+        if is_taken || !OutputNames::is_free(name) {
+            return Err(Error::output_name(name));
+        }
+        if self.named.len() + 1 == OUTPUT_COUNT_MAX {
+            return Err(Error::too_many_outputs(OUTPUT_COUNT_MAX));
+        }
+        format.intern(Arc::make_mut(&mut self.names));
+        self.named.push((name.into(), format));
+        Ok(self)
     }
 
     /// The names that all batches start from.
@@ -190,16 +223,23 @@ impl Flow {
     /// then.
     ///
     /// # Panics
-    /// When there is no transform.
+    /// When there is no transform, or not a sink for each named output.
     pub fn run<T: Transform>(
         &self,
         source: Source,
         transforms: Vec<T>,
-        mut sink: Sink,
+        sink: Sink,
         mut options: RunOptions,
     ) -> Result<Summary> {
         assert!(!transforms.is_empty(), "a run has a worker");
-        check_places(&source, &sink, options.rejects.as_ref())?;
+        assert_eq!(
+            options.named_sinks.len(),
+            self.named.len(),
+            "each output has a sink"
+        );
+        let mut sinks = vec![sink];
+        sinks.append(&mut options.named_sinks);
+        check_places(&source, &sinks, options.rejects.as_ref())?;
         // From here on, a rename does not lose events, whatever ends this run.
         if let (Some(checkpoint), Some(mark)) = (&mut options.checkpoint, source.first_mark())
             && checkpoint.mark().is_none()
@@ -217,42 +257,50 @@ impl Flow {
             Some(give_up) => give_up,
             None => StopFlag::new().map_err(Error::no_descriptor)?,
         };
-        check_formats(&source, &sink, &self.input, &self.output)?;
+        self.check_formats(&source, &sinks)?;
         // The blocks of sources of messages have receipts anyway.
-        let sinks = [Some(&sink), options.rejects.as_ref()];
-        let blocks = sinks.into_iter().flatten().any(Sink::takes_messages);
-        let blocks = blocks.then(|| Partition::new(sink.name(), 0));
+        let mut all = sinks.iter().chain(&options.rejects);
+        let takes_messages = all.any(Sink::takes_messages);
+        let blocks = takes_messages.then(|| Partition::new(sinks[0].name(), 0));
         let meta = MetaNames::of(&self.names);
 
-        let output = match sink.first_bytes()? {
-            Some(bytes) => self.output.continuing(&bytes, sink.name())?,
-            None => self.output.clone(),
-        };
+        let formats = self.formats().zip(&sinks);
+        let formats = formats.map(|(format, sink)| match sink.first_bytes()? {
+            Some(bytes) => format.continuing(&bytes, sink.name()),
+            None => Ok(format.clone()),
+        });
+        let formats = formats.collect::<Result<Vec<_>>>()?;
         let mut pipeline = start_pipeline(transforms.len())?;
         let mut workers = pipeline
             .workers(TRANSFORM)
             .into_iter()
             .zip(transforms)
             .map(|(hand, transform)| {
-                let rejects = options.rejects.as_ref();
-                let mut worker = self.worker(hand, transform, &output, &sink, rejects)?;
-                worker.encoding.meta = meta.clone();
-                worker.encoding.on_null = options.on_null;
-                Ok(worker)
+                let results = formats.iter().zip(&sinks);
+                let results =
+                    results.map(|(format, sink)| ResultEncoding::new(format, &self.names, sink));
+                let encoding = Encoding {
+                    results: results.collect::<Result<Vec<_>>>()?,
+                    output_names: OutputNames::new(self.named.iter().map(|(name, _)| &**name)),
+                    rejects: RejectEncoding::new(options.rejects.as_ref())?,
+                    meta: meta.clone(),
+                    on_null: options.on_null,
+                };
+                Ok(self.worker(hand, transform, encoding))
             })
             .collect::<Result<Vec<_>>>()?;
         let last = pipeline.last_workers().pop();
-        let prologue = write_prologue(&output, &mut sink)?;
+        let mut prologue = 0;
+        for (format, sink) in formats.iter().zip(&mut sinks) {
+            prologue += write_prologue(format, sink)?;
+        }
         let block_size = options.block_size.map_or(BLOCK_SIZE, NonZero::get);
         let wake = Wake {
             stop,
             abort: abort.clone(),
         };
         let mut reconnects = Vec::new();
-        for sink in [Some(&mut sink), options.rejects.as_mut()]
-            .into_iter()
-            .flatten()
-        {
+        for sink in sinks.iter_mut().chain(&mut options.rejects) {
             sink.attach(&wake, &give_up);
             reconnects.push(sink.reconnects());
         }
@@ -268,11 +316,14 @@ impl Flow {
             }),
             passed: AtomicU64::new(0),
             pipeline,
-            spares: Spares::new(match &options.rejects {
-                None => KeptRejects::First,
-                Some(rejects) if rejects.takes_messages() => KeptRejects::Each,
-                Some(_) => KeptRejects::Bytes,
-            }),
+            spares: Spares::new(
+                match &options.rejects {
+                    None => KeptRejects::First,
+                    Some(rejects) if rejects.takes_messages() => KeptRejects::Each,
+                    Some(_) => KeptRejects::Bytes,
+                },
+                sinks.len(),
+            ),
             limit: options.event_limit.map(Limit::new),
             over: OnceLock::new(),
             over_flag: options.over,
@@ -280,8 +331,12 @@ impl Flow {
             abort,
             block_writer: Mutex::new(BlockWriter {
                 hand: last.expect("the last stage has a thread, which was not given out before"),
+                totals: Totals {
+                    events_out: vec![0; sinks.len()],
+                    ..Totals::default()
+                },
                 sinks: Sinks {
-                    output: sink,
+                    outputs: sinks,
                     rejects: options.rejects,
                     checkpoint: options.checkpoint,
                     blocks,
@@ -289,12 +344,15 @@ impl Flow {
                     strictness: options.strictness,
                     progress: options.progress.clone(),
                 },
-                totals: Totals::default(),
             }),
             input_format: self.input.clone(),
-            output_format: output,
+            output_format: formats
+                .into_iter()
+                .next()
+                .expect("the default output is first"),
             strictness: options.strictness,
             framing: options.framing,
+            split: options.split.as_deref().map(Split::new),
             meta,
             progress: options.progress,
         };
@@ -311,9 +369,11 @@ impl Flow {
             sinks,
         } = shared.into_outcome();
         let mut end = End::Failed;
+        let mut is_undelivered = takes_messages;
         let finished = sinks.and_then(|mut sinks| {
-            stopped |= sinks.flush(&mut totals)? == Written::GivenUp;
-            let may_end = match (sinks.output.is_closed(), limit_reached, stopped) {
+            is_undelivered = sinks.flush(&mut totals)? == Written::GivenUp;
+            stopped |= is_undelivered;
+            let may_end = match (sinks.is_closed(), limit_reached, stopped) {
                 (true, ..) => End::BrokenPipe,
                 (false, true, _) => End::Limit,
                 (false, false, true) => End::Stopped,
@@ -333,6 +393,8 @@ impl Flow {
         let summary = |parts| Summary {
             events_in: totals.counts.events_in,
             events_out: totals.counts.events_out,
+            events_dropped: totals.counts.events_dropped,
+            named_events_out: totals.events_out[1..].to_vec(),
             rejects: totals.rejects,
             rejects_refused: totals.rejects_refused,
             failures: totals.failures,
@@ -350,6 +412,7 @@ impl Flow {
             elapsed: started.elapsed(),
             cpu: cpu_time().saturating_sub(cpu_started),
             end,
+            is_undelivered,
             parts,
         };
         match finished {
@@ -358,29 +421,19 @@ impl Flow {
         }
     }
 
+    /// The formats of the default output and the named ones.
+    fn formats(&self) -> impl Iterator<Item = &OutputFormat> {
+        let named = self.named.iter().map(|(_, format)| format);
+        std::iter::once(&self.output).chain(named)
+    }
+
     fn worker<T>(
         &self,
         hand: lookaside_pipeline::Worker<RunJob>,
         transform: T,
-        output: &OutputFormat,
-        sink: &Sink,
-        rejects: Option<&Sink>,
-    ) -> Result<Worker<T>> {
-        let compressor = |sink: &Sink| sink.compression().compressor().map_err(Error::compress);
-        let results = match sink.takes_messages() {
-            true => Results::Messages {
-                key_field: sink.key_field().map(str::to_owned),
-                payload: String::new(),
-                text: String::new(),
-            },
-            false => Results::Bytes(compressor(sink)?),
-        };
-        let rejects = match rejects {
-            None => RejectEncoding::None,
-            Some(rejects) if rejects.takes_messages() => RejectEncoding::Messages,
-            Some(rejects) => RejectEncoding::Bytes(compressor(rejects)?),
-        };
-        Ok(Worker {
+        encoding: Encoding,
+    ) -> Worker<T> {
+        Worker {
             hand,
             block: Block::default(),
             maker: Maker {
@@ -389,14 +442,23 @@ impl Flow {
                 names: self.names.clone(),
                 batch: Batch::new(self.names.clone()),
             },
-            encoding: Encoding {
-                encoder: output.encoder(&self.names),
-                results,
-                rejects,
-                meta: MetaNames::default(),
-                on_null: OnNull::default(),
-            },
-        })
+            encoding,
+        }
+    }
+
+    /// Refuses formats that need lines before the first one: a message stands alone, and only the
+    /// default output has a record in the first block for certain.
+    fn check_formats(&self, source: &Source, sinks: &[Sink]) -> Result<()> {
+        if source.has_messages() && self.input.has_header() {
+            return Err(Error::header_in_messages());
+        }
+        for (index, (format, sink)) in self.formats().zip(sinks).enumerate() {
+            let is_alone = source.has_messages() || sink.takes_messages() || index > 0;
+            if is_alone && !format.is_ready() {
+                return Err(Error::unknown_columns(sink.name()));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -422,38 +484,21 @@ fn start_pipeline(worker_count: usize) -> Result<Pipeline<RunJob>> {
         .map_err(Error::no_pipeline)
 }
 
-/// Refuses formats that need lines before the first one: a message stands alone.
-fn check_formats(
-    source: &Source,
-    sink: &Sink,
-    input: &InputFormat,
-    output: &OutputFormat,
-) -> Result<()> {
-    if source.has_messages() && input.has_header() {
-        return Err(Error::header_in_messages());
-    }
-    if (source.has_messages() || sink.takes_messages()) && !output.is_ready() {
-        return Err(Error::columns_of_messages());
-    }
-    Ok(())
-}
-
 /// Refuses outputs that would overwrite an input or another output, as data would be lost silently.
-fn check_places(source: &Source, output: &Sink, rejects: Option<&Sink>) -> Result<()> {
-    for sink in [Some(output), rejects].into_iter().flatten() {
+fn check_places(source: &Source, outputs: &[Sink], rejects: Option<&Sink>) -> Result<()> {
+    let sinks: Vec<_> = outputs.iter().chain(rejects).collect();
+    for (index, sink) in sinks.iter().enumerate() {
         if let Some(input) = sink
             .identity()
             .and_then(|identity| source.input_at(identity))
         {
             return Err(Error::output_is_input(sink.name(), &input));
         }
-    }
-    match rejects {
-        Some(rejects) if output.clashes_with(rejects) => {
-            Err(Error::outputs_are_one(output.name(), rejects.name()))
+        if let Some(other) = sinks[..index].iter().find(|other| other.clashes_with(sink)) {
+            return Err(Error::outputs_are_one(other.name(), sink.name()));
         }
-        _ => Ok(()),
     }
+    Ok(())
 }
 
 /// Writes the text before the first record, and returns its size.

@@ -108,10 +108,7 @@ impl<T: Transform> Maker<T> {
             Some(_) => {}
         }
 
-        self.transform
-            .transform(&mut self.batch, &mut output.report);
-
-        if output.report.is_abandoned {
+        if !self.transform(output, shared) {
             return;
         }
         if !output.report.rejected.is_empty() {
@@ -123,6 +120,17 @@ impl<T: Transform> Maker<T> {
             let empty = Batch::new(self.names.clone());
             output.batch = Some(mem::replace(&mut self.batch, empty));
         }
+    }
+
+    /// Splits and transforms the batch; returns whether it was not abandoned.
+    pub(super) fn transform(&mut self, output: &mut Output, shared: &Shared) -> bool {
+        if let Some(split) = &shared.split {
+            let empty_count = split.apply(&mut self.batch, &mut output.rejects);
+            output.counts.events_dropped += empty_count;
+        }
+        self.transform
+            .transform(&mut self.batch, &mut output.report);
+        !output.report.is_abandoned
     }
 
     /// Clears the batch and records what the reader skipped before the block.

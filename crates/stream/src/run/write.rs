@@ -82,9 +82,13 @@ fn deliver(
     }
     let written = written.map(|_| ());
     // After the reader closed the output, it is not known how much of this batch it took.
-    if written.is_err() || sinks.output.is_closed() {
+    if written.is_err() || sinks.is_closed() {
         output.counts.events_out = 0;
         output.counts.bytes_out = 0;
+        output
+            .encoded
+            .iter_mut()
+            .for_each(|encoded| encoded.count = 0);
     }
     shared
         .progress
@@ -93,7 +97,7 @@ fn deliver(
     shared.spares.give(output);
     let written = written.and_then(|()| sinks.process_refused(totals));
     match written {
-        Ok(()) if sinks.output.is_closed() => shared.end(None),
+        Ok(()) if sinks.is_closed() => shared.end(None),
         Ok(()) => {}
         Err(error) => shared.end(Some(error)),
     }
@@ -113,7 +117,7 @@ fn encode_late(
             encoding.encode(&mut batch, None, output)?;
             // Its first record determined the columns.
             if !was_ready && format.is_ready() {
-                sinks.output.set_header(&format.prologue());
+                sinks.outputs[0].set_header(&format.prologue());
             }
             Ok(())
         }

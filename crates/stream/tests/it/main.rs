@@ -11,6 +11,7 @@ mod limit;
 mod memory;
 mod messages;
 mod order;
+mod outputs;
 mod reconnect;
 mod sinks;
 mod tcp;

@@ -17,14 +17,14 @@ use lookaside_value::{Batch, NameTable};
 
 /// A message of a test: partition, position, key, payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Sent {
-    partition: usize,
-    position: u64,
+pub(crate) struct Sent {
+    pub(crate) partition: usize,
+    pub(crate) position: u64,
     key: Option<Vec<u8>>,
-    payload: Option<Vec<u8>>,
+    pub(crate) payload: Option<Vec<u8>>,
 }
 
-fn sent(position: u64, payload: &str) -> Sent {
+pub(crate) fn sent(position: u64, payload: &str) -> Sent {
     Sent {
         partition: 0,
         position,
@@ -34,7 +34,7 @@ fn sent(position: u64, payload: &str) -> Sent {
 }
 
 /// A source with given messages, some at a time.
-struct Script {
+pub(crate) struct Script {
     partitions: Vec<Arc<Partition>>,
     messages: VecDeque<Sent>,
     count_at_once: usize,
@@ -42,7 +42,11 @@ struct Script {
 }
 
 impl Script {
-    fn new(partitions: &[Arc<Partition>], messages: Vec<Sent>, count_at_once: usize) -> Self {
+    pub(crate) fn new(
+        partitions: &[Arc<Partition>],
+        messages: Vec<Sent>,
+        count_at_once: usize,
+    ) -> Self {
         Self {
             partitions: partitions.to_vec(),
             messages: messages.into(),
@@ -79,8 +83,8 @@ impl MessageSource for Script {
 
 /// What a sink has taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Taken {
-    key: Option<String>,
+pub(crate) struct Taken {
+    pub(crate) key: Option<String>,
     payload: Option<String>,
     topic: Option<String>,
     timestamp_ms: Option<i64>,
@@ -89,11 +93,11 @@ struct Taken {
 
 /// A sink that remembers what it takes, and delivers it at once.
 #[derive(Clone, Default)]
-struct Memory {
-    taken: Arc<Mutex<Vec<Taken>>>,
-    refused: Arc<Mutex<Vec<RefusedMessage>>>,
+pub(crate) struct Memory {
+    pub(crate) taken: Arc<Mutex<Vec<Taken>>>,
+    pub(crate) refused: Arc<Mutex<Vec<RefusedMessage>>>,
     /// Payloads that contain this are refused.
-    poison: Option<&'static str>,
+    pub(crate) poison: Option<&'static str>,
 }
 
 impl MessageSink for Memory {
@@ -136,7 +140,7 @@ impl MessageSink for Memory {
     }
 }
 
-fn flow(input: &str, output: &str, names: &[&str]) -> Flow {
+pub(crate) fn flow(input: &str, output: &str, names: &[&str]) -> Flow {
     let options = FormatOptions::new();
     let mut table = NameTable::new();
     names.iter().for_each(|name| _ = table.intern(name));
@@ -147,7 +151,7 @@ fn flow(input: &str, output: &str, names: &[&str]) -> Flow {
     )
 }
 
-fn run<T: Transform + Clone>(
+pub(crate) fn run<T: Transform + Clone>(
     flow: &Flow,
     script: Script,
     transform: T,
@@ -158,7 +162,7 @@ fn run<T: Transform + Clone>(
     flow.run(source, vec![transform; 3], sink, options).unwrap()
 }
 
-fn payloads(memory: &Memory) -> Vec<String> {
+pub(crate) fn payloads(memory: &Memory) -> Vec<String> {
     let taken = memory.taken.lock().unwrap();
     taken
         .iter()
@@ -485,7 +489,7 @@ fn a_limit_acknowledges_only_the_messages_before_it() {
 }
 
 /// A sink that delivers later, in any order, from another thread, until it is told to stop.
-struct Delayed(Sender<(Arc<Receipt>, usize, Vec<u8>)>);
+pub(crate) struct Delayed(pub(crate) Sender<(Arc<Receipt>, usize, Vec<u8>)>);
 
 impl MessageSink for Delayed {
     fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {

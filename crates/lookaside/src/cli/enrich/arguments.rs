@@ -75,6 +75,11 @@ pub(crate) struct EnrichArguments {
     #[arg(long, value_name = "FILE", requires = "follow", help_heading = "Input")]
     pub(crate) checkpoint: Option<PathBuf>,
 
+    /// A field, or a path such as order/items: if it is an array, each of its elements becomes an
+    /// event, with the other fields and the element in place of the array
+    #[arg(long, value_name = "FIELD", help_heading = "Input")]
+    pub(crate) split: Option<String>,
+
     /// End after the first COUNT events, including lines that cannot be parsed
     #[arg(long, value_name = "COUNT", value_parser = count::<NonZero<u64>>, help_heading = "Input")]
     pub(crate) limit: Option<NonZero<u64>>,
@@ -115,6 +120,11 @@ pub(crate) struct EnrichArguments {
     /// An option of the output format; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "Output")]
     pub(crate) output_option: Vec<(String, String)>,
+
+    /// A further output, for events whose model sets its name as @meta/output; its format is that of
+    /// its name; may be repeated
+    #[arg(long, value_name = "NAME=FILE", value_parser = pair, help_heading = "Output")]
+    pub(crate) named_output: Vec<(String, String)>,
 
     /// Bytes of complete lines that a tcp:// output sends again after it lost its connection
     /// [default: 1048576]

@@ -86,15 +86,9 @@ pub(super) fn refuse_same_topic(input: &ConnectUrl, output: &ConnectUrl) -> Resu
     }
 }
 
-/// Refuses results that cannot be rows of a table, and a table for rejects, which are the input as it
-/// is.
-pub(super) fn check_tables(
-    output: &str,
-    format: &OutputFormat,
-    reject: Option<&String>,
-) -> Result<(), Failure> {
-    let is_table = |url: Option<ConnectUrl>| url.is_some_and(|url| url.is_table());
-    if is_table(url(output)?) && format.name() != "json" {
+/// Refuses results that cannot be rows of a table.
+pub(super) fn check_table(output: &str, format: &OutputFormat) -> Result<(), Failure> {
+    if is_table(output)? && format.name() != "json" {
         let message = format!(
             "output {} takes rows from JSON, not from the format {}",
             shown(output),
@@ -102,13 +96,20 @@ pub(super) fn check_tables(
         );
         return Err(Failure::usage(message).with_help("omit the format of the output"));
     }
-    match reject {
-        Some(reject) if is_table(url(reject)?) => {
-            let message = format!("{} is a table, and rejects are not rows", shown(reject));
-            Err(Failure::usage(message).with_help("write rejects to a file or a topic"))
-        }
-        _ => Ok(()),
+    Ok(())
+}
+
+/// Refuses a table for rejects, which are the input as it is.
+pub(super) fn refuse_table(reject: &str) -> Result<(), Failure> {
+    if is_table(reject)? {
+        let message = format!("{} is a table, and rejects are not rows", shown(reject));
+        return Err(Failure::usage(message).with_help("write rejects to a file or a topic"));
     }
+    Ok(())
+}
+
+fn is_table(text: &str) -> Result<bool, Failure> {
+    Ok(url(text)?.is_some_and(|url| url.is_table()))
 }
 
 fn failure(error: &Error) -> Failure {

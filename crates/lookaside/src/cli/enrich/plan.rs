@@ -12,13 +12,15 @@ use jiff::tz::TimeZone;
 use lookaside_connect::ConnectUrl;
 use lookaside_knowledge::Contract;
 use lookaside_stream::{
-    Checkpoint, Extent, FormatOptions, InputFormat, Mark, OutputFormat, Sink, Source, Strictness,
-    TcpOptions, worker_count,
+    Checkpoint, Extent, InputFormat, Mark, OutputFormat, Sink, Source, Strictness, TcpOptions,
+    worker_count,
 };
 use lookaside_value::OnLookupFailure;
 
 use super::EnrichArguments;
 use super::connectors::{self, Input};
+use super::formats::{format_failure, format_of_name, merged};
+use super::named::{NamedOutput, named_outputs};
 use crate::cli::output::{check_stdin, check_stdout};
 use crate::config::DRAIN_TIMEOUT;
 use crate::failure::Failure;
@@ -41,7 +43,10 @@ pub(super) struct EnrichPlan {
     choice: Choice,
     pub(super) timezone: TimeZone,
     output: String,
+    pub(super) named: Vec<NamedOutput>,
     reject: Option<String>,
+    /// The field whose elements become events.
+    pub(super) split: Option<String>,
     pub(super) strictness: Strictness,
     pub(super) worker_count: usize,
     pub(super) event_limit: Option<NonZero<u64>>,
@@ -86,18 +91,23 @@ impl EnrichPlan {
         let output = given(arguments.output.as_ref(), settings.output.as_ref(), project)
             .unwrap_or_else(|| "-".to_owned());
         let reject = given(arguments.reject.as_ref(), settings.reject.as_ref(), project);
-        for text in [Some(&output), reject.as_ref()].into_iter().flatten() {
-            match (&connector, connectors::url(text)?) {
-                (Some(input), Some(output)) => connectors::refuse_same_topic(input, &output)?,
-                (None, Some(_)) => {}
-                (_, None) if *text == output => {
-                    Sink::check_name(text).map_err(|error| Failure::from_error(&error))?;
-                }
-                (_, None) => {}
+        let named = named_outputs(arguments, project)?;
+        let results = || std::iter::once(&output).chain(named.iter().map(|named| &named.target));
+        for text in results().chain(&reject) {
+            if let (Some(input), Some(output)) = (&connector, connectors::url(text)?) {
+                connectors::refuse_same_topic(input, &output)?;
+            }
+        }
+        for text in results() {
+            if connectors::url(text)?.is_none() {
+                Sink::check_name(text).map_err(|error| Failure::from_error(&error))?;
             }
         }
         let output_format = output_format(arguments, project, &output)?;
-        connectors::check_tables(&output, &output_format, reject.as_ref())?;
+        connectors::check_table(&output, &output_format)?;
+        reject
+            .as_ref()
+            .map_or(Ok(()), |reject| connectors::refuse_table(reject))?;
         let worker_count = match arguments.workers.map(NonZero::get).or(settings.workers) {
             Some(count) if count > WORKER_COUNT_MAX => {
                 let message = format!("{count} workers are more than {WORKER_COUNT_MAX}");
@@ -114,7 +124,13 @@ impl EnrichPlan {
             tcp: tcp_options(arguments, project),
             timezone: timezone(arguments.timezone.as_ref().or(settings.timezone.as_ref()))?,
             output,
+            named,
             reject,
+            split: arguments
+                .split
+                .as_ref()
+                .or(settings.split.as_ref())
+                .cloned(),
             strictness: if is_strict {
                 Strictness::Strict
             } else {
@@ -159,9 +175,11 @@ impl EnrichPlan {
         &self,
         files: impl IntoIterator<Item = PathBuf>,
     ) -> Result<(), Failure> {
-        let outputs = [Some(&self.output), self.reject.as_ref()];
+        let named = self.named.iter().map(|named| &named.target);
+        let outputs = std::iter::once(&self.output)
+            .chain(named)
+            .chain(&self.reject);
         // Only existing files can be replaced.
-        let outputs = outputs.into_iter().flatten();
         let outputs: Vec<_> = outputs
             .filter_map(|name| Some((name, fs::canonicalize(name).ok()?)))
             .collect();
@@ -228,9 +246,19 @@ impl EnrichPlan {
         Sink::open_with(text, extent, self.tcp).map_err(|error| Failure::from_error(&error))
     }
 
+    /// Opens the sinks of the named outputs, in their order.
+    pub(super) fn open_named(&self, extent: Extent) -> Result<Vec<Sink>, Failure> {
+        let outputs = self.named.iter();
+        outputs
+            .map(|output| self.open_output(&output.target, extent))
+            .collect()
+    }
+
     /// Whether events are written on the terminal that a progress bar would be drawn on.
     pub(super) fn writes_to_terminal(&self) -> bool {
-        self.output == "-" && io::stdout().is_terminal()
+        let mut named = self.named.iter();
+        let has_stdout = self.output == "-" || named.any(|named| named.target == "-");
+        has_stdout && io::stdout().is_terminal()
     }
 
     pub(super) fn open_rejects(&self, extent: Extent) -> Result<Option<Sink>, Failure> {
@@ -317,12 +345,6 @@ fn input(arguments: &EnrichArguments, project: &Project) -> Result<Vec<String>, 
     Ok(input)
 }
 
-pub(super) fn merged(settings: &[(String, String)], flags: &[(String, String)]) -> FormatOptions {
-    let all = settings.iter().chain(flags);
-    let none = FormatOptions::new().advised_as("--output-option ");
-    all.fold(none, |options, (name, value)| options.set(name, value))
-}
-
 fn output_format(
     arguments: &EnrichArguments,
     project: &Project,
@@ -343,48 +365,6 @@ fn output_format(
     let is_flag = arguments.output_format.is_some() || !arguments.output_option.is_empty();
     OutputFormat::new(name, &merged(options, &arguments.output_option))
         .map_err(|error| format_failure(&error, is_flag))
-}
-
-/// The hint if the name of an output implies no format.
-const NAME_THE_FORMAT: &str = "name the format with --output-format: json, csv, kv or raw";
-
-/// The format implied by the name of an output, if none is given. A name whose extension may mean
-/// another format is refused, since it would get JSON.
-pub(super) fn format_of_name(output: &str) -> Result<&'static str, Failure> {
-    // An address; schemes other than `tcp` are refused when it is opened.
-    if output.contains("://") {
-        return Ok("json");
-    }
-    let name = output.to_ascii_lowercase();
-    let name = [".gz", ".zst"]
-        .iter()
-        .find_map(|packed| name.strip_suffix(packed))
-        .unwrap_or(&name);
-    let suffix = Path::new(name).extension().and_then(|it| it.to_str());
-    // Dates, numbers of rotated files and versions.
-    let is_number = |suffix: &str| suffix.starts_with(|char: char| char.is_ascii_digit());
-    let (reason, help) = match suffix {
-        None | Some("json" | "jsonl" | "ndjson" | "log" | "txt") => return Ok("json"),
-        Some("csv") => return Ok("csv"),
-        Some(suffix) if is_number(suffix) => return Ok("json"),
-        Some("tsv") => (
-            ".tsv is not a format".to_owned(),
-            "write --output-format csv --output-option delimiter=tab",
-        ),
-        Some("") => ("it ends in a dot".to_owned(), NAME_THE_FORMAT),
-        Some(suffix) => (format!(".{suffix} does not name a format"), NAME_THE_FORMAT),
-    };
-    let message = format!("the name of output {output} does not determine its format: {reason}");
-    Err(Failure::usage(message).with_help(help))
-}
-
-/// An unknown format or option is a usage error if it comes from a flag.
-fn format_failure(error: &lookaside_stream::Error, is_flag: bool) -> Failure {
-    if is_flag {
-        Failure::usage(error.to_string()).with_sources(error)
-    } else {
-        Failure::from_error(error).with_help("correct it in the [enrich] section")
-    }
 }
 
 fn choice(arguments: &EnrichArguments, project: &Project, format: &str, input: &str) -> Choice {
@@ -445,36 +425,6 @@ mod tests {
             ("kafka://a:1,b:2/shop.clicks,views?group=g", "shop.clicks"),
         ] {
             assert_eq!(stem(input), expected, "{input}");
-        }
-    }
-
-    #[test]
-    fn issue_13_names_of_outputs_say_the_format() {
-        for (output, expected) in [
-            ("-", Some("json")),
-            ("null", Some("json")),
-            ("tcp://127.0.0.1:1", Some("json")),
-            ("out.csv", Some("csv")),
-            ("out.CSV.gz", Some("csv")),
-            ("out.json", Some("json")),
-            ("csv", Some("json")),
-            ("out.JSONL", Some("json")),
-            ("out.log.zst", Some("json")),
-            ("events.txt", Some("json")),
-            ("events.2026-11-25", Some("json")),
-            ("events.1.gz", Some("json")),
-            ("out.d/events", Some("json")),
-            ("tcp://host.example:1", Some("json")),
-            ("https://host.example", Some("json")),
-            ("out.tsv", None),
-            ("out.yaml.zst", None),
-            ("out.pb", None),
-            ("out.kv", None),
-            ("out.parquet.gz", None),
-            ("out.", None),
-            ("out..gz", None),
-        ] {
-            assert_eq!(format_of_name(output).ok(), expected, "{output}");
         }
     }
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 use lookaside_connect::ConnectUrl;
 use lookaside_stream::{InputFormat, OutputFormat, Sink};
 
-use super::plan::{WORKER_COUNT_MAX, default_key, format_of_name, merged};
-use crate::config::{ENRICH, EnrichSettings};
+use super::formats::{format_of_name, merged};
+use super::plan::{WORKER_COUNT_MAX, default_key};
+use crate::config::{ENRICH, EnrichSettings, NamedOutputSettings};
 use crate::models::options::timezone;
 use crate::models::{Models, Wanted};
 use crate::project::{Project, is_path};
@@ -36,15 +37,7 @@ pub(crate) fn verify(project: &Project, models: &Models) -> Verdict {
     }
     let output = settings.output.as_deref().unwrap_or("-");
     let named = settings.output_format.as_deref();
-    let checked = match ConnectUrl::is_one(output) {
-        true => Ok(()),
-        false => Sink::check_name(output).map_err(|error| error.to_string()),
-    };
-    let name = checked.and_then(|()| match named {
-        Some(name) => Ok(name),
-        None => format_of_name(output).map_err(|failure| failure.message().to_owned()),
-    });
-    let name = name.unwrap_or_else(|message| {
+    let name = format_name(output, named).unwrap_or_else(|message| {
         verdict.add(project, "output", &message);
         named.unwrap_or("json")
     });
@@ -56,6 +49,9 @@ pub(crate) fn verify(project: &Project, models: &Models) -> Verdict {
             "output_format"
         };
         verdict.add(project, key, &error.to_string());
+    }
+    for named in &settings.named_outputs {
+        verdict.check_named(project, named);
     }
     if let Some(name) = &settings.timezone
         && timezone(Some(name)).is_err()
@@ -86,16 +82,35 @@ impl Verdict {
         self.problems.push(format!("{file}:{line}: {message}"));
     }
 
+    fn check_named(&mut self, project: &Project, named: &NamedOutputSettings) {
+        let key = format!("named_outputs.{}", named.name);
+        let options = merged(&named.options, &[]);
+        let format = format_name(&named.output, named.format.as_deref());
+        let format = format
+            .and_then(|name| OutputFormat::new(name, &options).map_err(|error| error.to_string()));
+        if let Err(message) = format {
+            self.add(project, &key, &message);
+        }
+    }
+
     /// Connects to the brokers of the input and the outputs.
     fn connect(&mut self, project: &Project) {
         let settings = &project.settings;
         type Check = fn(&ConnectUrl) -> lookaside_connect::Result<String>;
         let inputs = settings.input.iter();
-        let inputs = inputs.map(|text| ("input", text, lookaside_connect::check_source as Check));
-        let sinks = [("output", &settings.output), ("reject", &settings.reject)];
-        let sinks = sinks.into_iter().filter_map(|(key, text)| {
-            Some((key, text.as_ref()?, lookaside_connect::check_sink as Check))
+        let inputs = inputs.map(|text| {
+            let check = lookaside_connect::check_source as Check;
+            ("input".to_owned(), text, check)
         });
+        let sinks = [("output", &settings.output), ("reject", &settings.reject)];
+        let sinks = sinks
+            .into_iter()
+            .filter_map(|(key, text)| Some((key.to_owned(), text.as_ref()?)));
+        let named = settings.named_outputs.iter();
+        let named = named.map(|named| (format!("named_outputs.{}", named.name), &named.output));
+        let sinks = sinks
+            .chain(named)
+            .map(|(key, text)| (key, text, lookaside_connect::check_sink as Check));
         for (key, text, check) in inputs.chain(sinks) {
             if !ConnectUrl::is_one(text) {
                 continue;
@@ -106,7 +121,7 @@ impl Verdict {
                     let hint = error.hint().map(|hint| format!("; {hint}"));
                     self.add(
                         project,
-                        key,
+                        &key,
                         &format!("{error}{}", hint.unwrap_or_default()),
                     );
                 }
@@ -141,6 +156,17 @@ impl Verdict {
                 self.choice = Some(format!("models: {} runs {why}", file.display()));
             }
         }
+    }
+}
+
+/// The format of an output: the one that is set, or that of its name.
+fn format_name<'a>(output: &str, set: Option<&'a str>) -> Result<&'a str, String> {
+    if !ConnectUrl::is_one(output) {
+        Sink::check_name(output).map_err(|error| error.to_string())?;
+    }
+    match set {
+        Some(name) => Ok(name),
+        None => format_of_name(output).map_err(|failure| failure.message().to_owned()),
     }
 }
 

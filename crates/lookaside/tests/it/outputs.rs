@@ -1,0 +1,145 @@
+//! Several outputs of `enrich`, dropped events and split ones, with the program itself.
+
+use crate::program::Project;
+
+const EVENTS: &str = r#"{"id":1,"level":"error","items":[{"sku":"a"},{"sku":"b"}]}
+{"id":2,"level":"debug","items":[{"sku":"a"}]}
+{"id":3,"level":"info","items":[]}
+{"id":4,"level":"fatal","items":[{"sku":"z"}]}
+"#;
+
+const MODEL: &str = "name : route
+---
+id = read(id) ;
+sku = read(items/sku) ;
+price = select price from prices where sku = read(items/sku) ;
+@meta/output = match read(level) {
+    chars(error) => chars(alerts) ;
+    chars(debug) => chars(none) ;
+    chars(fatal) => chars(pager) ;
+    _ => chars(default) ;
+} ;
+";
+
+fn project(enrich: &str) -> Project {
+    let config = format!(
+        "version = 2\n[enrich]\nmodel = 'route'\nformat = 'json'\n{enrich}\n\
+         [[tables]]\nname = 'prices'\ncolumns = {{ by_header = ['sku', 'price'] }}\n"
+    );
+    Project::with(&[
+        ("knowdb.toml", &config),
+        ("prices/data.csv", "sku,price\na,5\nb,7\n"),
+        ("models/route.oml", MODEL),
+        ("events.json", EVENTS),
+    ])
+}
+
+#[test]
+fn models_choose_outputs_and_elements_are_looked_up() {
+    let project = project(
+        "split = 'items'\n\
+         [enrich.named_outputs]\n\
+         alerts = { output = 'alerts.out', format = 'csv', options = { columns = ['id', 'sku', 'price'] } }\n\
+         unused = 'unused.json.gz'",
+    );
+    let said = project
+        .run(&["enrich", ".", "events.json", "--output", "out.json"])
+        .ended(0);
+    assert_eq!(project.read("out.json"), "");
+    assert_eq!(project.read("alerts.out"), "id,sku,price\n1,a,5\n1,b,7\n");
+    said.err_has(&[
+        "4 events in",
+        "wrote 25 bytes in 2 events, dropped 2 events",
+        "of these, 2 events to alerts",
+        "of these, 0 events to unused",
+        "rejects: 1",
+        "no output is named `pager`; the outputs are default, alerts, unused",
+    ]);
+
+    // A flag replaces the output of its name, and adds others.
+    let said = project
+        .run(&[
+            "enrich",
+            ".",
+            "events.json",
+            "--named-output",
+            "alerts=alerts.json",
+            "--named-output",
+            "pager=-",
+            "--output",
+            "out.json",
+        ])
+        .ended(0);
+    assert_eq!(
+        project.read("alerts.json"),
+        "{\"id\":1,\"sku\":\"a\",\"price\":5}\n{\"id\":1,\"sku\":\"b\",\"price\":7}\n"
+    );
+    assert_eq!(said.out, "{\"id\":4,\"sku\":\"z\"}\n");
+    said.err_has(&["of these, 1 event to pager", "rejects: 0"]);
+
+    let found = project.run(&["check", "."]).ended(0);
+    assert!(!found.err.contains("error"), "{}", found.err);
+}
+
+#[test]
+fn an_event_without_the_array_is_kept() {
+    let project = project("split = 'items'");
+    project.write("events.json", "{\"id\":7,\"level\":\"info\"}\n");
+    let said = project.run(&["enrich", ".", "events.json"]).ended(0);
+    assert_eq!(said.out, "{\"id\":7}\n");
+    // The flag takes the place of the setting.
+    project.write("events.json", EVENTS);
+    let said = project
+        .run(&["enrich", ".", "events.json", "--split", "level/x"])
+        .ended(0);
+    assert_eq!(said.out, "{\"id\":3}\n");
+}
+
+#[test]
+fn mistakes_name_the_output() {
+    for (enrich, expected) in [
+        (
+            "named_outputs = 'x'",
+            "knowdb.toml:5: enrich.named_outputs must be a table of outputs, not a string",
+        ),
+        (
+            "[enrich.named_outputs]\na = 3",
+            "knowdb.toml:6: enrich.named_outputs.a must be a string or a table, not a whole number",
+        ),
+        (
+            "[enrich.named_outputs.a]\noutptu = 'x'",
+            "knowdb.toml:6: unknown key enrich.named_outputs.a.outptu; did you mean \"output\"?",
+        ),
+        (
+            "[enrich.named_outputs]\na = { format = 'csv' }",
+            "knowdb.toml:6: enrich.named_outputs.a names no output",
+        ),
+        (
+            "[enrich.named_outputs]\ndefault = 'x.json'",
+            "an output cannot be named `default`",
+        ),
+        (
+            "[enrich.named_outputs]\na = 'x.csv'",
+            "the columns of csv output `",
+        ),
+        (
+            "output = 'x.json'\n[enrich.named_outputs]\na = './x.json'",
+            "are the same file",
+        ),
+        ("[enrich.named_outputs]\na = 'events.parquet'", "parquet"),
+        (
+            "[enrich.named_outputs]\na = 'prices/data.csv'",
+            "is a file of the project",
+        ),
+    ] {
+        let project = project(enrich);
+        let said = project.run(&["enrich", ".", "events.json"]);
+        assert_ne!(said.code, 0, "{enrich}");
+        assert!(said.err.contains(expected), "{enrich}: {}", said.err);
+    }
+    let project = project("[enrich.named_outputs]\na = { output = 'x', format = 'xml' }");
+    let said = project.run(&["check", "."]).ended(1);
+    let text = said.out + &said.err;
+    assert!(text.contains("knowdb.toml:6: "), "{text}");
+    assert!(text.contains("xml"), "{text}");
+}

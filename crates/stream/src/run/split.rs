@@ -1,0 +1,201 @@
+//! One record for each element of an array.
+
+use std::sync::Arc;
+
+use lookaside_value::{Batch, Name, Names, Object, Record, Text, Value};
+
+use crate::Rejects;
+use crate::format::{reject_record, write_json_record};
+
+/// The most bytes of records that one record becomes, as JSON without their elements: the other
+/// fields are repeated for each element, so that a short event could fill the memory.
+const SIZE_MAX: usize = 16 << 20;
+
+/// The place of an array in records: a field, or a path of members in it, separated by slashes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Split {
+    path: Box<str>,
+}
+
+impl Split {
+    pub(super) fn new(path: &str) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Replaces each record that has an array there by one record for each of its elements, which
+    /// is there instead of the array. A record without such an array is kept. Returns how many
+    /// records have an empty array, and so become none.
+    pub(super) fn apply(&self, batch: &mut Batch, rejects: &mut Rejects) -> u64 {
+        let Some((name, members)) = self.find(batch.names()) else {
+            return 0;
+        };
+        if !batch
+            .records()
+            .iter()
+            .any(|record| elements_of(record, name, &members).is_some())
+        {
+            return 0;
+        }
+        let mut parts = Vec::with_capacity(batch.len());
+        let mut empty_count = 0;
+        for record in batch.records() {
+            let Some(elements) = elements_of(record, name, &members) else {
+                parts.push(record.clone());
+                continue;
+            };
+            if elements.is_empty() {
+                empty_count += 1;
+            }
+            let mut rest = record.clone();
+            replace(&mut rest, name, &members, &Value::Null);
+            if let Err(reason) = check_size(&rest, batch.names(), elements.len()) {
+                reject_record(record, batch.names(), reason, rejects);
+                continue;
+            }
+            parts.extend(elements.iter().map(|element| {
+                let mut part = rest.clone();
+                replace(&mut part, name, &members, element);
+                part
+            }));
+        }
+        batch.take_results(&mut parts);
+        empty_count
+    }
+
+    /// The field with the array, and the members that lead to it there.
+    fn find(&self, names: &Names) -> Option<(Name, Vec<&str>)> {
+        // As in models, a field whose name is the whole path comes first.
+        if let Some(name) = names.name(&self.path) {
+            return Some((name, Vec::new()));
+        }
+        let mut members = self.path.split('/');
+        Some((names.name(members.next()?)?, members.collect()))
+    }
+}
+
+/// The array of a record at the path.
+fn elements_of<'a>(record: &'a Record, name: Name, members: &[&str]) -> Option<&'a [Value]> {
+    array_of(record.value(name)?, members)
+}
+
+fn array_of<'a>(value: &'a Value, members: &[&str]) -> Option<&'a [Value]> {
+    match (value, members) {
+        (Value::Array(elements), []) => Some(elements),
+        (Value::Object(object), [member, rest @ ..]) => array_of(object.member(member)?, rest),
+        _ => None,
+    }
+}
+
+/// Replaces the value at the end of the path.
+fn replace(record: &mut Record, name: Name, members: &[&str], new: &Value) {
+    let value = record.value_mut(name).expect("the record has an array");
+    *value = replaced(value, members, new);
+}
+
+fn replaced(value: &Value, members: &[&str], new: &Value) -> Value {
+    let (Value::Object(object), [member, rest @ ..]) = (value, members) else {
+        return new.clone();
+    };
+    let inner = object.member(member).unwrap_or(&Value::Null);
+    let inner = replaced(inner, rest, new);
+    let mut object = Object::clone(object);
+    object.insert(Text::from(*member), inner);
+    Value::Object(Arc::new(object))
+}
+
+/// Refuses a record whose parts would be too large.
+fn check_size(rest: &Record, names: &Names, count: usize) -> Result<(), String> {
+    let mut json = String::new();
+    write_json_record(rest, names, &mut json);
+    if json.len().saturating_mul(count) <= SIZE_MAX {
+        return Ok(());
+    }
+    Err(format!(
+        "the other fields with each of {count} elements are more than {} MiB",
+        SIZE_MAX >> 20
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Chunk, FormatOptions, InputFormat};
+    use lookaside_value::NameTable;
+
+    /// The records that lines of JSON become, as JSON, the number of empty arrays, and the rejects.
+    fn split(path: &str, lines: &str) -> (Vec<String>, u64, Rejects) {
+        let format = InputFormat::new("json", &FormatOptions::new()).unwrap();
+        let names = Arc::new(NameTable::new());
+        let (mut batch, mut rejects) = (Batch::new(names.clone()), Rejects::new());
+        let mut decoder = format.decoder(&names);
+        decoder.decode(&Chunk::new(lines.as_bytes(), 1), &mut batch, &mut rejects);
+        let empty_count = Split::new(path).apply(&mut batch, &mut rejects);
+        let records = batch.records().iter().map(|record| {
+            let mut json = format!("{} ", record.line);
+            write_json_record(record, batch.names(), &mut json);
+            json.trim_end().to_owned()
+        });
+        (records.collect(), empty_count, rejects)
+    }
+
+    #[test]
+    fn each_element_becomes_a_record_with_the_other_fields() {
+        for (path, lines, expected) in [
+            (
+                "a",
+                r#"{"x":1,"a":[1,{"b":2},[3]],"y":2}"#,
+                &[
+                    r#"1 {"x":1,"a":1,"y":2}"#,
+                    r#"1 {"x":1,"a":{"b":2},"y":2}"#,
+                    r#"1 {"x":1,"a":[3],"y":2}"#,
+                ][..],
+            ),
+            // The order of the input is kept, and what has no such array.
+            (
+                "a",
+                "{\"a\":[1,2]}\n{\"b\":1}\n{\"a\":\"t\"}\n{\"a\":[3]}",
+                &[
+                    r#"1 {"a":1}"#,
+                    r#"1 {"a":2}"#,
+                    r#"2 {"b":1}"#,
+                    r#"3 {"a":"t"}"#,
+                    r#"4 {"a":3}"#,
+                ],
+            ),
+            (
+                "o/i",
+                r#"{"o":{"i":[1,2],"k":0}}"#,
+                &[r#"1 {"o":{"i":1,"k":0}}"#, r#"1 {"o":{"i":2,"k":0}}"#],
+            ),
+            ("o/i", r#"{"o":{"k":0}}"#, &[r#"1 {"o":{"k":0}}"#]),
+            (
+                "o/i",
+                r#"{"o/i":[1],"o":{"i":[2,3]}}"#,
+                &[r#"1 {"o/i":1,"o":{"i":[2,3]}}"#],
+            ),
+            ("z", r#"{"a":[1]}"#, &[r#"1 {"a":[1]}"#]),
+        ] {
+            let (records, empty_count, rejects) = split(path, lines);
+            assert_eq!(records, expected, "{path} {lines}");
+            assert_eq!((empty_count, rejects.count()), (0, 0));
+        }
+        let (records, empty_count, _) = split("a", "{\"a\":[]}\n{\"a\":[7]}\n{\"a\":[]}");
+        assert_eq!(
+            (&records[..], empty_count),
+            (&[r#"2 {"a":7}"#.to_owned()][..], 2)
+        );
+    }
+
+    #[test]
+    fn a_record_that_would_fill_the_memory_is_rejected() {
+        let elements = vec!["0"; 20_000].join(",");
+        let line = |size: usize| format!(r#"{{"a":[{elements}],"t":"{}"}}"#, "x".repeat(size));
+        let (records, _, rejects) = split("a", &format!("{}\n{}", line(500), line(1000)));
+        assert_eq!((records.len(), rejects.count()), (20_000, 1));
+        let reason = &rejects.first()[0].reason;
+        assert_eq!(
+            *reason,
+            "the other fields with each of 20000 elements are more than 16 MiB"
+        );
+    }
+}
