@@ -4,7 +4,7 @@ use lookaside_client::blocking::Queryable;
 use lookaside_client::params;
 use lookaside_client::postgres::blocking::Connection;
 
-use crate::postgres::{Client, Failure, Table, unavailable};
+use crate::postgres::{Client, Table, unavailable};
 use crate::{Error, Result};
 
 /// The name of the table, which is in the schema of the table with the rows.
@@ -46,11 +46,8 @@ impl Positions {
             let created = client.run(|connection| connection.execute(&*create, &[]));
             // Another process may have created it at the same time.
             found = is_found(client).map_err(|failure| unavailable(name, failure))?;
-            if let (
-                None,
-                Err(Failure::Refused(reason) | Failure::Data(reason) | Failure::Away(reason)),
-            ) = (found, created)
-            {
+            if let (None, Err(failure)) = (found, created) {
+                let reason = failure.into_reason();
                 let reason = format!("the table {table} cannot be created: {reason}");
                 let hint = format!(
                     "create it, and grant select, insert, update on it to the user: {create}"

@@ -44,7 +44,7 @@ use tracing::{debug, info, warn};
 
 use super::positions::{PositionUpdate, Positions};
 use crate::kafka::{Assignment, CommitError, EndTransaction, Group, LastResults, PartitionKey};
-use crate::postgres::{Client, Failure, Rows, SinkOptions, Table};
+use crate::postgres::{CONFLICT_COUNT_MAX, Client, Failure, Rows, SinkOptions, Table, halves};
 use crate::{Error, Result};
 
 /// How often a wait looks whether the run gives up.
@@ -84,6 +84,8 @@ struct State {
     client: Client,
     /// The rows of the open transaction.
     rows: Rows,
+    /// The most rows of a statement.
+    statement_rows: usize,
     /// The messages that these rows result from.
     last: LastResults,
     /// Results that the server does not accept, which are refused when they are read again.
@@ -122,6 +124,7 @@ impl TransactionalSink {
             state: Mutex::new(State {
                 client,
                 rows: Rows::default(),
+                statement_rows: usize::MAX,
                 last: LastResults::default(),
                 poison: Vec::new(),
                 failure: None,
@@ -363,9 +366,16 @@ impl Transactions {
     fn write(&self, state: &mut State, updates: &[PositionUpdate]) -> Result<(), CommitError> {
         let connector = &*self.name;
         let mut is_away = false;
+        let mut conflict_count = 0;
         let written = loop {
-            let State { client, rows, .. } = state;
-            let attempt = client.run(|connection| self.attempt(connection, rows, updates));
+            let State {
+                client,
+                rows,
+                statement_rows,
+                ..
+            } = state;
+            let attempt =
+                client.run(|connection| self.attempt(connection, rows, *statement_rows, updates));
             let reason = match attempt {
                 Ok(true) => break Ok(()),
                 Ok(false) => {
@@ -373,12 +383,24 @@ impl Transactions {
                                   process has moved them, or the answer to a COMMIT was lost";
                     break Err(CommitError::Abort(reason.to_owned()));
                 }
-                Err(Failure::Data(reason)) => break Err(self.find_poison(state, reason)),
+                Err(Failure::Conflict(reason)) if conflict_count < CONFLICT_COUNT_MAX => {
+                    conflict_count += 1;
+                    reason
+                }
+                Err(failure @ (Failure::Data(_) | Failure::Conflict(_))) => {
+                    break Err(self.find_poison(state, failure));
+                }
+                Err(Failure::TooLong(reason)) if (*statement_rows).min(rows.len()) > 1 => {
+                    let row_count = (*statement_rows).min(rows.len());
+                    warn!(connector, row_count, reason, "a statement takes too long");
+                    *statement_rows = row_count / 2;
+                    continue;
+                }
                 Err(Failure::Refused(reason)) => {
                     let reason = format!("table {}: {reason}", self.table.name());
                     break Err(CommitError::Fatal(reason));
                 }
-                Err(Failure::Away(reason)) => reason,
+                Err(Failure::Away(reason) | Failure::TooLong(reason)) => reason,
             };
             match is_away {
                 false => warn!(connector, reason, "writing is interrupted"),
@@ -404,6 +426,7 @@ impl Transactions {
         &self,
         connection: &mut Connection,
         rows: &Rows,
+        statement_rows: usize,
         updates: &[PositionUpdate],
     ) -> lookaside_client::Result<bool> {
         let mut transaction = connection.begin(TransactionOptions::default())?;
@@ -414,16 +437,18 @@ impl Transactions {
                 return Ok(false);
             }
         }
-        if !rows.is_empty() {
-            rows.write(0..rows.len(), &self.table, &mut transaction)?;
+        for start in (0..rows.len()).step_by(statement_rows) {
+            let end = rows.len().min(start.saturating_add(statement_rows));
+            rows.write(start..end, &self.table, &mut transaction)?;
         }
         transaction.commit()?;
         Ok(true)
     }
 
-    /// Looks for the results that the server does not accept, for which the reason of the first one
-    /// is known.
-    fn find_poison(&self, state: &mut State, reason: String) -> CommitError {
+    /// Looks for the results that the server does not accept, after a transaction failed.
+    fn find_poison(&self, state: &mut State, failure: Failure) -> CommitError {
+        let is_conflict = matches!(failure, Failure::Conflict(_));
+        let reason = failure.into_reason();
         let State {
             client,
             rows,
@@ -431,6 +456,8 @@ impl Transactions {
             ..
         } = state;
         match client.run(|connection| refused_rows(connection, rows, &self.table)) {
+            // The conflict is over.
+            Ok(refused) if refused.is_empty() && is_conflict => CommitError::Abort(reason),
             Ok(refused) if refused.is_empty() => CommitError::Fatal(format!(
                 "table {}: a transaction is refused, but none of its rows: {reason}",
                 self.table.name()
@@ -449,7 +476,7 @@ impl Transactions {
                 CommitError::Abort(format!("rows that the server refuses: {count}; {reason}"))
             }
             Err(Failure::Refused(reason)) => CommitError::Fatal(reason),
-            Err(Failure::Away(reason) | Failure::Data(reason)) => CommitError::Abort(reason),
+            Err(failure) => CommitError::Abort(failure.into_reason()),
         }
     }
 
@@ -471,9 +498,7 @@ impl Transactions {
                 .map(|(topic, number)| self.positions.read(connection, topic, *number));
             positions.collect::<lookaside_client::Result<Vec<_>>>()
         });
-        let found = found.map_err(|failure| match failure {
-            Failure::Away(reason) | Failure::Data(reason) | Failure::Refused(reason) => reason,
-        })?;
+        let found = found.map_err(Failure::into_reason)?;
         let mut stored = lock(&self.stored);
         for (key, position) in partitions.iter().zip(&found) {
             match position {
@@ -524,18 +549,17 @@ fn refused_rows(
             savepoint.commit()?;
             continue;
         };
-        let Failure::Data(reason) = Failure::of(&error) else {
-            return Err(error);
-        };
-        savepoint.rollback()?;
-        match part.len() {
-            1 => refused.push((part.start, reason)),
-            count => {
-                let middle = part.start + count / 2;
-                parts.push(middle..part.end);
-                parts.push(part.start..middle);
+        match Failure::of(&error) {
+            Failure::Data(reason) | Failure::Conflict(reason) if part.len() == 1 => {
+                refused.push((part.start, reason));
             }
+            Failure::TooLong(_) if part.len() == 1 => return Err(error),
+            Failure::Data(_) | Failure::Conflict(_) | Failure::TooLong(_) => {
+                parts.extend(halves(part));
+            }
+            Failure::Away(_) | Failure::Refused(_) => return Err(error),
         }
+        savepoint.rollback()?;
     }
     transaction.rollback()?;
     Ok(refused)

@@ -30,6 +30,10 @@ pub(crate) struct Client {
 pub(crate) enum Failure {
     /// It cannot be reached, or cannot do it at the moment; it may later.
     Away(String),
+    /// The transaction lost to another one, or a function raised such an error.
+    Conflict(String),
+    /// A statement was ended because of its time: one with fewer rows may succeed.
+    TooLong(String),
     /// It does not accept a row.
     Data(String),
     /// It never will.
@@ -71,6 +75,7 @@ impl Client {
             None => self.open().map_err(|error| match Failure::of(&error) {
                 // A setting of the session, not a row.
                 Failure::Data(reason) => Failure::Refused(reason),
+                Failure::TooLong(reason) => Failure::Away(reason),
                 failure => failure,
             }),
         };
@@ -109,6 +114,17 @@ fn state_of(error: &Error) -> Option<[u8; 5]> {
 }
 
 impl Failure {
+    /// What the server said.
+    pub(crate) fn into_reason(self) -> String {
+        match self {
+            Self::Away(reason)
+            | Self::Conflict(reason)
+            | Self::TooLong(reason)
+            | Self::Data(reason)
+            | Self::Refused(reason) => reason,
+        }
+    }
+
     /// The classes are those of <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
     pub(crate) fn of(error: &Error) -> Self {
         let reason = reason_of(error);
@@ -121,10 +137,12 @@ impl Failure {
             };
         };
         match &state {
-            // A connection that failed, a transaction that lost to another one, a resource that is
-            // exhausted, an operator, the system of the server.
+            [b'4', b'0', ..] => Self::Conflict(reason),
+            // `statement_timeout`, or a cancel request.
+            b"57014" => Self::TooLong(reason),
+            // A connection that failed, a resource that is exhausted, an operator, the system of the
+            // server.
             [b'0', b'8', ..]
-            | [b'4', b'0', ..]
             | [b'5', b'3', ..]
             | [b'5', b'7', ..]
             | [b'5', b'8', ..]
@@ -135,6 +153,10 @@ impl Failure {
             // Values, constraints, the check of a view, limits such as the size of an index entry,
             // and what a trigger raises.
             [b'2', b'2', ..] | [b'2', b'3', ..] | [b'4', b'4', ..] | [b'5', b'4', ..] | b"P0001" => {
+                Self::Data(reason)
+            }
+            // Where it happened is only stated within a row, or a function such as that of a trigger.
+            _ if error.server().is_some_and(|server| server.context().is_some()) => {
                 Self::Data(reason)
             }
             _ => Self::Refused(reason),

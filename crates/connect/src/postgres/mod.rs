@@ -24,6 +24,7 @@ pub(crate) use self::options::SinkOptions;
 #[cfg(feature = "kafka")]
 pub(crate) use self::rows::Rows;
 pub(crate) use self::table::Table;
+pub(crate) use self::writer::{CONFLICT_COUNT_MAX, halves};
 
 pub(crate) fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
     let options = SinkOptions::new(url)?;
@@ -67,7 +68,7 @@ pub(crate) fn open_table(options: &SinkOptions) -> Result<(Client, Table)> {
 
 pub(crate) fn unavailable(name: &str, failure: Failure) -> Error {
     match failure {
-        Failure::Away(reason) => {
+        Failure::Away(reason) | Failure::Conflict(reason) | Failure::TooLong(reason) => {
             let hint = "start the server, or correct the host and the port of the URL";
             Error::unavailable(name, &format!("no server answers: {reason}"), hint)
         }

@@ -13,6 +13,10 @@ use super::rows::Rows;
 use super::table::Table;
 use crate::write_queue::WriteState;
 
+/// After so many conflicts in a row, which take about ten seconds, they are attributed to a row: a
+/// trigger can raise this error each time.
+pub(crate) const CONFLICT_COUNT_MAX: u32 = 10;
+
 /// Writes what a sink passes to it.
 pub(super) struct Writer {
     pub(super) client: Client,
@@ -59,26 +63,45 @@ impl Writer {
             .rev()
             .collect();
         let mut is_away = false;
+        let mut conflict_count = 0;
+        // Whether a row is looked for whose transactions always fail by a conflict.
+        let mut is_searching = false;
         while let Some(part) = parts.pop() {
-            let reason = match self.write_part(rows, part.clone()) {
+            let written = self.write_part(rows, part.clone());
+            conflict_count = match written {
+                Err(Failure::Conflict(_)) => conflict_count + 1,
+                _ => 0,
+            };
+            let is_one = part.len() == 1;
+            is_searching |= conflict_count == CONFLICT_COUNT_MAX;
+            let may_end = conflict_count < CONFLICT_COUNT_MAX && (is_one || !is_searching);
+            let reason = match written {
                 Ok(()) => {
                     rows.deliver(part);
                     continue;
                 }
-                Err(Failure::Data(reason)) if part.len() == 1 => {
+                Err(Failure::Conflict(reason)) if may_end => reason,
+                Err(Failure::Data(reason) | Failure::Conflict(reason)) if is_one => {
                     self.shared.refuse(rows.refused(part.start, reason));
                     continue;
                 }
-                Err(Failure::Data(_)) => {
-                    let middle = part.start + part.len() / 2;
-                    parts.push(middle..part.end);
-                    parts.push(part.start..middle);
+                Err(Failure::Data(_) | Failure::Conflict(_)) => {
+                    parts.extend(halves(part));
+                    continue;
+                }
+                Err(Failure::TooLong(reason)) if !is_one => {
+                    let (connector, row_count) = (self.client.name(), part.len());
+                    warn!(
+                        connector,
+                        row_count, reason, "a statement takes too long: lower batch_rows"
+                    );
+                    parts.extend(halves(part));
                     continue;
                 }
                 Err(Failure::Refused(reason)) => {
                     return Err(format!("table {}: {reason}", self.table.name()));
                 }
-                Err(Failure::Away(reason)) => reason,
+                Err(Failure::Away(reason) | Failure::TooLong(reason)) => reason,
             };
             parts.push(part);
             let connector = self.client.name();
@@ -114,4 +137,10 @@ impl Writer {
             transaction.commit()
         })
     }
+}
+
+/// The halves of a range, the second one first.
+pub(crate) fn halves(range: Range<usize>) -> [Range<usize>; 2] {
+    let middle = range.start + range.len() / 2;
+    [middle..range.end, range.start..middle]
 }

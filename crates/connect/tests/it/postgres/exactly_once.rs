@@ -237,6 +237,45 @@ fn a_row_that_is_refused_becomes_a_dead_letter_and_the_rest_is_written_once() {
 }
 
 #[test]
+fn slow_statements_are_split_and_a_lasting_conflict_is_a_dead_letter() {
+    let Some(broker) = KafkaBroker::shared() else {
+        return;
+    };
+    let db = database();
+    // A hundred rows take a second at least, and one always conflicts.
+    db.execute(
+        "create table t (n int);
+         create function slow() returns trigger language plpgsql as $$ begin
+             perform pg_sleep(0.01);
+             if new.n = 71 then raise exception 'no' using errcode = '40001'; end if;
+             return new;
+         end $$;
+         create trigger slow before insert on t for each row execute function slow()",
+    )
+    .unwrap();
+    let (topic, group) = (create_topic(broker, 1, &[]), unique("group"));
+    let dead = create_topic(broker, 1, &[]);
+    send(broker, &topic, 0, 100);
+    let options = "table=t&delivery=exactly-once&options=-c%20statement_timeout%3D400ms";
+    let running = start(
+        &source(broker, &topic, &group),
+        &url(&db, options),
+        Some(&format!("kafka://{}/{dead}", broker.address())),
+        Identity,
+    );
+    wait_until("all positions are stored", || {
+        query(&db, "select position from lookaside_positions") == ["100"]
+    });
+    running.stop();
+    let found = query(&db, "select count(*), count(distinct n) from t");
+    assert_eq!(found, ["99|99"]);
+    let letters = consume(broker, &dead).into_iter();
+    let mut letters: Vec<_> = letters.map(|letter| letter.payload.unwrap()).collect();
+    letters.dedup();
+    assert_eq!(letters, ["{\"n\":71}"]);
+}
+
+#[test]
 fn no_row_becomes_visible_before_the_dead_letters_of_messages_before_it_are_delivered() {
     let (Some(broker), Some(mut other)) = (KafkaBroker::shared(), KafkaBroker::start(&[])) else {
         return;

@@ -218,3 +218,70 @@ fn a_table_that_is_dropped_ends_the_run_with_the_reason() {
     );
     assert!(!written.is_delivered());
 }
+
+/// A trigger that fails for the row with the id 7 by raising an error.
+fn failing_trigger(raise: &str) -> String {
+    format!(
+        "create function fail() returns trigger language plpgsql as
+             $$ begin if new.id = 7 then {raise}; end if; return new; end $$;
+         create trigger fail before insert on t for each row execute function fail()"
+    )
+}
+
+#[test]
+fn a_row_for_which_a_trigger_raises_any_error_is_refused_alone() {
+    for raise in [
+        "raise exception 'no' using errcode = 'XX000'",
+        "raise exception 'no' using errcode = '0A000'",
+        "perform 1 from no_such_table",
+        "raise insufficient_privilege using message = 'no'",
+    ] {
+        for options in ["", "&conflict=ignore"] {
+            check_refused_alone(raise, options);
+        }
+    }
+}
+
+#[test]
+fn a_row_whose_transactions_always_fail_by_a_conflict_is_refused_alone() {
+    check_refused_alone("raise exception 'no' using errcode = '40001'", "");
+}
+
+fn check_refused_alone(raise: &str, options: &str) {
+    let db = database();
+    db.execute(&format!(
+        "create table t (id int primary key); {}",
+        failing_trigger(raise)
+    ))
+    .unwrap();
+    let mut sink = open(&url(&db, &format!("table=t{options}")));
+    let payloads = numbers(0, 20);
+    let refused = write_all(&mut *sink, payloads.iter().map(|payload| &**payload));
+    let refused: Vec<_> = refused
+        .iter()
+        .map(|refused| String::from_utf8(refused.payload.clone().unwrap()).unwrap())
+        .collect();
+    assert_eq!(refused, [&*payloads[7]], "{raise} {options}");
+    let sql = "select count(*), count(*) filter (where id = 7) from t";
+    assert_eq!(query(&db, sql), ["19|0"], "{raise} {options}");
+}
+
+#[test]
+fn batches_that_take_longer_than_statement_timeout_are_halved() {
+    let db = database();
+    db.execute(
+        "create table t (id int);
+         create function slow() returns trigger language plpgsql as
+             $$ begin perform pg_sleep(0.01); return new; end $$;
+         create trigger slow before insert on t for each row execute function slow()",
+    )
+    .unwrap();
+    // A hundred rows take a second at least.
+    let options = "table=t&options=-c%20statement_timeout%3D400ms";
+    let mut sink = open(&url(&db, options));
+    let payloads = numbers(0, 100);
+    let refused = write_all(&mut *sink, payloads.iter().map(|payload| &**payload));
+    assert_eq!(reasons(&refused), [""; 0]);
+    let found = query(&db, "select count(*), count(distinct id) from t");
+    assert_eq!(found, ["100|100"]);
+}
