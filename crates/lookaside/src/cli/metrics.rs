@@ -1,33 +1,32 @@
 //! `--metrics`: the metrics of a run for Prometheus, and whether it is alive and ready, over HTTP.
-//!
-//! The exporter crate only renders the text; its own listener would add hyper and an asynchronous
-//! runtime for one response every few seconds. So one thread serves one connection at a time, with
-//! a deadline, and refuses all requests but a small GET.
 
 use std::collections::HashSet;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
 use lookaside_connect::{LagReader, PartitionLag};
+use lookaside_http::{Deferred, Listen, Options, Response, Router, Server};
 use lookaside_knowledge::{Knowledge, MetricsTelemetry};
 use lookaside_stream::{Progress, StopFlag};
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::failure::Failure;
 use crate::models::transform::Tally;
 use crate::models::waiting::Outages;
 
-/// Scrapers send a few hundred bytes.
-const REQUEST_SIZE_MAX: usize = 8 << 10;
+/// The scrapes that may wait for an answer.
+const SCRAPE_COUNT_MAX: usize = 16;
 
-/// The time that one connection may delay the next.
-const CONNECTION_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long the end of the process waits for responses to be received.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The content type of the text format of Prometheus.
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The interval at which collected histogram samples are folded, so that they stay few when metrics
 /// are not scraped.
@@ -213,11 +212,10 @@ fn install() -> Result<PrometheusHandle, BuildError> {
     Ok(handle)
 }
 
-/// A server on its own thread, which ends when this is dropped.
+/// Answers requests until it is dropped.
 pub(crate) struct MetricsServer {
-    stop: StopFlag,
+    server: Option<Server>,
     run: Arc<OnceLock<RunObserver>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl MetricsServer {
@@ -226,24 +224,28 @@ impl MetricsServer {
         let cannot = |error: &dyn std::error::Error| {
             Failure::new(format!("cannot serve metrics on {address}")).because(error)
         };
-        let listener = TcpListener::bind(address).map_err(|error| cannot(&error))?;
-        let local = listener.local_addr().map_err(|error| cannot(&error))?;
-        // A connection may be closed again between the poll and the accept.
-        let nonblocking = listener.set_nonblocking(true);
-        nonblocking.map_err(|error| cannot(&error))?;
-        let stop = StopFlag::new().map_err(|error| cannot(&error))?;
-        let thread = thread::Builder::new().name("metrics".into());
         let run = Arc::new(OnceLock::new());
-        let thread = thread.spawn({
-            let (stop, run) = (stop.clone(), run.clone());
-            move || serve(&listener, &stop, &handle, &run)
+        let (queue, scrapes) = mpsc::sync_channel(SCRAPE_COUNT_MAX);
+        let thread = thread::Builder::new().name("metrics".into()).spawn({
+            let run = run.clone();
+            move || answer(&scrapes, &handle, &run)
         });
-        let thread = thread.map_err(|error| cannot(&error))?;
-        info!(address = %local, "serves metrics");
+        thread.map_err(|error| cannot(&error))?;
+        let options = Options {
+            threads: 1,
+            body_size_max: 0,
+            drain_timeout: DRAIN_TIMEOUT,
+            ..Options::default()
+        };
+        let server = Server::start(options, vec![Listen::tcp(address)], {
+            let run = run.clone();
+            move |_| routes(queue.clone(), run.clone())
+        });
+        let server = server.map_err(|error| cannot(&error))?;
+        info!(address = %server.addresses()[0], "serves metrics");
         Ok(Self {
-            stop,
+            server: Some(server),
             run,
-            thread: Some(thread),
         })
     }
 
@@ -257,168 +259,71 @@ impl MetricsServer {
 
 impl Drop for MetricsServer {
     fn drop(&mut self) {
-        self.stop.raise();
-        if let Some(thread) = self.thread.take() {
-            // A panic on that thread was already reported there, and nothing depends on it here.
-            let _ = thread.join();
+        if let Some(server) = self.server.take() {
+            server.stop();
+            // The run has ended; scrapers try again.
+            let _ = server.join();
         }
     }
 }
 
-fn serve(
-    listener: &TcpListener,
-    stop: &StopFlag,
-    handle: &PrometheusHandle,
-    run: &OnceLock<RunObserver>,
-) {
-    let mut lags = Lags::default();
-    let interval = Timespec {
-        tv_sec: UPKEEP_INTERVAL.as_secs().cast_signed(),
-        tv_nsec: 0,
-    };
-    while !stop.is_raised() {
-        let mut polled = [
-            PollFd::new(listener, PollFlags::IN),
-            PollFd::from_borrowed_fd(stop.wake_fd(), PollFlags::IN),
-        ];
-        if let Err(error) = poll(&mut polled, Some(&interval))
-            && error != rustix::io::Errno::INTR
+/// The scrapes that wait to be answered, and the run.
+type State = (SyncSender<Deferred>, Arc<OnceLock<RunObserver>>);
+
+fn routes(queue: SyncSender<Deferred>, run: Arc<OnceLock<RunObserver>>) -> Router<State> {
+    let mut router = Router::new((queue, run));
+    router.get("/metrics", |(queue, _), _, reply| {
+        // They are sent by the other thread, which may wait for a broker: probes must not.
+        if let Err(TrySendError::Full(reply) | TrySendError::Disconnected(reply)) =
+            queue.try_send(reply.defer_remote())
         {
-            warn!(%error, "metrics are no longer served");
-            return;
+            let text = "too many requests are waiting\n";
+            reply.respond(Response::new(503).body(text));
         }
-        handle.run_upkeep();
-        if let Ok((stream, _)) = listener.accept() {
-            let metrics = || {
+    });
+    router.get("/healthz", |_, _, reply| reply.text("alive\n"));
+    router.get("/readyz", |(_, run), _, reply| {
+        let reason = match run.get() {
+            Some(run) => run.not_ready_reason(),
+            None => Some(
+                "tables are being loaded, or the input and the output are being opened".to_owned(),
+            ),
+        };
+        match reason {
+            None => reply.text("ready\n"),
+            Some(reason) => reply.status(503).text(&format!("{reason}\n")),
+        }
+    });
+    router.fallback(|_, _, reply| {
+        reply
+            .status(404)
+            .text("there are /metrics, /healthz and /readyz\n");
+    });
+    router
+}
+
+/// Answers scrapes until the server has ended.
+fn answer(scrapes: &Receiver<Deferred>, handle: &PrometheusHandle, run: &OnceLock<RunObserver>) {
+    let mut lags = Lags::default();
+    loop {
+        match scrapes.recv_timeout(UPKEEP_INTERVAL) {
+            Ok(reply) => {
                 if let Some(run) = run.get() {
                     publish(run, &mut lags);
                 }
-                handle.render()
-            };
-            let not_ready_reason = || match run.get() {
-                Some(run) => run.not_ready_reason(),
-                None => Some(
-                    "tables are being loaded, or the input and the output are being opened"
-                        .to_owned(),
-                ),
-            };
-            // A scraper that disconnected, or was too slow, will retry.
-            let _ = answer(stream, metrics, not_ready_reason);
+                let text = handle.render();
+                reply.respond(Response::new(200).content_type(CONTENT_TYPE).body(text));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
-    }
-}
-
-fn answer(
-    mut stream: TcpStream,
-    metrics: impl FnOnce() -> String,
-    not_ready_reason: impl FnOnce() -> Option<String>,
-) -> io::Result<()> {
-    let deadline = Instant::now() + CONNECTION_TIME_MAX;
-    stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(CONNECTION_TIME_MAX))?;
-    let request = read_request(&mut stream, deadline)?;
-    let (status, body) = match route(&request) {
-        MetricsRoute::Metrics => ("200 OK", metrics()),
-        MetricsRoute::Health => ("200 OK", "alive\n".to_owned()),
-        MetricsRoute::Ready => match not_ready_reason() {
-            None => ("200 OK", "ready\n".to_owned()),
-            Some(reason) => ("503 Service Unavailable", format!("{reason}\n")),
-        },
-        MetricsRoute::NotFound => (
-            "404 Not Found",
-            "there are /metrics, /healthz and /readyz\n".to_owned(),
-        ),
-        MetricsRoute::BadMethod => ("405 Method Not Allowed", "only GET\n".to_owned()),
-        MetricsRoute::BadRequest => (
-            "400 Bad Request",
-            "this is not an HTTP/1.1 request\n".to_owned(),
-        ),
-    };
-    let allow = match status {
-        "405 Method Not Allowed" => "Allow: GET\r\n",
-        _ => "",
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-         Content-Length: {}\r\n{allow}Connection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
-}
-
-/// Reads up to the empty line that ends the head.
-fn read_request(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
-    let mut request = Vec::new();
-    let mut room = [0; 1024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || request.len() > REQUEST_SIZE_MAX {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut room)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            size => request.extend_from_slice(&room[..size]),
-        }
-    }
-    Ok(request)
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MetricsRoute {
-    Metrics,
-    Health,
-    Ready,
-    NotFound,
-    BadMethod,
-    BadRequest,
-}
-
-/// Parses the first line of a request; the rest of the head is ignored.
-fn route(request: &[u8]) -> MetricsRoute {
-    let Some(line) = request.split(|byte| *byte == b'\r').next() else {
-        return MetricsRoute::BadRequest;
-    };
-    let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
-    let &[method, target, b"HTTP/1.1" | b"HTTP/1.0"] = words.as_slice() else {
-        return MetricsRoute::BadRequest;
-    };
-    let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
-    match (method, path) {
-        (b"GET", b"/metrics") => MetricsRoute::Metrics,
-        (b"GET", b"/healthz") => MetricsRoute::Health,
-        (b"GET", b"/readyz") => MetricsRoute::Ready,
-        (b"GET", [b'/', ..]) => MetricsRoute::NotFound,
-        (_, [b'/', ..]) => MetricsRoute::BadMethod,
-        _ => MetricsRoute::BadRequest,
+        handle.run_upkeep();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_a_get_of_a_known_path_is_answered() {
-        for (line, expected) in [
-            ("GET /metrics HTTP/1.1", MetricsRoute::Metrics),
-            ("GET /metrics?x=1 HTTP/1.0", MetricsRoute::Metrics),
-            ("GET /healthz HTTP/1.1", MetricsRoute::Health),
-            ("GET /readyz HTTP/1.1", MetricsRoute::Ready),
-            ("GET / HTTP/1.1", MetricsRoute::NotFound),
-            ("GET /metrics/ HTTP/1.1", MetricsRoute::NotFound),
-            ("POST /metrics HTTP/1.1", MetricsRoute::BadMethod),
-            ("GET  /metrics HTTP/1.1", MetricsRoute::BadRequest),
-            ("GET /metrics HTTP/2", MetricsRoute::BadRequest),
-            ("GET metrics HTTP/1.1", MetricsRoute::BadRequest),
-            ("\u{16}\u{3}", MetricsRoute::BadRequest),
-            ("", MetricsRoute::BadRequest),
-        ] {
-            let request = format!("{line}\r\nHost: x\r\n\r\n");
-            assert_eq!(route(request.as_bytes()), expected, "{line:?}");
-        }
-    }
 
     #[test]
     fn the_lag_of_a_partition_that_moved_away_is_0() {

@@ -71,8 +71,10 @@ fn events_go_from_socket_to_socket() {
     }
 }
 
-fn get(address: &str, request: &str) -> String {
+/// The response to a request line.
+fn get(address: &str, line: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("{line}\r\nHost: x\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -96,11 +98,17 @@ fn metrics_are_served_while_events_flow() {
     stream.write_all(EVENT).unwrap();
     assert_eq!(lines.next().unwrap().unwrap(), ENRICHED);
 
-    let answer = get(&metrics, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    // Connections without a request delay no other one.
+    let idle: Vec<_> = (0..50)
+        .map(|_| TcpStream::connect(&metrics).unwrap())
+        .collect();
+    assert!(get(&metrics, "GET /healthz HTTP/1.1").ends_with("\r\n\r\nalive\n"));
+    assert!(get(&metrics, "GET /readyz HTTP/1.1").ends_with("\r\n\r\nready\n"));
+    let answer = get(&metrics, "GET /metrics HTTP/1.1");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     assert!(
-        head.contains(&format!("Content-Length: {}\r\n", body.len())),
+        head.ends_with(&format!("\r\nContent-Length: {}", body.len())),
         "{head}"
     );
     let number = |name: &str| -> f64 {
@@ -144,12 +152,13 @@ fn metrics_are_served_while_events_flow() {
     }
 
     for (request, status) in [
-        ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 "),
-        ("POST /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 405 "),
-        ("hello\r\n\r\n", "HTTP/1.1 400 "),
+        ("GET / HTTP/1.1", "HTTP/1.1 404 "),
+        ("POST /metrics HTTP/1.1", "HTTP/1.1 405 "),
+        ("hello", "HTTP/1.1 400 "),
     ] {
         assert!(get(&metrics, request).starts_with(status), "{request}");
     }
+    drop(idle);
 }
 
 #[test]
@@ -187,7 +196,7 @@ fn the_summary_tells_what_the_change_feed_did() {
     };
     assert_eq!(ask(), r#"{"rack":1}"#);
     let has = |line: &str| {
-        let answer = get(&metrics, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let answer = get(&metrics, "GET /metrics HTTP/1.1");
         answer.lines().any(|found| found == line)
     };
     wait_until("the statement", || {
