@@ -55,12 +55,12 @@ pub(super) fn classify_status(response: &Response) -> BatchOutcome {
     let reason = describe(response);
     match response.status {
         200..=299 => BatchOutcome::Delivered,
-        300..=399 => {
-            let to = response.location.as_deref().unwrap_or("nowhere");
-            BatchOutcome::Failed(format!(
+        300..=399 => BatchOutcome::Failed(match &response.location {
+            Some(to) => format!(
                 "{reason}; redirects are not followed: write the URL that it leads to, {to}"
-            ))
-        }
+            ),
+            None => format!("{reason}; {NOT_EXPECTED}"),
+        }),
         401 | 407 => BatchOutcome::Failed(format!("{reason}; {LOG_IN}")),
         403 => BatchOutcome::Failed(format!("{reason}; {PERMIT}")),
         404 | 405 => BatchOutcome::Failed(format!(
@@ -68,11 +68,13 @@ pub(super) fn classify_status(response: &Response) -> BatchOutcome {
         )),
         408 | 425 | 429 | 500..=599 => BatchOutcome::Retry(reason, response.retry_after),
         400..=499 => BatchOutcome::Refused(reason),
-        _ => BatchOutcome::Failed(format!(
-            "{reason}; the server does not speak HTTP as expected"
-        )),
+        _ => BatchOutcome::Failed(format!("{reason}; {NOT_EXPECTED}")),
     }
 }
+
+/// About a status that no POST request has.
+const NOT_EXPECTED: &str = "correct the host and the path of the URL: no server that takes events \
+                            responds like this";
 
 /// What to do if the user is not known.
 pub(super) const LOG_IN: &str =

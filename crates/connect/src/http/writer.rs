@@ -179,9 +179,16 @@ impl Writer {
     /// When the sink is dropped meanwhile.
     fn wait(&mut self, reason: &str, after: Option<Duration>) -> Result<(), String> {
         let connector = self.client.name();
-        match mem::replace(&mut self.is_away, true) {
-            false => warn!(connector, reason, "writing is interrupted"),
-            true => debug!(connector, reason, "writing is interrupted"),
+        match (after, mem::replace(&mut self.is_away, true)) {
+            (Some(after), _) if after > *BACKOFF.end() => {
+                let seconds = after.as_secs();
+                warn!(
+                    connector,
+                    reason, seconds, "writing is interrupted, as Retry-After requires"
+                );
+            }
+            (_, false) => warn!(connector, reason, "writing is interrupted"),
+            (_, true) => debug!(connector, reason, "writing is interrupted"),
         }
         let deadline = Instant::now() + after.unwrap_or(self.backoff);
         self.backoff = (self.backoff * 2).min(*BACKOFF.end());
