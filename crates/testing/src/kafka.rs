@@ -71,7 +71,7 @@ impl KafkaBroker {
     }
 
     /// Starts a separate broker with further properties, each `name=value`, which take precedence
-    /// over those that are set here. `None` as from [`available`](Self::available).
+    /// over those that are set here; `{internal}` in a value is the port of the listener `INTERNAL`. `None` as from [`available`](Self::available).
     ///
     /// # Panics
     ///
@@ -115,7 +115,7 @@ impl Programs {
         let ports = Ports::find()?;
         let mut settings = settings(folder, ports);
         for property in properties {
-            settings.push_str(property);
+            settings.push_str(&property.replace("{internal}", &ports.internal.to_string()));
             settings.push('\n');
         }
         let file = folder.join("server.properties");

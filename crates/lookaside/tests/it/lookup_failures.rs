@@ -16,14 +16,14 @@ use crate::program::{Project, Said, lookaside};
 use crate::providers::has_postgres;
 
 /// A PostgreSQL that is stopped and started again in the same place, with a table of 1,000 hosts.
-struct Server {
+pub(crate) struct Server {
     folder: TempDir,
     postgres: Option<Postgres>,
 }
 
 impl Server {
     /// `None` if there is no PostgreSQL to test with.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let mut server = has_postgres().then(|| Self {
             folder: TempDir::new().unwrap(),
             postgres: None,
@@ -35,7 +35,7 @@ impl Server {
         Some(server)
     }
 
-    fn start_again(&mut self) {
+    pub(crate) fn start_again(&mut self) {
         let builder = Postgres::builder().version("18".parse().unwrap());
         let folder: PathBuf = self.folder.path().join("pg");
         self.postgres = Some(builder.path(folder).start().unwrap());
@@ -45,8 +45,46 @@ impl Server {
         self.postgres.take().unwrap().close().unwrap();
     }
 
+    /// Kills the server, as a crash would.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn kill(&mut self) {
+        lookaside_testing::kill_postgres(self.folder.path());
+        drop(self.postgres.take());
+    }
+
+    #[cfg(feature = "kafka")]
+    pub(crate) fn execute(&self, sql: &str) {
+        self.postgres.as_ref().unwrap().execute(sql).unwrap();
+    }
+
+    /// The first column of a query.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn query(&self, sql: &str) -> Vec<String> {
+        use lookaside::client::postgres::blocking::Connection;
+
+        let url = self.postgres.as_ref().unwrap().url();
+        let mut connection = Connection::connect(&url).unwrap();
+        let rows = connection.query(sql, &[]).unwrap().rows;
+        rows.iter()
+            .map(|row| row[0].to_text().to_string())
+            .collect()
+    }
+
+    /// The URL of a table as a sink.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn table(&self, table: &str, options: &str) -> String {
+        let db = self.postgres.as_ref().unwrap();
+        let folder = db.socket_folder().to_str().unwrap().replace('/', "%2F");
+        format!(
+            "postgres://{}@{folder}:{}/{}?table={table}&{options}",
+            db.user(),
+            db.port(),
+            db.database()
+        )
+    }
+
     /// A project with a model `m`, which looks up the name of a host.
-    fn project(&self, enrich: &str, header: &str) -> Project {
+    pub(crate) fn project(&self, enrich: &str, header: &str) -> Project {
         let config = format!(
             "version = 2\n[enrich]\nmodel = 'm'\nformat = 'json'\n{enrich}\n\
              [[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\nacquire_timeout_ms = 60000\n\

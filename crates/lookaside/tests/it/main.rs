@@ -11,6 +11,8 @@ mod feed;
 mod following;
 #[cfg(feature = "kafka")]
 mod kafka;
+#[cfg(feature = "kafka")]
+mod kills;
 mod live;
 mod lookup_failures;
 mod mistakes;

@@ -1,15 +1,14 @@
 //! Servers that end and return, sessions that are ended, and tables that change.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lookaside_embedded::Postgres;
 use lookaside_stream::StopFlag;
-use lookaside_testing::wait_until;
+use lookaside_testing::{kill_postgres, wait_until};
 
 use super::{connect, count, database, messages, open, query, reasons, url, write, write_all};
 use crate::running::unique;
@@ -36,11 +35,7 @@ impl Server {
     }
 
     pub(super) fn kill(&mut self) {
-        let file = find(&self.folder, "postmaster.pid").unwrap();
-        let text = fs::read_to_string(file).unwrap();
-        let pid = text.lines().next().unwrap();
-        let killed = Command::new("kill").args(["-9", pid]).status().unwrap();
-        assert!(killed.success());
+        kill_postgres(&self.folder);
         drop(self.postgres.take());
     }
 
@@ -54,16 +49,6 @@ impl Drop for Server {
         drop(self.postgres.take());
         let _ = fs::remove_dir_all(&self.folder);
     }
-}
-
-/// The file of this name in a folder or in a folder of it.
-fn find(folder: &Path, name: &str) -> Option<PathBuf> {
-    let entries: Vec<_> = fs::read_dir(folder)
-        .ok()?
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    let own = entries.iter().find(|path| path.ends_with(name)).cloned();
-    own.or_else(|| entries.iter().find_map(|path| find(path, name)))
 }
 
 fn numbers(first: usize, count: usize) -> Vec<String> {
