@@ -11,7 +11,7 @@
 //! | [`config`] | `[enrich]`, `[lookups.NAME]` and `[server]` of `knowdb.toml` |
 //! | [`progress`] | progress bars on a terminal |
 //! | [`failure`] | errors of commands and exit statuses |
-//! | [`log`], [`keys`], [`columns`], [`numbers`], [`suggestion`] | independent helpers |
+//! | [`log`], [`keys`], [`columns`], [`numbers`], [`suggestion`], [`units`] | independent helpers |
 // Not `forbid`: the macro that runs a function before `main` (see `cli::output`) allows unsafe code
 // in its expansion. This crate itself contains none.
 #![deny(unsafe_code)]
@@ -28,6 +28,7 @@ mod progress;
 mod project;
 mod serve;
 mod suggestion;
+mod units;
 
 use std::process::ExitCode;
 

@@ -36,6 +36,7 @@ mod format;
 mod message;
 mod progress;
 mod reject;
+mod rotated_name;
 mod run;
 mod sink;
 mod source;
@@ -58,8 +59,10 @@ pub use message::{
 };
 pub use progress::{Figures, Progress};
 pub use reject::{Reject, Rejects};
-pub use run::{Flow, Identity, Report, RunOptions, Strictness, Transform, worker_count};
-pub use sink::{Sink, TcpOptions};
+pub use run::{
+    Flow, Identity, Report, RunOptions, Strictness, Transform, WarningCallback, worker_count,
+};
+pub use sink::{Rotation, Sink, TcpOptions};
 pub use source::{Checkpoint, LiveRead, Mark, Source, TcpFraming};
 pub use stop::StopFlag;
 pub use summary::{End, Reconnects, Summary};

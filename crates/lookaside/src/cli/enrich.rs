@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use lookaside_knowledge::Knowledge;
 use lookaside_oml::{Model, Options, Program};
 use lookaside_stream::{
-    Checkpoint, End, Flow, Progress, RunOptions, StopFlag, Strictness, Summary,
+    Checkpoint, End, Flow, Progress, RunOptions, StopFlag, Strictness, Summary, WarningCallback,
 };
 use lookaside_value::NameTable;
 use tracing::{info, warn};
@@ -101,12 +101,11 @@ fn enrich(
         lag,
     } = input;
     let lag = lag.map(|lag| Arc::new(Mutex::new(lag)));
-    let rejects = plan.open_rejects(source.extent())?;
+    let sinks = plan.open_others(sink, source.extent())?;
     let input_format = plan.input_format.clone();
     let input_format = input_format.on_warning(|warning| warn!("{warning}"));
     let flow = Flow::with_names(names, input_format, plan.output_format.clone());
     let flow = named::add_to(flow, &plan.named)?;
-    let named_sinks = plan.open_named(source.extent())?;
 
     let tally = Arc::new(Tally::default());
     let cannot = |error: io::Error| Failure::new("cannot begin").because(&error);
@@ -152,8 +151,8 @@ fn enrich(
     let bar = is_drawn.then(|| RunBar::start(progress.clone(), source.size(), lag));
     let run_options = RunOptions {
         strictness: plan.strictness,
-        rejects,
-        named_sinks,
+        rejects: sinks.rejects,
+        named_sinks: sinks.named,
         split: plan.split.clone(),
         stop: Some(stop),
         over: Some(over),
@@ -163,9 +162,10 @@ fn enrich(
         on_null,
         give_up: Some(give_up),
         progress,
+        on_warning: WarningCallback::new(|warning| warn!("{warning}")),
         ..RunOptions::default()
     };
-    let run = flow.run(source, transforms, sink, run_options);
+    let run = flow.run(source, transforms, sinks.output, run_options);
     drop(bar);
     let summary = run.as_ref().ok().or_else(|| run.as_ref().err()?.summary());
     if let Some(summary) = summary.filter(|_| !plan.is_quiet) {

@@ -43,7 +43,7 @@ const SOURCES: [(&str, &str); 5] = [
 const SINKS: [(&str, &str); 4] = [
     (
         "events.json.gz",
-        "a file, renamed into place when it is complete; also .csv and .zst",
+        "a file, renamed into place when it is complete, or appended to if the input has no end; also .csv and .zst",
     ),
     ("-", "standard output"),
     (

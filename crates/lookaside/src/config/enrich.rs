@@ -1,5 +1,6 @@
 //! The `[enrich]` section of `knowdb.toml`: what `lookaside enrich` does unless flags override it.
 
+use std::num::NonZero;
 use std::time::Duration;
 
 use lookaside_knowledge::{Config, Contract};
@@ -9,6 +10,7 @@ use toml::Value;
 use super::reader::kind_of;
 use crate::failure::Failure;
 use crate::suggestion::did_you_mean;
+use crate::units;
 
 /// The section's name, for the configuration reader.
 pub(crate) const ENRICH: &str = "enrich";
@@ -38,6 +40,12 @@ pub(crate) struct EnrichSettings {
     pub(crate) replay_bytes: Option<usize>,
     pub(crate) reconnect_timeout_ms: Option<usize>,
     pub(crate) drain_timeout: Option<Duration>,
+    /// The size of an output file above which it is rotated, in bytes.
+    pub(crate) rotate_size: Option<NonZero<u64>>,
+    /// How often output files are rotated.
+    pub(crate) rotate_every: Option<Duration>,
+    /// How many rotated files are kept.
+    pub(crate) rotate_keep: Option<NonZero<usize>>,
 }
 
 /// An output beside the default one.
@@ -49,7 +57,7 @@ pub(crate) struct NamedOutputSettings {
     pub(crate) options: Vec<(String, String)>,
 }
 
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 23] = [
     "input",
     "format",
     "options",
@@ -70,6 +78,9 @@ const KEYS: [&str; 20] = [
     "replay_bytes",
     "reconnect_timeout_ms",
     "drain_timeout_ms",
+    "rotate_size",
+    "rotate_every",
+    "rotate_keep",
 ];
 
 impl EnrichSettings {
@@ -118,6 +129,9 @@ impl EnrichSettings {
                     let ms = entry.count()? as u64;
                     settings.drain_timeout = Some(Duration::from_millis(ms));
                 }
+                "rotate_size" => settings.rotate_size = Some(entry.size()?),
+                "rotate_every" => settings.rotate_every = Some(entry.time()?),
+                "rotate_keep" => settings.rotate_keep = NonZero::new(entry.count()?),
                 _ => {
                     let hint = did_you_mean(key, KEYS);
                     let help = format!("the keys of [{ENRICH}] are {}", KEYS.join(", "));
@@ -178,6 +192,28 @@ impl Entry<'_> {
         self.value
             .as_bool()
             .ok_or_else(|| self.wanted("true or false"))
+    }
+
+    /// A number of bytes, with or without a unit.
+    fn size(&self) -> Result<NonZero<u64>, Failure> {
+        let size = match self.value {
+            Value::Integer(integer) => u64::try_from(*integer).ok().and_then(NonZero::new),
+            Value::String(text) => units::size(text),
+            _ => return Err(self.wanted(units::SIZE)),
+        };
+        size.ok_or_else(|| self.not(units::SIZE))
+    }
+
+    /// A time with a unit.
+    fn time(&self) -> Result<Duration, Failure> {
+        units::time(&self.string()?).ok_or_else(|| self.not(units::TIME))
+    }
+
+    fn not(&self, wanted: &str) -> Failure {
+        self.failure(&format!(
+            "{ENRICH}.{} must be {wanted}, not {}",
+            self.key, self.value
+        ))
     }
 
     fn count(&self) -> Result<usize, Failure> {
@@ -317,6 +353,7 @@ mod tests {
         assert_eq!(read(""), Ok(EnrichSettings::default()));
         let settings = read(
             "[enrich]\ninput = 'a.csv'\nformat = 'csv'\nworkers = 3\nstrict = true\n\
+             rotate_size = '1MiB'\nrotate_every = '1d'\nrotate_keep = 7\n\
              watch = true\ndrain_timeout_ms = 1500\non_lookup_failure = 'wait'\n\
              [enrich.options]\nheader = false\ncolumns = ['a', 'b']\n",
         )
@@ -325,11 +362,16 @@ mod tests {
         assert_eq!(settings.format.as_deref(), Some("csv"));
         assert_eq!((settings.workers, settings.strict), (Some(3), true));
         assert!(settings.watch);
+        assert_eq!(settings.rotate_size, NonZero::new(1 << 20));
+        assert_eq!(settings.rotate_every, Some(Duration::from_secs(86_400)));
+        assert_eq!(settings.rotate_keep, NonZero::new(7));
         assert_eq!(settings.on_lookup_failure, Some(OnLookupFailure::Wait));
         assert_eq!(settings.drain_timeout, Some(Duration::from_millis(1500)));
         let options = [("columns", "a,b"), ("header", "false")];
         let expected = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(settings.options, expected);
+        let settings = read("[enrich]\nrotate_size = 4096").unwrap();
+        assert_eq!(settings.rotate_size, NonZero::new(4096));
         let settings = read("[enrich]\ninput = ['a', 'b']").unwrap();
         assert_eq!(settings.input, ["a", "b"]);
     }
@@ -357,6 +399,29 @@ mod tests {
                 "[enrich]\non_lookup_failure = 'drop'",
                 "error: FILE:3: enrich.on_lookup_failure is \"drop\", but must be \"wait\", \
                  \"reject\" or \"emit\"",
+            ),
+            (
+                "[enrich]\nrotate_size = '100MB'",
+                "error: FILE:3: enrich.rotate_size must be a number of bytes of at least 1, such as \
+                 100MiB; the units are KiB, MiB and GiB, not \"100MB\"",
+            ),
+            (
+                "[enrich]\nrotate_size = 0",
+                "error: FILE:3: enrich.rotate_size must be a number of bytes of at least 1, such as \
+                 100MiB; the units are KiB, MiB and GiB, not 0",
+            ),
+            (
+                "[enrich]\nrotate_every = 60",
+                "error: FILE:3: enrich.rotate_every must be a string, not a whole number",
+            ),
+            (
+                "[enrich]\nrotate_every = '1week'",
+                "error: FILE:3: enrich.rotate_every must be a time of at least 1s, such as 1h; the \
+                 units are s, m, h and d, not \"1week\"",
+            ),
+            (
+                "[enrich]\nrotate_keep = 0",
+                "error: FILE:3: enrich.rotate_keep must be at least 1, not 0",
             ),
             (
                 "[enrich.options]\nx = { y = 1 }",

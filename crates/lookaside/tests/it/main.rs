@@ -16,6 +16,7 @@ mod kills;
 mod live;
 mod lookup_failures;
 mod mistakes;
+mod output_files;
 mod outputs;
 mod pg;
 mod pg_clean;

@@ -12,6 +12,8 @@ use crate::{Error, Result};
 pub(crate) struct CsvOut {
     pub(crate) delimiter: u8,
     pub(crate) has_header: bool,
+    /// Whether it is appended to an output that has content, and so a header if it needs one.
+    pub(crate) is_continued: bool,
     pub(crate) extra: Extra,
     /// Set by the option, or by the first record.
     pub(crate) columns: OnceLock<Box<[Text]>>,
@@ -29,8 +31,8 @@ pub(crate) enum Extra {
 }
 
 impl CsvOut {
-    /// The header, if it is enabled and the columns are known.
-    pub(crate) fn prologue(&self) -> String {
+    /// The header of a file, if it is enabled and the columns are known.
+    pub(crate) fn header(&self) -> String {
         let mut out = String::new();
         if let (true, Some(columns)) = (self.has_header, self.columns.get()) {
             self.write_header(columns, &mut out);
@@ -52,7 +54,8 @@ impl CsvOut {
         }
         Ok(Self {
             delimiter: self.delimiter,
-            has_header: false,
+            has_header: self.has_header,
+            is_continued: true,
             extra: self.extra,
             columns,
             advice: self.advice,
@@ -110,7 +113,7 @@ impl CsvEncoder {
                     columns.push(column.clone());
                 }
             }
-            if self.csv.has_header {
+            if self.csv.has_header && !self.csv.is_continued {
                 self.csv.write_header(&columns, out);
             }
             columns.into()

@@ -11,6 +11,7 @@ use super::options::OptionReader;
 use super::raw::{RAW, RawEncoder};
 use super::times::{Rfc3339Encoder, Times};
 use super::{Encoder, FormatOptions};
+use crate::sink::RecordEnds;
 use crate::{Error, Result};
 
 /// How records become text: a format's name and its options.
@@ -103,8 +104,25 @@ impl OutputFormat {
     /// before the first batch is encoded.
     pub fn prologue(&self) -> String {
         match &self.kind {
-            Kind::Csv(csv) => csv.prologue(),
+            Kind::Csv(csv) if !csv.is_continued => csv.header(),
             _ => String::new(),
+        }
+    }
+
+    /// The text with which each file, or connection, of an output begins; empty if there is none, or
+    /// if the first record is to determine the columns.
+    pub(crate) fn header(&self) -> String {
+        match &self.kind {
+            Kind::Csv(csv) => csv.header(),
+            _ => String::new(),
+        }
+    }
+
+    /// How its records end.
+    pub(crate) fn record_ends(&self) -> RecordEnds {
+        match self.kind {
+            Kind::Csv(_) => RecordEnds::QuotedLines,
+            Kind::Json | Kind::Kv { .. } | Kind::Raw => RecordEnds::Lines,
         }
     }
 
@@ -160,6 +178,7 @@ fn csv(options: OptionReader<'_>) -> Result<CsvOut> {
     Ok(CsvOut {
         delimiter: options.separator("delimiter", b',')?,
         has_header: options.parse("header", true, "`true` or `false`")?,
+        is_continued: false,
         extra: match options.text("extra") {
             None | Some("reject") => Extra::Reject,
             Some("ignore") => Extra::Ignore,

@@ -8,6 +8,7 @@ use lookaside_pipeline::LastWorker;
 
 use super::encoding::dead_letter_of;
 use super::job::{Output, RunJob};
+use super::warning::WarningCallback;
 use crate::message::{Partition, RefusedMessage};
 use crate::progress::Counts;
 use crate::sink::Written;
@@ -32,8 +33,13 @@ pub(super) struct Sinks {
     /// The marks of these blocks that are not delivered as far as known, each with the number of
     /// the next block.
     pub(super) marks: VecDeque<(u64, Mark)>,
+    /// Whether an output is rotated.
+    pub(super) rotates: bool,
+    /// Whether the checkpoint has the position of all that was written.
+    pub(super) is_stored: bool,
     pub(super) strictness: Strictness,
     pub(super) progress: Progress,
+    pub(super) warning: WarningCallback,
 }
 
 /// The totals of everything that was written.
@@ -60,6 +66,9 @@ impl Sinks {
                     receipt.add(message.segment(), 1);
                 }
             }
+        }
+        if self.rotates {
+            self.rotate_due(Some(output))?;
         }
         for (sink, encoded) in self.outputs.iter_mut().zip(&output.encoded) {
             sink.write(&encoded.bytes)?;
@@ -88,6 +97,7 @@ impl Sinks {
         if let Some(receipt) = &output.receipt {
             receipt.release();
         }
+        self.is_stored = output.mark.is_some();
         if let Some(mark) = output.mark {
             match self.blocks {
                 Some(_) => self.marks.push_back((number + 1, mark)),
@@ -117,13 +127,6 @@ impl Sinks {
         }
         match last {
             Some(mark) => self.store(mark),
-            None => Ok(()),
-        }
-    }
-
-    fn store(&mut self, mark: Mark) -> Result<()> {
-        match &mut self.checkpoint {
-            Some(checkpoint) => checkpoint.store(mark),
             None => Ok(()),
         }
     }
@@ -187,10 +190,20 @@ impl Sinks {
     /// Makes the outputs final that may appear for this `end`. A stopped run is incomplete: the
     /// partial content of a file that appears when complete is kept next to it, under the returned
     /// names.
-    pub(super) fn finish(self, end: End) -> Result<Vec<PathBuf>> {
+    pub(super) fn finish(mut self, end: End) -> Result<Vec<PathBuf>> {
+        let is_part = |sink: &Sink| end == End::Stopped && sink.appears_whole();
+        for sink in self.outputs.iter_mut().chain(&mut self.rejects) {
+            if !is_part(sink) {
+                sink.complete()?;
+            }
+        }
+        if self.is_stored && self.blocks.is_none() {
+            let mark = self.checkpoint.as_ref().and_then(Checkpoint::mark);
+            mark.map_or(Ok(()), |mark| self.store(mark))?;
+        }
         let mut parts = Vec::new();
         for sink in self.outputs.into_iter().chain(self.rejects) {
-            if end == End::Stopped && sink.appears_whole() {
+            if is_part(&sink) {
                 parts.extend(sink.keep_part()?);
             } else {
                 sink.finish()?;

@@ -22,24 +22,28 @@
 
 mod block_producer;
 mod block_writer;
+#[cfg(test)]
+mod crash_tests;
 mod encoding;
 mod job;
 mod limit;
 mod messages;
 mod results;
+mod rotation;
 mod routes;
 mod shared;
 mod split;
 #[cfg(test)]
 mod tests;
 mod transform;
+mod warning;
 mod worker;
 mod write;
 
 use std::collections::VecDeque;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Instant;
 
@@ -47,6 +51,7 @@ use lookaside_pipeline::{Pipeline, StageOptions};
 use lookaside_value::{Batch, NameTable};
 
 pub use transform::{Identity, Report, Transform};
+pub use warning::WarningCallback;
 
 use self::block_producer::{BlockProducer, ProducerState};
 use self::block_writer::{BlockWriter, Sinks, Totals};
@@ -136,7 +141,7 @@ pub struct RunOptions {
     /// The progress, which observers can read.
     pub progress: Progress,
     /// A checkpoint, which is updated after each batch with how far a followed file was read and
-    /// written.
+    /// written. Output files that have grown since it was stored are cut back to their size then.
     pub checkpoint: Option<Checkpoint>,
     /// The field, or a path of members in it, separated by slashes, whose elements become events of
     /// their own if it is an array. Each has the other fields of the event, and the element in place
@@ -149,6 +154,9 @@ pub struct RunOptions {
     /// A flag that ends waits for sinks of messages that do not deliver. What is not delivered then
     /// is read again by the next run.
     pub give_up: Option<StopFlag>,
+    /// What is called with warnings: an output was cut back to the checkpoint, or had an incomplete
+    /// record at its end.
+    pub on_warning: WarningCallback,
 }
 
 /// Whether a line that is not a record, or a failure that a transform reports, ends the run.
@@ -215,9 +223,13 @@ impl Flow {
     /// A CSV output that appends to a file with a header does not write a second one and uses the
     /// file's columns.
     ///
+    /// A file that is appended to begins, with a checkpoint, at the size that this records; without one,
+    /// after its last complete record, if a run that was killed has left an incomplete one.
+    ///
     /// # Errors
     /// When the source cannot be read, the sink cannot be written, an output is also an input or
-    /// another output, a header is invalid, a worker panics, or, in a strict run, at the first
+    /// another output, an output file is not as the checkpoint records it, a header is invalid, a
+    /// worker panics, or, in a strict run, at the first
     /// reject or failure. Events that were read before a read error are still written, but a sink
     /// whose file appears when complete leaves no file. [`Error::summary`] has what was done until
     /// then.
@@ -237,15 +249,9 @@ impl Flow {
             self.named.len(),
             "each output has a sink"
         );
-        let mut sinks = vec![sink];
-        sinks.append(&mut options.named_sinks);
-        check_places(&source, &sinks, options.rejects.as_ref())?;
-        // From here on, a rename does not lose events, whatever ends this run.
-        if let (Some(checkpoint), Some(mark)) = (&mut options.checkpoint, source.first_mark())
-            && checkpoint.mark().is_none()
-        {
-            checkpoint.store(mark)?;
-        }
+        let mut outputs = vec![sink];
+        outputs.append(&mut options.named_sinks);
+        check_places(&source, &outputs, options.rejects.as_ref())?;
         let (started, cpu_started) = (Instant::now(), cpu_time());
         let abort = StopFlag::new().map_err(Error::no_descriptor)?;
         let stop = match options.stop {
@@ -257,16 +263,36 @@ impl Flow {
             Some(give_up) => give_up,
             None => StopFlag::new().map_err(Error::no_descriptor)?,
         };
-        self.check_formats(&source, &sinks)?;
+        self.check_formats(&source, &outputs)?;
         // The blocks of sources of messages have receipts anyway.
-        let mut all = sinks.iter().chain(&options.rejects);
-        let takes_messages = all.any(Sink::takes_messages);
-        let blocks = takes_messages.then(|| Partition::new(sinks[0].name(), 0));
+        let all = || outputs.iter().chain(&options.rejects);
+        let takes_messages = all().any(Sink::takes_messages);
+        let blocks = takes_messages.then(|| Partition::new(outputs[0].name(), 0));
         let meta = MetaNames::of(&self.names);
+        let rotates = all().any(Sink::rotates);
 
-        let formats = self.formats().zip(&sinks);
+        let mut sinks = Sinks {
+            outputs,
+            rejects: options.rejects,
+            checkpoint: options.checkpoint,
+            blocks: blocks.clone(),
+            marks: VecDeque::new(),
+            rotates,
+            is_stored: true,
+            strictness: options.strictness,
+            progress: options.progress.clone(),
+            warning: options.on_warning,
+        };
+        sinks.begin(source.first_mark(), self.formats())?;
+        let formats = self.formats().zip(&mut sinks.outputs);
         let formats = formats.map(|(format, sink)| match sink.first_bytes()? {
-            Some(bytes) => format.continuing(&bytes, sink.name()),
+            Some(bytes) => {
+                let format = format.continuing(&bytes, sink.name())?;
+                if bytes == format.header().as_bytes() {
+                    sink.set_without_events();
+                }
+                Ok(format)
+            }
             None => Ok(format.clone()),
         });
         let formats = formats.collect::<Result<Vec<_>>>()?;
@@ -276,13 +302,13 @@ impl Flow {
             .into_iter()
             .zip(transforms)
             .map(|(hand, transform)| {
-                let results = formats.iter().zip(&sinks);
+                let results = formats.iter().zip(&sinks.outputs);
                 let results =
                     results.map(|(format, sink)| ResultEncoding::new(format, &self.names, sink));
                 let encoding = Encoding {
                     results: results.collect::<Result<Vec<_>>>()?,
                     output_names: OutputNames::new(self.named.iter().map(|(name, _)| &**name)),
-                    rejects: RejectEncoding::new(options.rejects.as_ref())?,
+                    rejects: RejectEncoding::new(sinks.rejects.as_ref())?,
                     meta: meta.clone(),
                     on_null: options.on_null,
                 };
@@ -291,7 +317,7 @@ impl Flow {
             .collect::<Result<Vec<_>>>()?;
         let last = pipeline.last_workers().pop();
         let mut prologue = 0;
-        for (format, sink) in formats.iter().zip(&mut sinks) {
+        for (format, sink) in formats.iter().zip(&mut sinks.outputs) {
             prologue += write_prologue(format, sink)?;
         }
         let block_size = options.block_size.map_or(BLOCK_SIZE, NonZero::get);
@@ -300,7 +326,7 @@ impl Flow {
             abort: abort.clone(),
         };
         let mut reconnects = Vec::new();
-        for sink in sinks.iter_mut().chain(&mut options.rejects) {
+        for sink in sinks.outputs.iter_mut().chain(&mut sinks.rejects) {
             sink.attach(&wake, &give_up);
             reconnects.push(sink.reconnects());
         }
@@ -311,18 +337,18 @@ impl Flow {
                 producer: pipeline.producer(),
                 number: 0,
                 state: ProducerState::Open,
-                blocks: blocks.clone(),
+                blocks,
                 error: None,
             }),
             passed: AtomicU64::new(0),
             pipeline,
             spares: Spares::new(
-                match &options.rejects {
+                match &sinks.rejects {
                     None => KeptRejects::First,
                     Some(rejects) if rejects.takes_messages() => KeptRejects::Each,
                     Some(_) => KeptRejects::Bytes,
                 },
-                sinks.len(),
+                sinks.outputs.len(),
             ),
             limit: options.event_limit.map(Limit::new),
             over: OnceLock::new(),
@@ -332,18 +358,10 @@ impl Flow {
             block_writer: Mutex::new(BlockWriter {
                 hand: last.expect("the last stage has a thread, which was not given out before"),
                 totals: Totals {
-                    events_out: vec![0; sinks.len()],
+                    events_out: vec![0; sinks.outputs.len()],
                     ..Totals::default()
                 },
-                sinks: Sinks {
-                    outputs: sinks,
-                    rejects: options.rejects,
-                    checkpoint: options.checkpoint,
-                    blocks,
-                    marks: VecDeque::new(),
-                    strictness: options.strictness,
-                    progress: options.progress.clone(),
-                },
+                sinks,
             }),
             input_format: self.input.clone(),
             output_format: formats
@@ -356,7 +374,7 @@ impl Flow {
             meta,
             progress: options.progress,
         };
-        work(&mut workers, &shared);
+        work(&mut workers, &shared, rotates);
         // Not before all are done: dropping a pipeline worker early fails the others.
         drop(workers);
 
@@ -506,11 +524,11 @@ fn write_prologue(format: &OutputFormat, sink: &mut Sink) -> Result<u64> {
     if sink.takes_messages() {
         return Ok(0);
     }
-    let prologue = format.prologue();
-    if !prologue.is_empty() {
-        sink.set_header(&prologue);
+    let header = format.header();
+    if !header.is_empty() {
+        sink.set_header(&header)?;
     }
-    let mut bytes = prologue.into_bytes();
+    let mut bytes = format.prologue().into_bytes();
     let size = bytes.len() as u64;
     sink.compression()
         .compressor()
@@ -520,18 +538,33 @@ fn write_prologue(format: &OutputFormat, sink: &mut Sink) -> Result<u64> {
     Ok(size)
 }
 
-/// Runs the workers to their end: the first on this thread, each of the others on a new thread.
-fn work<T: Transform>(workers: &mut [Worker<T>], shared: &Shared) {
+/// Runs the workers to their end: the first on this thread, each of the others on a new thread. With
+/// `rotates`, another thread rotates outputs until then.
+fn work<T: Transform>(workers: &mut [Worker<T>], shared: &Shared, rotates: bool) {
     let (first, others) = workers.split_first_mut().expect("a run has a worker");
+    // Disconnected when no worker has the sender any more.
+    let (working, end) = mpsc::channel();
     thread::scope(|scope| {
+        if rotates {
+            let thread = thread::Builder::new().name("stream-rotate".to_owned());
+            if let Err(error) = thread.spawn_scoped(scope, move || shared.rotate_at_times(&end)) {
+                return shared.end(Some(Error::no_thread(error)));
+            }
+        }
         for (index, worker) in (1..).zip(others) {
             let thread = thread::Builder::new().name(format!("stream-{index}"));
-            if let Err(error) = thread.spawn_scoped(scope, || worker.work(shared)) {
+            let working = working.clone();
+            let work = move || {
+                worker.work(shared);
+                drop(working);
+            };
+            if let Err(error) = thread.spawn_scoped(scope, work) {
                 // Threads that already run see it and stop; the scope waits for them.
                 shared.end(Some(Error::no_thread(error)));
                 return;
             }
         }
         first.work(shared);
+        drop(working);
     });
 }

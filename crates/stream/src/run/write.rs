@@ -117,7 +117,7 @@ fn encode_late(
             encoding.encode(&mut batch, None, output)?;
             // Its first record determined the columns.
             if !was_ready && format.is_ready() {
-                sinks.outputs[0].set_header(&format.prologue());
+                sinks.outputs[0].set_header(&format.header())?;
             }
             Ok(())
         }

@@ -1,8 +1,13 @@
 //! Sinks: the outputs of a run.
 
+mod continuing;
 mod file;
+mod growing;
 mod replay;
+mod rotating;
+mod rotation;
 mod tcp;
+mod torn;
 
 use std::fmt;
 use std::fs::File;
@@ -10,10 +15,13 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
+pub use rotation::Rotation;
 pub use tcp::TcpOptions;
+pub(crate) use torn::RecordEnds;
 
-use crate::file_identity::FileIdentity;
+use crate::file_identity::{FileIdentity, FilePosition};
 use crate::message::{MessageSink, Messages, Receipt, RefusedMessage};
 use crate::wake::Wake;
 use crate::{Compression, Error, Extent, Reconnects, Result, StopFlag, unsupported};
@@ -38,6 +46,8 @@ pub struct Sink {
     broken_pipe: BrokenPipe,
     /// The file that is written, if it is one.
     identity: Option<FileIdentity>,
+    /// Whether it is rotated.
+    rotates: bool,
     reconnects: Arc<Mutex<Reconnects>>,
 }
 
@@ -62,12 +72,38 @@ enum BrokenPipe {
     Fail,
 }
 
+/// How a run begins with a sink.
+pub(crate) struct Begin<'a> {
+    /// The sink's name in messages.
+    pub(crate) name: &'a str,
+    /// The checkpoint of the run, if it has one.
+    pub(crate) checkpoint: Option<Recorded<'a>>,
+    pub(crate) ends: RecordEnds,
+    /// Reports what was cut off.
+    pub(crate) warn: &'a dyn Fn(&str),
+}
+
+/// What a checkpoint records of a sink.
+pub(crate) struct Recorded<'a> {
+    /// The checkpoint's name in messages.
+    pub(crate) name: &'a str,
+    /// `None` if it has no mark yet, or the sink was not a file that is appended to.
+    pub(crate) position: Option<FilePosition>,
+}
+
 /// The target that a sink writes to.
 pub(crate) trait SinkTarget: Send {
+    /// Prepares what the target contains for being appended to; called once, before the other
+    /// methods.
+    fn begin(&mut self, _: &Begin<'_>) -> Result<()> {
+        Ok(())
+    }
+
     /// Writes all bytes, which are complete lines, or complete members for a compressed sink.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Sets the line of column names with which the first write begins, if the format has one.
+    /// Sets the line of column names, compressed as the sink requires, with which each output begins.
+    /// In a new output, the first write begins with it.
     fn set_header(&mut self, _: &[u8]) {}
 
     /// Sets what interrupts the target's own waits.
@@ -83,9 +119,40 @@ pub(crate) trait SinkTarget: Send {
         Ok(None)
     }
 
+    /// Records that the existing content is only a header.
+    fn set_without_events(&mut self) {}
+
     /// The beginning of the existing content that is appended to.
     fn first_bytes(&self) -> io::Result<Option<Vec<u8>>> {
         Ok(None)
+    }
+
+    /// The file, and how much of it is written, if it is appended to.
+    fn position(&self) -> Option<FilePosition> {
+        None
+    }
+
+    /// Sets when the file is rotated, if it is appended to.
+    fn set_rotation(&mut self, _: Rotation) {}
+
+    /// Whether the file is to be rotated at this time, or before `size` more bytes are written.
+    fn is_rotation_due(&self, _size: usize, _now: SystemTime) -> bool {
+        false
+    }
+
+    /// When the file is to be rotated even if nothing is written.
+    fn next_rotation(&self) -> Option<SystemTime> {
+        None
+    }
+
+    /// Renames the file, and begins the next one.
+    fn rotate(&mut self, _now: SystemTime) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Removes rotated files that are not to be kept; returns a warning if that fails.
+    fn remove_old(&self) -> Option<String> {
+        None
     }
 
     /// Makes the output final after a successful run. Without it, dropping the target removes what
@@ -263,6 +330,7 @@ impl Sink {
             closed: false,
             broken_pipe: BrokenPipe::Fail,
             identity: None,
+            rotates: false,
             reconnects: Arc::default(),
         }
     }
@@ -292,11 +360,116 @@ impl Sink {
         self.compression
     }
 
-    /// Sets the line of column names with which the first write begins.
-    pub(crate) fn set_header(&mut self, header: &str) {
-        if let Target::Bytes(target) = &mut self.target {
-            target.set_header(header.as_bytes());
+    /// Sets when the file of this sink is rotated: it is renamed to a name with the UTC time of its
+    /// end, `out-20261128T103000Z.json` for `out.json`, and another file begins. This happens between
+    /// batches, so that each file has complete lines, and, at its times, also while there are no
+    /// events. A file without events is not rotated.
+    ///
+    /// # Errors
+    /// An error of kind [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) if this is not the file of an
+    /// [`Extent::Endless`] stream, or the rotation has no size and no time, or a time of less than a
+    /// second.
+    pub fn rotating(mut self, rotation: Rotation) -> Result<Self> {
+        match (rotation.size, rotation.every) {
+            (None, None) => return Err(Error::rotation_without_condition()),
+            (_, Some(every)) if every < Duration::from_secs(1) => {
+                return Err(Error::rotation_too_often());
+            }
+            _ => {}
         }
+        if !self.is_appended_to() {
+            return Err(Error::not_rotatable(&self.name, self.appears_whole()));
+        }
+        if let Target::Bytes(target) = &mut self.target {
+            target.set_rotation(rotation);
+        }
+        self.rotates = true;
+        Ok(self)
+    }
+
+    /// Whether it is a file that is appended to: that of an [`Extent::Endless`] stream.
+    pub fn is_appended_to(&self) -> bool {
+        self.position().is_some()
+    }
+
+    /// Whether it is rotated.
+    pub(crate) fn rotates(&self) -> bool {
+        self.rotates
+    }
+
+    /// Prepares what the output contains for being appended to, before anything is written.
+    pub(crate) fn begin(
+        &mut self,
+        checkpoint: Option<Recorded<'_>>,
+        ends: RecordEnds,
+        warn: &dyn Fn(&str),
+    ) -> Result<()> {
+        let Target::Bytes(target) = &mut self.target else {
+            return Ok(());
+        };
+        let name = &self.name;
+        target.begin(&Begin {
+            name,
+            checkpoint,
+            ends,
+            warn,
+        })
+    }
+
+    /// The file, and how much of it is written, if it is appended to.
+    pub(crate) fn position(&self) -> Option<FilePosition> {
+        match &self.target {
+            Target::Bytes(target) => target.position(),
+            Target::Messages { .. } => None,
+        }
+    }
+
+    /// Whether the file is to be rotated at this time, or before `size` more bytes are written.
+    pub(crate) fn is_rotation_due(&self, size: usize, now: SystemTime) -> bool {
+        match &self.target {
+            Target::Bytes(target) => target.is_rotation_due(size, now),
+            Target::Messages { .. } => false,
+        }
+    }
+
+    /// When the file is to be rotated even if nothing is written.
+    pub(crate) fn next_rotation(&self) -> Option<SystemTime> {
+        match &self.target {
+            Target::Bytes(target) => target.next_rotation(),
+            Target::Messages { .. } => None,
+        }
+    }
+
+    /// Renames the file, and begins the next one.
+    pub(crate) fn rotate(&mut self, now: SystemTime) -> Result<()> {
+        match &mut self.target {
+            Target::Bytes(target) => {
+                let rotated = target.rotate(now);
+                rotated.map_err(|error| Error::rotate_output(&self.name, error))
+            }
+            Target::Messages { .. } => Ok(()),
+        }
+    }
+
+    /// Removes rotated files that are not to be kept; returns a warning if that fails.
+    pub(crate) fn remove_old(&self) -> Option<String> {
+        match &self.target {
+            Target::Bytes(target) => target.remove_old(),
+            Target::Messages { .. } => None,
+        }
+    }
+
+    /// Sets the line of column names with which each output begins.
+    pub(crate) fn set_header(&mut self, header: &str) -> Result<()> {
+        let mut bytes = header.as_bytes().to_vec();
+        self.compression
+            .compressor()
+            .and_then(|mut compressor| compressor.compress(&mut bytes))
+            .map_err(Error::compress)?;
+        if let Target::Bytes(target) = &mut self.target {
+            target.set_header(&bytes);
+        }
+        Ok(())
     }
 
     /// Sets what interrupts the sink's waits: those of a connection end with the run, those of a
@@ -305,6 +478,13 @@ impl Sink {
         match &mut self.target {
             Target::Bytes(target) => target.attach(wake),
             Target::Messages { sink, .. } => sink.attach(give_up),
+        }
+    }
+
+    /// Records that the existing content is only a header, so that it is not rotated.
+    pub(crate) fn set_without_events(&mut self) {
+        if let Target::Bytes(target) = &mut self.target {
+            target.set_without_events();
         }
     }
 
@@ -432,9 +612,11 @@ impl Sink {
             .map_err(|error| Error::write_output(&name, error))
     }
 
-    /// Makes the output final.
-    pub(crate) fn finish(mut self) -> Result<()> {
-        if self.size == 0 && self.compression != Compression::Plain {
+    /// Writes an empty member into a compressed output that is empty, since an empty file is not a
+    /// gzip file.
+    pub(crate) fn complete(&mut self) -> Result<()> {
+        let size = self.position().map_or(self.size, |position| position.size);
+        if size == 0 && self.compression != Compression::Plain {
             let mut member = Vec::new();
             self.compression
                 .compressor()
@@ -442,6 +624,11 @@ impl Sink {
                 .map_err(|error| Error::write_output(&self.name, error))?;
             self.write(&member)?;
         }
+        Ok(())
+    }
+
+    /// Makes the output final, after [`Self::complete`].
+    pub(crate) fn finish(self) -> Result<()> {
         let Self { name, target, .. } = self;
         let Target::Bytes(target) = target else {
             return Ok(());

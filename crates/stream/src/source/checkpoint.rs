@@ -1,18 +1,23 @@
 //! Checkpoints: how far a followed file was read and written, for the next run.
 //!
 //! ```text
-//! lookaside checkpoint 2: device 2049 inode 1442 born 1769846400000000000 seen 1769846461000000000
-//!     offset 51200 line 403 read 51222 head 3632233996 tail 4187224165 file "app.log"
+//! lookaside checkpoint 3: device 2049 inode 1442 born 1769846400000000000 seen 1769846461000000000
+//!     offset 51200 line 403 read 51222 head 3632233996 tail 4187224165
+//!     out-device 2049 out-inode 1443 out-born 1769846400000000000 out-size 73000
+//!     reject-device 0 reject-inode 0 reject-born 0 reject-size 0 file "app.log"
 //! ```
 //!
 //! `born` and `seen` are times in nanoseconds since 1970: when the file was created, and when the
 //! followed path last referred to it. `read` bytes of the file were read, which may end within a
-//! record; `head` and `tail` are the CRC-32 of the first and of the last 4 KiB of them.
+//! record; `head` and `tail` are the CRC-32 of the first and of the last 4 KiB of them. Then follow the
+//! output file and that of the rejects, with their sizes up to which they belong to what was read; all
+//! of its numbers are 0 for an output that is not a file.
 //!
 //! It is one line of a fixed size, written in place by one system call after each batch that was
 //! written: a killed process leaves the old line or the new one. (A power failure may leave
 //! neither.)
 
+use std::fmt::Write as _;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -20,7 +25,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::fingerprint::{Fingerprint, History};
-use super::rotation::{Identity, identity, nanoseconds};
+use crate::file_identity::{FilePosition, Identity, identity, nanoseconds};
 use crate::{Error, Result};
 
 /// The position up to which a followed file was read and written.
@@ -60,7 +65,16 @@ impl Mark {
     }
 }
 
-/// A file that stores the [`Mark`] of a followed file.
+/// How far the files of the outputs belong to a [`Mark`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OutputPositions {
+    /// `None` if the output is not a file that is appended to.
+    pub(crate) output: Option<FilePosition>,
+    /// As `output`, for the rejects.
+    pub(crate) rejects: Option<FilePosition>,
+}
+
+/// A file that stores the [`Mark`] of a followed file, and the sizes of the output files there.
 ///
 /// ```
 /// use lookaside_stream::Checkpoint;
@@ -78,19 +92,39 @@ pub struct Checkpoint {
     followed: String,
     file: File,
     mark: Option<Mark>,
+    outputs: OutputPositions,
+    /// The text that is stored, reused.
+    text: String,
 }
 
-/// The fixed size without the name of the file: fits seven numbers of 20 digits, two of 10 and the
-/// words between them.
-const SIZE: usize = 256;
+/// The fixed size without the name of the file: fits 15 numbers of 20 digits, two of 10 and the words
+/// between them.
+const SIZE: usize = 576;
 
 /// The longest line: file names have up to 255 bytes, and an escaped one has up to four times as many.
+/// Less than a page, so that a killed process does not leave half of it.
 const SIZE_MAX: u64 = 2000;
 
-const WORDS: [&str; 9] = [
-    "device", "inode", "born", "seen", "offset", "line", "read", "head", "tail",
+const WORDS: [&str; 17] = [
+    "device",
+    "inode",
+    "born",
+    "seen",
+    "offset",
+    "line",
+    "read",
+    "head",
+    "tail",
+    "out-device",
+    "out-inode",
+    "out-born",
+    "out-size",
+    "reject-device",
+    "reject-inode",
+    "reject-born",
+    "reject-size",
 ];
-const HEAD: &str = "lookaside checkpoint 2:";
+const HEAD: &str = "lookaside checkpoint 3:";
 const FILE: &str = " file ";
 
 impl Checkpoint {
@@ -117,14 +151,15 @@ impl Checkpoint {
         let mut bytes = Vec::new();
         let mut content = (&file).take(SIZE_MAX);
         content.read_to_end(&mut bytes).map_err(cannot)?;
-        let mark = match bytes.is_empty() {
-            true => None,
+        let (mark, outputs) = match bytes.is_empty() {
+            true => (None, OutputPositions::default()),
             false => {
-                let (mark, found) = parse(&bytes).ok_or_else(|| Error::no_checkpoint(&name))?;
+                let (mark, outputs, found) =
+                    parse(&bytes).ok_or_else(|| Error::no_checkpoint(&name))?;
                 if found != followed {
                     return Err(Error::checkpoint_of_another(&name, found, &followed));
                 }
-                Some(mark)
+                (Some(mark), outputs)
             }
         };
         Ok(Self {
@@ -132,6 +167,8 @@ impl Checkpoint {
             followed,
             file,
             mark,
+            outputs,
+            text: String::new(),
         })
     }
 
@@ -140,22 +177,39 @@ impl Checkpoint {
         self.mark
     }
 
-    /// Replaces the mark.
-    pub(crate) fn store(&mut self, mark: Mark) -> Result<()> {
-        if self.mark == Some(mark) {
+    /// How far the outputs of the previous run belong to its mark.
+    pub(crate) fn outputs(&self) -> OutputPositions {
+        self.outputs
+    }
+
+    /// The file of the checkpoint, for messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Replaces the mark and the positions of the outputs.
+    pub(crate) fn store(&mut self, mark: Mark, outputs: OutputPositions) -> Result<()> {
+        if (self.mark, self.outputs) == (Some(mark), outputs) {
             return Ok(());
         }
-        let written = self
-            .file
-            .write_all_at(format(mark, &self.followed).as_bytes(), 0);
+        self.text.clear();
+        format(mark, outputs, &self.followed, &mut self.text);
+        let written = self.file.write_all_at(self.text.as_bytes(), 0);
         written.map_err(|error| Error::write_checkpoint(&self.name, error))?;
-        self.mark = Some(mark);
+        (self.mark, self.outputs) = (Some(mark), outputs);
         Ok(())
     }
 }
 
-fn format(mark: Mark, followed: &str) -> String {
-    let numbers = [
+/// Appends the line of a checkpoint.
+fn format(mark: Mark, outputs: OutputPositions, followed: &str, text: &mut String) {
+    let [output, rejects] = [outputs.output, outputs.rejects].map(|position| match position {
+        Some(FilePosition { identity, size }) => {
+            [identity.device, identity.inode, identity.born, size]
+        }
+        None => [0; 4],
+    });
+    let of_mark = [
         mark.identity.device,
         mark.identity.inode,
         mark.identity.born,
@@ -166,19 +220,21 @@ fn format(mark: Mark, followed: &str) -> String {
         mark.read.head.into(),
         mark.read.tail.into(),
     ];
-    let mut text = HEAD.to_owned();
+    let numbers = of_mark.into_iter().chain(output).chain(rejects);
+    text.push_str(HEAD);
     for (word, number) in WORDS.into_iter().zip(numbers) {
-        text.push_str(&format!(" {word} {number}"));
+        // Writing to a string does not fail.
+        let _ = write!(text, " {word} {number}");
     }
     text.push_str(FILE);
     text.push_str(followed);
-    // The format width counts characters.
-    let width = SIZE + followed.chars().count() - 1;
-    format!("{text:width$}\n")
+    let missing = (SIZE + followed.len() - 1).saturating_sub(text.len());
+    text.extend(std::iter::repeat_n(' ', missing));
+    text.push('\n');
 }
 
-/// The mark, and the name of its file.
-fn parse(bytes: &[u8]) -> Option<(Mark, &str)> {
+/// The mark, the positions of the outputs, and the name of the mark's file.
+fn parse(bytes: &[u8]) -> Option<(Mark, OutputPositions, &str)> {
     let text = str::from_utf8(bytes).ok()?;
     let (place, followed) = text.strip_prefix(HEAD)?.split_once(FILE)?;
     let followed = followed.strip_suffix('\n')?.trim_end_matches(' ');
@@ -191,7 +247,8 @@ fn parse(bytes: &[u8]) -> Option<(Mark, &str)> {
         words.next().filter(|found| *found == word)?;
         *number = words.next()?.parse().ok()?;
     }
-    let [device, inode, born, seen, offset, line, size, head, tail] = numbers;
+    let [of_mark @ .., _, _, _, _, _, _, _, _] = numbers;
+    let [device, inode, born, seen, offset, line, size, head, tail] = of_mark;
     let mark = Mark {
         identity: Identity {
             device,
@@ -209,7 +266,32 @@ fn parse(bytes: &[u8]) -> Option<(Mark, &str)> {
     };
     // Each line has at least one byte, so a valid mark satisfies this.
     let is_place = offset <= size && line.checked_sub(1)? <= offset;
-    (words.next().is_none() && is_place).then_some((mark, followed))
+    let [
+        ..,
+        out_device,
+        out_inode,
+        out_born,
+        out_size,
+        device,
+        inode,
+        born,
+        size,
+    ] = numbers;
+    let outputs = OutputPositions {
+        output: position(out_device, out_inode, out_born, out_size),
+        rejects: position(device, inode, born, size),
+    };
+    (words.next().is_none() && is_place).then_some((mark, outputs, followed))
+}
+
+/// The position in an output file; no file has the inode 0.
+fn position(device: u64, inode: u64, born: u64, size: u64) -> Option<FilePosition> {
+    let identity = Identity {
+        device,
+        inode,
+        born,
+    };
+    (inode > 0).then_some(FilePosition { identity, size })
 }
 
 #[cfg(test)]
@@ -238,29 +320,47 @@ mod tests {
                 tail: u32::MAX,
             },
         };
+        let longest = FilePosition {
+            identity: mark.identity,
+            size: u64::MAX,
+        };
+        let mut outputs = OutputPositions {
+            output: Some(longest),
+            rejects: Some(longest),
+        };
         let mut checkpoint = Checkpoint::open(&path, followed).unwrap();
-        checkpoint.store(mark).unwrap();
+        checkpoint.store(mark, outputs).unwrap();
         (mark.identity.inode, mark.offset, mark.line) = (1, 2, 3);
-        checkpoint.store(mark).unwrap();
+        checkpoint.store(mark, outputs).unwrap();
+        outputs.output = None;
+        outputs.rejects = Some(FilePosition { size: 4, ..longest });
+        checkpoint.store(mark, outputs).unwrap();
         let in_use = Checkpoint::open(&path, followed).unwrap_err().to_string();
         assert!(in_use.contains("another run"), "{in_use}");
         drop(checkpoint);
-        let read = Checkpoint::open(&path, followed).unwrap().mark().unwrap();
-        assert_eq!(read, mark);
+        let read = Checkpoint::open(&path, followed).unwrap();
+        assert_eq!((read.mark(), read.outputs()), (Some(mark), outputs));
+        drop(read);
         let another = Checkpoint::open(&path, Path::new("logs/b.log"));
         let another = another.unwrap_err().to_string();
         assert!(another.contains("\"b.log\""), "{another}");
+        let line = || {
+            let mut line = String::new();
+            format(mark, outputs, "\"log\"", &mut line);
+            line
+        };
         for wrong in [
             "x".to_owned(),
-            format(mark, "\"log\"").replace("line", "lime"),
-            format(mark, "\"log\"").replace("head 4294967295", "head 4294967296"),
-            format(mark, "\"log\"").replace("line 3", "line 4"),
-            format(mark, "\"log\"")
+            line().replace("line", "lime"),
+            line().replace("head 4294967295", "head 4294967296"),
+            line().replace("line 3", "line 4"),
+            line()
                 .replace("offset 2 ", "offset 9 ")
                 .replace(&format!("read {}", u64::MAX), &format!("read {:<20}", 8)),
+            line().replace("reject-size 4 ", "reject-size x "),
             "lookaside checkpoint 1: device 1 inode 2 offset 3 line 4 file \"log\"\n".to_owned(),
-            format(mark, "\"log\"") + "x",
-            format(mark, "\"log\"").replace(" \n", "\n"),
+            line() + "x",
+            line().replace(" \n", "\n"),
         ] {
             fs::write(&path, wrong).unwrap();
             let error = Checkpoint::open(&path, followed).unwrap_err().to_string();

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use block::{Block, BlockRead, Skip, Skipped};
+pub(crate) use checkpoint::OutputPositions;
 pub use checkpoint::{Checkpoint, Mark};
 pub(crate) use reader::Reader;
 

@@ -1,38 +1,15 @@
 //! Finding the files that a followed path was renamed to.
 
-use crate::wake::{Wait, Waited, Wake};
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// The identity of a file, independent of its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) device: u64,
-    pub(super) inode: u64,
-    /// When it was created, in nanoseconds since 1970, or 0 if the file system does not store it:
-    /// then a file with the inode of a removed one is taken for that.
-    pub(super) born: u64,
-}
-
-pub(super) fn identity(metadata: &Metadata) -> Identity {
-    Identity {
-        device: metadata.dev(),
-        inode: metadata.ino(),
-        born: metadata.created().map_or(0, nanoseconds),
-    }
-}
-
-/// A time in nanoseconds since 1970.
-pub(super) fn nanoseconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-    })
-}
+use crate::file_identity::{Identity, folder_of, identity, nanoseconds};
+use crate::rotated_name::{self, RotatedName};
+use crate::wake::{Wait, Waited, Wake};
 
 /// How often a folder is listed again at most while files in it are renamed.
 const LISTING_COUNT_MAX: usize = 50;
@@ -376,10 +353,7 @@ fn list_at_rest(
     wake: Option<&Wake>,
     mut show: impl FnMut(&[Sibling]) -> io::Result<Listing>,
 ) -> io::Result<Rest> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(path);
     let changed = || fs::metadata(folder)?.modified();
     for _ in 0..LISTING_COUNT_MAX {
         let before = changed()?;
@@ -421,9 +395,16 @@ fn list(folder: &Path) -> io::Result<Vec<Sibling>> {
 }
 
 /// Orders files with equal times by the suffix of their names: `.2` is older than `.1`, dates are
-/// ordered as dates. `None` if `path` was not renamed to this name; also for names with `.gz`,
-/// which are already read or were renamed too fast to be seen.
+/// ordered as dates, and so are the names that the output of a run is rotated to. `None` if `path`
+/// was not renamed to this name; also for names with `.gz`, which are already read or were renamed
+/// too fast to be seen.
 fn age(path: &Path, sibling: &Path) -> Option<(i64, String)> {
+    let names = (path.file_name()?, sibling.file_name()?);
+    if let Some(RotatedName { stamp, count }) =
+        rotated_name::parse(names.0.as_bytes(), names.1.as_bytes())
+    {
+        return Some((0, format!("{stamp}-{count:010}")));
+    }
     let name = sibling.file_name()?.to_str()?;
     let suffix = name.strip_prefix(path.file_name()?.to_str()?)?;
     let is_number = |byte: u8| byte.is_ascii_digit() || b".-_T:".contains(&byte);

@@ -4,12 +4,14 @@ use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use lookaside_value::OnLookupFailure;
 
 use crate::cli::metrics;
+use crate::units;
 
 const LONG_ABOUT: &str = "\
 Enrich a stream of events
@@ -29,6 +31,7 @@ Examples:
   lookaside enrich my-project old.log.gz new.log -o enriched.json.zst --reject bad.log
   lookaside enrich my-project tcp://127.0.0.1:5140 --format syslog -o tcp://127.0.0.1:9000
   lookaside enrich my-project /var/log/app.log --follow --checkpoint app.checkpoint -o out.json
+  lookaside enrich my-project tcp://0.0.0.0:5140 -o out.json.zst --rotate-every 1h --rotate-keep 48
   lookaside enrich my-project --input 'kafka://localhost:9092/clicks?group=lookaside' \
       --output kafka://localhost:9092/clicks-rich
 
@@ -39,7 +42,8 @@ one ends the process immediately. SIGHUP reloads the tables.
 
 An output file is renamed into place when it is complete; after a signal, the lines written until
 then are in FILE.part. When the input has no end (a pipe, a socket, --follow), complete lines are
-appended to the file instead.";
+appended to the file instead, which is rotated by --rotate-size and --rotate-every: out.json is
+renamed to out-20261128T103000Z.json, with the UTC time of its end.";
 
 /// Enrich a stream of events
 #[derive(Debug, Args)]
@@ -71,7 +75,7 @@ pub(crate) struct EnrichArguments {
     pub(crate) follow: bool,
 
     /// File that stores up to where the followed file was read and its events written; the next run
-    /// continues there
+    /// continues there, and cuts output files back to their sizes at that time
     #[arg(long, value_name = "FILE", requires = "follow", help_heading = "Input")]
     pub(crate) checkpoint: Option<PathBuf>,
 
@@ -136,6 +140,19 @@ pub(crate) struct EnrichArguments {
     #[arg(long, value_name = "MILLISECONDS", value_parser = number, help_heading = "Output")]
     pub(crate) reconnect_timeout_ms: Option<usize>,
 
+    /// Rotate output files before they exceed this size, such as 100MiB; only if the input has no end
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Output")]
+    pub(crate) rotate_size: Option<NonZero<u64>>,
+
+    /// Rotate output files at the multiples of this time in UTC, such as 1h for each full hour; only if
+    /// the input has no end
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Output")]
+    pub(crate) rotate_every: Option<Duration>,
+
+    /// How many rotated files are kept; older ones are removed [default: all]
+    #[arg(long, value_name = "COUNT", value_parser = count::<NonZero<usize>>, help_heading = "Output")]
+    pub(crate) rotate_keep: Option<NonZero<usize>>,
+
     /// File for lines that cannot be parsed or whose events are rejected, unchanged, or a topic for
     /// such messages
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -173,6 +190,16 @@ fn policy() -> impl TypedValueParser<Value = OnLookupFailure> {
 pub(crate) fn count<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse()
         .map_err(|_| "write a whole number of at least 1")
+}
+
+/// Parses a number of bytes with a unit.
+fn size(text: &str) -> Result<NonZero<u64>, String> {
+    units::size(text).ok_or_else(|| format!("write {}", units::SIZE))
+}
+
+/// Parses a time with a unit.
+fn time(text: &str) -> Result<Duration, String> {
+    units::time(text).ok_or_else(|| format!("write {}", units::TIME))
 }
 
 /// Parses a number of bytes or milliseconds.

@@ -12,8 +12,8 @@ use jiff::tz::TimeZone;
 use lookaside_connect::ConnectUrl;
 use lookaside_knowledge::Contract;
 use lookaside_stream::{
-    Checkpoint, Extent, InputFormat, Mark, OutputFormat, Sink, Source, Strictness, TcpOptions,
-    worker_count,
+    Checkpoint, Extent, InputFormat, Mark, OutputFormat, Rotation, Sink, Source, Strictness,
+    TcpOptions, worker_count,
 };
 use lookaside_value::OnLookupFailure;
 
@@ -38,6 +38,7 @@ pub(super) struct EnrichPlan {
     follow: bool,
     checkpoint: Option<PathBuf>,
     tcp: TcpOptions,
+    rotation: RotationChoice,
     pub(super) input_format: InputFormat,
     pub(super) output_format: OutputFormat,
     choice: Choice,
@@ -59,6 +60,17 @@ pub(super) struct EnrichPlan {
     pub(super) contract: Contract,
     /// What happens to an event whose lookup fails, unless the model sets it.
     pub(super) on_lookup_failure: OnLookupFailure,
+}
+
+/// Whether output files are rotated.
+#[derive(Clone, Copy, Debug)]
+enum RotationChoice {
+    None,
+    /// By a setting of the project, which does not apply to other outputs than files that are appended
+    /// to.
+    IfPossible(Rotation),
+    /// By a flag, which is an error if no output can be rotated.
+    Required(Rotation),
 }
 
 #[derive(Debug)]
@@ -122,6 +134,7 @@ impl EnrichPlan {
             follow: arguments.follow,
             checkpoint: checkpoint(arguments, &input)?,
             tcp: tcp_options(arguments, project),
+            rotation: rotation(arguments, project)?,
             timezone: timezone(arguments.timezone.as_ref().or(settings.timezone.as_ref()))?,
             output,
             named,
@@ -246,14 +259,6 @@ impl EnrichPlan {
         Sink::open_with(text, extent, self.tcp).map_err(|error| Failure::from_error(&error))
     }
 
-    /// Opens the sinks of the named outputs, in their order.
-    pub(super) fn open_named(&self, extent: Extent) -> Result<Vec<Sink>, Failure> {
-        let outputs = self.named.iter();
-        outputs
-            .map(|output| self.open_output(&output.target, extent))
-            .collect()
-    }
-
     /// Whether events are written on the terminal that a progress bar would be drawn on.
     pub(super) fn writes_to_terminal(&self) -> bool {
         let mut named = self.named.iter();
@@ -261,11 +266,86 @@ impl EnrichPlan {
         has_stdout && io::stdout().is_terminal()
     }
 
-    pub(super) fn open_rejects(&self, extent: Extent) -> Result<Option<Sink>, Failure> {
-        let reject = self.reject.as_ref();
-        reject
-            .map(|reject| self.open_output(reject, extent))
-            .transpose()
+    /// Opens the other outputs beside that of the results.
+    pub(super) fn open_others(&self, output: Sink, extent: Extent) -> Result<SinksOfRun, Failure> {
+        let open = |text: &String| self.open_output(text, extent);
+        let named = self.named.iter().map(|named| open(&named.target));
+        self.rotate(SinksOfRun {
+            output,
+            named: named.collect::<Result<_, _>>()?,
+            rejects: self.reject.as_ref().map(open).transpose()?,
+        })
+    }
+
+    /// Sets the rotation of those outputs that can be rotated, of which `output` is the first one.
+    fn rotate(&self, sinks: SinksOfRun) -> Result<SinksOfRun, Failure> {
+        let is_possible = sinks.iter().any(Sink::is_appended_to);
+        let rotation = match self.rotation {
+            RotationChoice::None => return Ok(sinks),
+            RotationChoice::IfPossible(_) if !is_possible => return Ok(sinks),
+            RotationChoice::IfPossible(rotation) | RotationChoice::Required(rotation) => rotation,
+        };
+        // If there is none, the error is about the output.
+        let rotating = |sink: Sink| match sink.is_appended_to() || !is_possible {
+            true => sink
+                .rotating(rotation)
+                .map_err(|error| Failure::from_error(&error)),
+            false => Ok(sink),
+        };
+        Ok(SinksOfRun {
+            output: rotating(sinks.output)?,
+            named: sinks
+                .named
+                .into_iter()
+                .map(rotating)
+                .collect::<Result<_, _>>()?,
+            rejects: sinks.rejects.map(rotating).transpose()?,
+        })
+    }
+}
+
+/// The open outputs of a run.
+pub(super) struct SinksOfRun {
+    pub(super) output: Sink,
+    /// In the order of the named outputs.
+    pub(super) named: Vec<Sink>,
+    pub(super) rejects: Option<Sink>,
+}
+
+impl SinksOfRun {
+    fn iter(&self) -> impl Iterator<Item = &Sink> {
+        std::iter::once(&self.output)
+            .chain(&self.named)
+            .chain(&self.rejects)
+    }
+}
+
+/// When output files are rotated.
+fn rotation(arguments: &EnrichArguments, project: &Project) -> Result<RotationChoice, Failure> {
+    let settings = &project.settings;
+    let rotation = Rotation {
+        size: arguments.rotate_size.or(settings.rotate_size),
+        every: arguments.rotate_every.or(settings.rotate_every),
+        keep: arguments.rotate_keep.or(settings.rotate_keep),
+    };
+    let is_flag = arguments.rotate_size.is_some() || arguments.rotate_every.is_some();
+    match rotation {
+        Rotation {
+            size: None,
+            every: None,
+            keep: None,
+        } => Ok(RotationChoice::None),
+        Rotation {
+            size: None,
+            every: None,
+            ..
+        } => Err(
+            Failure::usage("rotated files are to be kept, but files are not rotated").with_help(
+                "add --rotate-size or --rotate-every, or a key of that name to [enrich]",
+            ),
+        ),
+        rotation if is_flag => Ok(RotationChoice::Required(rotation)),
+        rotation => Ok(RotationChoice::IfPossible(rotation)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use lookaside_connect::ConnectUrl;
 use lookaside_stream::{InputFormat, OutputFormat, Sink};
 
+use super::connectors::shown;
 use super::formats::{format_of_name, merged};
 use super::plan::{WORKER_COUNT_MAX, default_key};
 use crate::config::{ENRICH, EnrichSettings, NamedOutputSettings};
@@ -61,6 +62,25 @@ pub(crate) fn verify(project: &Project, models: &Models) -> Verdict {
     if let Some(count) = settings.workers.filter(|count| *count > WORKER_COUNT_MAX) {
         let message = format!("{count} workers are more than {WORKER_COUNT_MAX}");
         verdict.add(project, "workers", &message);
+    }
+    let rotates = settings.rotate_size.is_some() || settings.rotate_every.is_some();
+    let named = settings.named_outputs.iter().map(|named| &named.output);
+    let mut outputs = settings.output.iter().chain(&settings.reject).chain(named);
+    let has_file = outputs.any(|text| is_path(text));
+    if rotates && !has_file {
+        let key = match settings.rotate_size {
+            Some(_) => "rotate_size",
+            None => "rotate_every",
+        };
+        let message = format!(
+            "output {} cannot be rotated; only a file can be",
+            shown(output)
+        );
+        verdict.add(project, key, &message);
+    }
+    if settings.rotate_keep.is_some() && !rotates {
+        let message = "rotate_keep needs rotate_size or rotate_every";
+        verdict.add(project, "rotate_keep", message);
     }
     verdict.connect(project);
     for text in settings.input.iter().filter(|text| is_path(text)) {

@@ -1,0 +1,155 @@
+//! Rotation of the output files of a run, and what a checkpoint records of them.
+
+use std::sync::PoisonError;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, SystemTime};
+
+use super::block_writer::Sinks;
+use super::job::Output;
+use super::shared::Shared;
+use crate::sink::{RecordEnds, Recorded};
+use crate::source::{Mark, OutputPositions};
+use crate::{OutputFormat, Result, Sink};
+
+/// How long the rotating thread sleeps at most, because the clock may be set, and a file without
+/// events becomes due with its first ones.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// How long it sleeps at least, if a file is due and waits for the checkpoint.
+const SLEEP_MIN: Duration = Duration::from_millis(10);
+
+impl Sinks {
+    /// Cuts the outputs back to the checkpoint, or to their last complete record, and stores `first`,
+    /// the position before the first event, if the checkpoint has none. The checkpoint has no
+    /// positions of named outputs.
+    pub(super) fn begin<'a>(
+        &mut self,
+        first: Option<Mark>,
+        formats: impl Iterator<Item = &'a OutputFormat>,
+    ) -> Result<()> {
+        let Self {
+            outputs,
+            rejects,
+            checkpoint,
+            warning,
+            ..
+        } = self;
+        let recorded = |position| {
+            let checkpoint = checkpoint.as_ref()?;
+            Some(Recorded {
+                name: checkpoint.name(),
+                position,
+            })
+        };
+        let warn = |text: &str| warning.warn(text);
+        let positions = checkpoint.as_ref().map(|it| it.outputs());
+        let OutputPositions {
+            output: written,
+            rejects: rejected,
+        } = positions.unwrap_or_default();
+        for (index, (output, format)) in outputs.iter_mut().zip(formats).enumerate() {
+            let recorded = (index == 0).then(|| recorded(written)).flatten();
+            output.begin(recorded, format.record_ends(), &warn)?;
+        }
+        if let Some(rejects) = rejects {
+            // A rejected record is written as it is.
+            rejects.begin(recorded(rejected), RecordEnds::Lines, &warn)?;
+        }
+        let mark = checkpoint.as_ref().and_then(|it| it.mark()).or(first);
+        match mark {
+            // From here on, a rename of the input does not lose events, whatever ends this run.
+            Some(mark) => self.store(mark),
+            None => Ok(()),
+        }
+    }
+
+    /// Stores a mark with the positions that the outputs have now.
+    ///
+    /// If results are messages, their marks are stored later than the results are written, and
+    /// rejects of theirs may have been written meanwhile. With the position of that time, the next
+    /// run repeats these, but cuts none off.
+    pub(super) fn store(&mut self, mark: Mark) -> Result<()> {
+        let Some(checkpoint) = &mut self.checkpoint else {
+            return Ok(());
+        };
+        let outputs = OutputPositions {
+            output: self.outputs[0].position(),
+            rejects: self.rejects.as_ref().and_then(Sink::position),
+        };
+        checkpoint.store(mark, outputs)
+    }
+
+    /// Rotates the files that are due before `next` is written, if it is given.
+    pub(super) fn rotate_due(&mut self, next: Option<&Output>) -> Result<()> {
+        // What was written after the checkpoint could not be found in a renamed file. The next
+        // block with a mark makes up for it.
+        if self.checkpoint.is_some() && !self.is_stored && self.blocks.is_none() {
+            return Ok(());
+        }
+        let now = SystemTime::now();
+        for index in 0..self.outputs.len() {
+            let size = next.map_or(0, |next| next.encoded[index].bytes.len());
+            if self.outputs[index].is_rotation_due(size, now) {
+                self.outputs[index].rotate(now)?;
+                self.end_rotation()?;
+                self.warn_of(self.outputs[index].remove_old());
+            }
+        }
+        let size = next.map_or(0, |next| next.reject_bytes.len());
+        if let Some(rejects) = &mut self.rejects
+            && rejects.is_rotation_due(size, now)
+        {
+            rejects.rotate(now)?;
+            self.end_rotation()?;
+            self.warn_of(self.rejects.as_ref().and_then(Sink::remove_old));
+        }
+        Ok(())
+    }
+
+    /// Stores the checkpoint with the next file, before that is written to.
+    fn end_rotation(&mut self) -> Result<()> {
+        let mark = self.checkpoint.as_ref().and_then(|it| it.mark());
+        mark.map_or(Ok(()), |mark| self.store(mark))
+    }
+
+    fn warn_of(&self, warning: Option<String>) {
+        if let Some(warning) = warning {
+            self.warning.warn(&warning);
+        }
+    }
+
+    /// When a file is to be rotated even if nothing is written.
+    fn next_rotation(&self) -> Option<SystemTime> {
+        let sinks = self.outputs.iter().chain(&self.rejects);
+        sinks.filter_map(Sink::next_rotation).min()
+    }
+}
+
+impl Shared {
+    /// Rotates files at their times, also while no events arrive, until `end` is disconnected.
+    pub(super) fn rotate_at_times(&self, end: &Receiver<()>) {
+        let mut pause = Duration::ZERO;
+        while end.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) && !self.is_over() {
+            pause = self.rotate_now();
+        }
+    }
+
+    /// Rotates the files that are due; returns how long to wait for the next ones.
+    fn rotate_now(&self) -> Duration {
+        let mut block_writer = self
+            .block_writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if self.is_over() {
+            return SLEEP_MAX;
+        }
+        if let Err(error) = block_writer.sinks.rotate_due(None) {
+            drop(block_writer);
+            self.end(Some(error));
+            return SLEEP_MAX;
+        }
+        let next = block_writer.sinks.next_rotation();
+        let next = next.map(|next| next.duration_since(SystemTime::now()).unwrap_or_default());
+        next.map_or(SLEEP_MAX, |next| next.clamp(SLEEP_MIN, SLEEP_MAX))
+    }
+}

@@ -1,0 +1,276 @@
+//! A file that grows by complete batches, and is continued by the next run.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
+
+use super::rotation::Rotation;
+use super::{Begin, SinkTarget};
+use crate::content::content;
+use crate::file_identity::{FilePosition, Identity, identity};
+use crate::rotated_name::RotatedName;
+use crate::{Compression, Progress, Result};
+
+/// The number of bytes that are read from a file that is appended to, for the columns in its first
+/// record.
+const FIRST_SIZE_MAX: u64 = 64 << 10;
+
+/// The extended attribute of a file that a run appends to: the size from which on, as a number. A run
+/// that ends removes it, so that a file with it may end within a batch of a killed run.
+const ATTRIBUTE: &str = "user.lookaside.appended-from";
+
+/// The digits of the longest size.
+const DIGITS_MAX: usize = 20;
+
+/// A file that grows by complete batches; a partially written batch is truncated away.
+pub(super) struct GrowingFile {
+    pub(super) file: File,
+    pub(super) identity: Identity,
+    pub(super) path: PathBuf,
+    /// The size before the run, or that of the next file when it was begun.
+    size_before: u64,
+    pub(super) size: u64,
+    /// Whether the previous content ends within a line, so that a line end must be written first.
+    pub(super) owes_line_end: bool,
+    /// Whether no other run can append to the file meanwhile.
+    pub(super) is_locked: bool,
+    /// Whether this run has set the attribute.
+    is_marked: bool,
+    /// Whether the file ends with a part of a batch, which could not be truncated away.
+    is_torn: bool,
+    /// The bytes with which each file begins.
+    header: Vec<u8>,
+    /// Whether the header is written before the next batch.
+    is_header_pending: bool,
+    pub(super) rotation: Option<Rotation>,
+    /// Whether it has more than a header.
+    pub(super) has_events: bool,
+    /// When it is rotated, if it is at certain times.
+    pub(super) due: Option<SystemTime>,
+    /// The name of the last file that was rotated.
+    pub(super) rotated: Option<RotatedName>,
+}
+
+impl GrowingFile {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true);
+        let file = options.open(path)?;
+        let metadata = file.metadata()?;
+        Ok(Self {
+            file,
+            identity: identity(&metadata),
+            path: path.to_path_buf(),
+            size_before: metadata.len(),
+            size: metadata.len(),
+            owes_line_end: false,
+            is_locked: false,
+            is_marked: false,
+            is_torn: false,
+            header: Vec::new(),
+            is_header_pending: false,
+            rotation: None,
+            has_events: false,
+            due: None,
+            rotated: None,
+        })
+    }
+
+    /// Locks the file against other runs; `false` if one appends to it.
+    pub(super) fn try_lock(&mut self) -> bool {
+        self.is_locked = match self.file.try_lock() {
+            Err(TryLockError::WouldBlock) => false,
+            // On a file system that does not support locks, the file is taken to be of this run.
+            Ok(()) | Err(TryLockError::Error(_)) => true,
+        };
+        self.is_locked
+    }
+
+    /// The size from which on a run has appended that did not end, if the file has such a part.
+    pub(super) fn unfinished_from(&self) -> Option<u64> {
+        let mut digits = [0; DIGITS_MAX];
+        let size = fgetxattr(&self.file, ATTRIBUTE, &mut digits).ok()?;
+        let start = str::from_utf8(&digits[..size]).ok()?.parse().ok()?;
+        (start <= self.size).then_some(start)
+    }
+
+    /// Continues with the content of the file as it is, up to `size`, which is shorter if it was cut.
+    pub(super) fn continue_from(&mut self, size: u64) -> io::Result<()> {
+        self.size = size;
+        self.size_before = size;
+        self.has_events = size > 0 && self.has_content()?;
+        if let (Some(rotation), true) = (&self.rotation, self.has_events) {
+            self.due = rotation.due_after(self.file.metadata()?.modified()?);
+        }
+        if self.is_locked {
+            self.set_attribute();
+        }
+        Ok(())
+    }
+
+    /// Whether the file is not only an empty member.
+    fn has_content(&self) -> io::Result<bool> {
+        Ok(match Compression::of_path(&self.path) {
+            Compression::Plain => true,
+            Compression::Gzip | Compression::Zstd => self.content()?.read(&mut [0])? > 0,
+        })
+    }
+
+    fn content(&self) -> io::Result<Box<dyn Read + Send>> {
+        // Opened again, because the current descriptor is at the end and appends.
+        content(
+            File::open(&self.path)?,
+            Compression::of_path(&self.path),
+            &Progress::new(),
+        )
+    }
+
+    /// Continues with the next file, which is empty.
+    pub(super) fn begin_next(&mut self, file: File) -> io::Result<()> {
+        self.remove_attribute();
+        self.identity = identity(&file.metadata()?);
+        self.file = file;
+        self.size_before = 0;
+        self.size = 0;
+        self.has_events = false;
+        self.due = None;
+        self.is_header_pending = !self.header.is_empty();
+        if !self.try_lock() {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        self.set_attribute();
+        Ok(())
+    }
+
+    /// Not supported by each file system; without it, the end of a killed run is not recognized.
+    fn set_attribute(&mut self) {
+        let digits = self.size.to_string();
+        let set = fsetxattr(
+            &self.file,
+            ATTRIBUTE,
+            digits.as_bytes(),
+            XattrFlags::empty(),
+        );
+        self.is_marked = set.is_ok();
+    }
+
+    fn remove_attribute(&mut self) {
+        if self.is_marked && !self.is_torn {
+            // It stays if that fails; then the next run finds a file that ends with a batch.
+            let _ = fremovexattr(&self.file, ATTRIBUTE);
+        }
+        self.is_marked = false;
+    }
+
+    /// Appends all of these bytes or none.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.file.write_all(bytes) {
+            Ok(()) => {
+                self.size += bytes.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // Only the first error is reported; if the file cannot be truncated either, that
+                // error is ignored. What other runs have appended meanwhile is not truncated.
+                let is_alone = self.is_locked || self.try_lock();
+                let is_cut = is_alone && self.file.set_len(self.size).is_ok();
+                self.is_torn = !is_cut;
+                Err(error)
+            }
+        }
+    }
+
+    /// Before the first events of a file.
+    fn begin_events(&mut self) {
+        self.has_events = true;
+        if let Some(rotation) = &self.rotation {
+            self.due = rotation.due_after(SystemTime::now());
+        }
+    }
+}
+
+impl SinkTarget for GrowingFile {
+    fn begin(&mut self, begin: &Begin<'_>) -> Result<()> {
+        self.continue_previous(begin)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.owes_line_end {
+            // Not earlier, so that a refused run does not change the file.
+            self.append(b"\n")?;
+            self.owes_line_end = false;
+        }
+        if self.is_header_pending {
+            let header = std::mem::take(&mut self.header);
+            let written = self.append(&header);
+            self.header = header;
+            written?;
+            self.is_header_pending = false;
+        }
+        self.append(bytes)?;
+        // The header of the first file is written like events.
+        if !self.has_events && bytes != self.header {
+            self.begin_events();
+        }
+        Ok(())
+    }
+
+    fn set_header(&mut self, header: &[u8]) {
+        self.header = header.to_vec();
+    }
+
+    fn set_without_events(&mut self) {
+        self.has_events = false;
+    }
+
+    fn first_bytes(&self) -> io::Result<Option<Vec<u8>>> {
+        if self.size_before == 0 {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        self.content()?
+            .take(FIRST_SIZE_MAX)
+            .read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    fn position(&self) -> Option<FilePosition> {
+        Some(FilePosition {
+            identity: self.identity,
+            size: self.size,
+        })
+    }
+
+    fn set_rotation(&mut self, rotation: Rotation) {
+        self.rotation = Some(rotation);
+    }
+
+    fn is_rotation_due(&self, size: usize, now: SystemTime) -> bool {
+        self.is_due(size, now)
+    }
+
+    fn next_rotation(&self) -> Option<SystemTime> {
+        self.due.filter(|_| self.has_events)
+    }
+
+    fn rotate(&mut self, now: SystemTime) -> io::Result<()> {
+        GrowingFile::rotate(self, now)
+    }
+
+    fn remove_old(&self) -> Option<String> {
+        GrowingFile::remove_old(self)
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for GrowingFile {
+    fn drop(&mut self) {
+        self.remove_attribute();
+    }
+}
