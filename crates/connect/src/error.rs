@@ -71,6 +71,34 @@ impl Error {
         Self::new(ErrorKind::Misuse, message).with_hint(hint)
     }
 
+    pub(crate) fn unknown_option(
+        name: &str,
+        option: &str,
+        known: &[&str],
+        hint: Option<&str>,
+    ) -> Self {
+        let distance = |candidate: &&&str| strsim::damerau_levenshtein(option, candidate);
+        let suggestion = match known.iter().min_by_key(distance) {
+            Some(near) if distance(&near) <= 2 => format!("did you mean `{near}`?"),
+            _ => format!("there are: {}", known.join(", ")),
+        };
+        let error = Self::new(
+            ErrorKind::Misuse,
+            format!("`{name}` has no option `{option}`; {suggestion}"),
+        );
+        match hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+
+    pub(crate) fn bad_option(name: &str, option: &str, value: &str, wanted: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("`{name}`, option `{option}`: `{value}` is not {wanted}"),
+        )
+    }
+
     pub(crate) fn not_built_in(scheme: &str, feature: &str) -> Self {
         let message = format!("this build does not support {scheme}://");
         Self::new(ErrorKind::Misuse, message).with_hint(format!(
@@ -106,34 +134,6 @@ impl Error {
             format!("`{name}` needs the option `{option}`"),
         )
         .with_hint(hint)
-    }
-
-    pub(crate) fn unknown_option(
-        name: &str,
-        option: &str,
-        known: &[&str],
-        hint: Option<&str>,
-    ) -> Self {
-        let distance = |candidate: &&&str| strsim::damerau_levenshtein(option, candidate);
-        let suggestion = match known.iter().min_by_key(distance) {
-            Some(near) if distance(&near) <= 2 => format!("did you mean `{near}`?"),
-            _ => format!("there are: {}", known.join(", ")),
-        };
-        let error = Self::new(
-            ErrorKind::Misuse,
-            format!("`{name}` has no option `{option}`; {suggestion}"),
-        );
-        match hint {
-            Some(hint) => error.with_hint(hint),
-            None => error,
-        }
-    }
-
-    pub(crate) fn bad_option(name: &str, option: &str, value: &str, wanted: &str) -> Self {
-        Self::new(
-            ErrorKind::Misuse,
-            format!("`{name}`, option `{option}`: `{value}` is not {wanted}"),
-        )
     }
 
     pub(crate) fn refused(name: &str, message: &str, hint: Option<&str>) -> Self {

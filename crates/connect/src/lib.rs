@@ -30,13 +30,6 @@ mod kafka;
 mod kafka_to_postgres;
 mod kind;
 mod lag;
-#[cfg(any(
-    feature = "http",
-    feature = "kafka",
-    feature = "nats",
-    feature = "postgres",
-    feature = "redis"
-))]
 mod options;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -60,6 +53,7 @@ use lookaside_stream::{MessageFraming, MessageSink, MessageSource, OnNull};
 pub use error::{Error, ErrorKind, Result};
 pub use kind::{KINDS, Kind};
 pub use lag::{LagReader, PartitionLag};
+pub use options::UrlOptions;
 pub use url::ConnectUrl;
 
 /// An open source, and the options of its URL that the run applies.

@@ -11,16 +11,28 @@ use lookaside_stream::OnNull;
 use crate::{ConnectUrl, Error, Result};
 
 /// The options of a URL, all of which are known.
-pub(crate) struct Options<'a> {
+///
+/// ```
+/// use lookaside_connect::{ConnectUrl, UrlOptions};
+///
+/// let url: ConnectUrl = "http://127.0.0.1:8080/events?timeout_ms=500".parse()?;
+/// let options = UrlOptions::new(&url, &["timeout_ms", "framing"])?;
+/// assert_eq!(options.at_least("timeout_ms", 30_000, 1, "milliseconds")?, 500);
+/// assert_eq!(options.choice("framing", &["lines", "message"])?, "lines");
+/// # Ok::<(), lookaside_connect::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct UrlOptions<'a> {
     url: &'a ConnectUrl,
     name: String,
 }
 
-impl<'a> Options<'a> {
+impl<'a> UrlOptions<'a> {
+    /// The options of a URL that may have those of these names.
+    ///
     /// # Errors
     /// When the URL has an option that is not known.
-    #[cfg(any(feature = "nats", feature = "postgres", feature = "redis"))]
-    pub(crate) fn new(url: &'a ConnectUrl, known: &[&str]) -> Result<Self> {
+    pub fn new(url: &'a ConnectUrl, known: &[&str]) -> Result<Self> {
         let name = url.name();
         let mut options = url.options().iter();
         match options.find(|(option, _)| !known.contains(&&**option)) {
@@ -84,14 +96,18 @@ impl<'a> Options<'a> {
     }
 
     /// The value of an option; the last one, if it is given several times.
-    pub(crate) fn text(&self, option: &str) -> Option<&'a str> {
+    pub fn text(&self, option: &str) -> Option<&'a str> {
         let mut options = self.url.options().iter().rev();
         options
             .find(|(name, _)| name == option)
             .map(|(_, value)| &**value)
     }
 
-    pub(crate) fn parse<T: FromStr>(&self, option: &str, default: T, wanted: &str) -> Result<T> {
+    /// The value of an option, or the default; `wanted` says what it is, with an article.
+    ///
+    /// # Errors
+    /// When the value is not a `T`; the message quotes it, so that secrets must not be read by this.
+    pub fn parse<T: FromStr>(&self, option: &str, default: T, wanted: &str) -> Result<T> {
         let Some(text) = self.text(option) else {
             return Ok(default);
         };
@@ -100,7 +116,10 @@ impl<'a> Options<'a> {
     }
 
     /// A number of `what` that has a lower limit.
-    pub(crate) fn at_least<T: FromStr + PartialOrd + Display>(
+    ///
+    /// # Errors
+    /// When the value is not a number, or less than the limit.
+    pub fn at_least<T: FromStr + PartialOrd + Display>(
         &self,
         option: &str,
         default: T,
@@ -119,7 +138,10 @@ impl<'a> Options<'a> {
     }
 
     /// One of these words; the first is the default.
-    pub(crate) fn choice(&self, option: &str, words: &[&'static str]) -> Result<&'static str> {
+    ///
+    /// # Errors
+    /// When the value is another one.
+    pub fn choice(&self, option: &str, words: &[&'static str]) -> Result<&'static str> {
         let text = self.text(option).unwrap_or(words[0]);
         let mut known = words.iter();
         match known.find(|word| **word == text) {

@@ -85,6 +85,18 @@ impl Failure {
         Self::new(error.to_string()).with_sources(error)
     }
 
+    /// Converts an error of a connector, with its hint; a wrong URL is a usage error.
+    pub(crate) fn of_connector(error: &lookaside_connect::Error) -> Self {
+        let failure = match error.kind() {
+            lookaside_connect::ErrorKind::Misuse => Self::usage(error.to_string()),
+            _ => Self::new(error.to_string()),
+        };
+        match error.hint() {
+            Some(hint) => failure.with_help(hint),
+            None => failure,
+        }
+    }
+
     /// Adds the sources of an error whose own message is already shown.
     pub(crate) fn with_sources(mut self, error: &dyn Error) -> Self {
         self.add_sources(error);
@@ -142,6 +154,11 @@ impl Failure {
             line.push_str(cause);
         }
         line
+    }
+
+    /// Its hint.
+    pub(crate) fn help(&self) -> Option<&str> {
+        self.help.as_deref()
     }
 
     /// The exit status that it leads to.

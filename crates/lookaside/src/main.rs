@@ -5,6 +5,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`cli`] | the commands |
+//! | [`webhook`] | the HTTP source of `lookaside enrich` |
 //! | [`serve`] | the service that `lookaside serve` starts |
 //! | [`project`] | a project folder: its configuration, its tables, its models |
 //! | [`models`] | the models of a project: reading, binding, reviewing and running them |
@@ -29,6 +30,7 @@ mod project;
 mod serve;
 mod suggestion;
 mod units;
+mod webhook;
 
 use std::process::ExitCode;
 

@@ -55,7 +55,7 @@ pub use format::{
 pub use format::{fuzz_access, fuzz_csv, fuzz_syslog};
 pub use message::{
     Message, MessageFraming, MessageHeader, MessageRead, MessageSink, MessageSource, Messages,
-    OnNull, Partition, Receipt, RefusedMessage,
+    OnNull, OnStop, Partition, Receipt, RefusedMessage,
 };
 pub use progress::{Figures, Progress};
 pub use reject::{Reject, Rejects};

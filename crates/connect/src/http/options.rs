@@ -5,7 +5,7 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use ureq::http::{HeaderName, HeaderValue};
 
-use crate::options::Options;
+use crate::options::UrlOptions;
 use crate::{ConnectUrl, Error, Result};
 
 /// The default of `batch_bytes`: many times what a request costs, and taken by most servers.
@@ -86,7 +86,7 @@ impl SinkOptions {
             _ => ("http", &[], "query.", BATCH_MS),
         };
         let known: Vec<_> = COMMON.iter().chain(own).copied().collect();
-        let options = Options::with_prefixes(url, &known, &["header.", query_prefix])?;
+        let options = UrlOptions::with_prefixes(url, &known, &["header.", query_prefix])?;
         let name = url.name();
         let refused = |message: &str, hint| Error::refused(&name, message, Some(hint));
         if url.hosts().contains(',') {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_nats::ConnectOptions;
 use lookaside_stream::MessageFraming;
 
-use crate::options::Options;
+use crate::options::UrlOptions;
 use crate::{ConnectUrl, Error, Result};
 
 /// The default of `ack_wait_ms`, which is also that of the server: how long messages of a killed
@@ -72,7 +72,7 @@ const SINK_OPTIONS: [&str; 4] = ["key", "buffer_max", "creds", "ca"];
 
 impl SourceOptions {
     pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
-        let options = Options::new(url, &SOURCE_OPTIONS)?;
+        let options = UrlOptions::new(url, &SOURCE_OPTIONS)?;
         let name = url.name();
         let [stream] = url.paths() else {
             let example = "nats://localhost:4222/CLICKS?durable=NAME";
@@ -113,7 +113,7 @@ impl SourceOptions {
 
 impl SinkOptions {
     pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
-        let options = Options::new(url, &SINK_OPTIONS)?;
+        let options = UrlOptions::new(url, &SINK_OPTIONS)?;
         let name = url.name();
         let [subject] = url.paths() else {
             let example = "nats://localhost:4222/clicks.rich";
@@ -141,7 +141,7 @@ pub(super) fn is_subject(subject: &str) -> bool {
 }
 
 impl ConnectionOptions {
-    fn new(url: &ConnectUrl, options: &Options<'_>) -> Result<Self> {
+    fn new(url: &ConnectUrl, options: &UrlOptions<'_>) -> Result<Self> {
         let credentials = match options.text("creds") {
             None => None,
             Some(path) => Some(fs::read_to_string(path).map_err(|error| {

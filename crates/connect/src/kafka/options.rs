@@ -9,7 +9,7 @@ use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 
-use crate::options::Options;
+use crate::options::UrlOptions;
 use crate::{ConnectUrl, Error, Result};
 
 /// The default of `buffer_max`: some tenths of a second at a hundred megabytes per second, and small
@@ -218,7 +218,7 @@ fn is_secret(property: &str) -> bool {
 
 /// The options of a URL: those of the connector, and properties of librdkafka, which contain a dot.
 struct KafkaOptions<'a> {
-    options: Options<'a>,
+    options: UrlOptions<'a>,
     url: &'a ConnectUrl,
     properties: Vec<(&'a str, &'a str)>,
 }
@@ -238,7 +238,7 @@ impl<'a> KafkaOptions<'a> {
         }
         let properties = url.options().iter();
         Ok(Self {
-            options: Options::with_properties(url, known, is_property)?,
+            options: UrlOptions::with_properties(url, known, is_property)?,
             url,
             properties: properties
                 .filter(|(option, _)| is_property(option))

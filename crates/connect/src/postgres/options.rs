@@ -5,7 +5,7 @@ use std::time::Duration;
 use lookaside_client::{Config, PostgresConfig};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::options::Options;
+use crate::options::UrlOptions;
 use crate::{ConnectUrl, Error, Result};
 
 /// The default of `batch_rows`: enough that the round trips of a batch do not count.
@@ -97,7 +97,7 @@ const CONNECTION_SETTINGS: [&str; 18] = [
 impl SinkOptions {
     pub(crate) fn new(url: &ConnectUrl) -> Result<Self> {
         let known = [&SINK_OPTIONS[..], &CONNECTION_SETTINGS].concat();
-        let options = Options::new(url, &known)?;
+        let options = UrlOptions::new(url, &known)?;
         let name = options.name().to_owned();
         if url.paths().len() != 1 {
             let example = "postgres://localhost:5432/shop?table=clicks";

@@ -8,7 +8,7 @@ use redis::{
     Client, ConnectionAddr, IntoConnectionInfo as _, RedisConnectionInfo, TlsCertificates,
 };
 
-use crate::options::Options;
+use crate::options::UrlOptions;
 use crate::{ConnectUrl, Error, Result};
 
 /// The default of `claim_idle_ms`: no consumer that is alive stays silent for a minute, and a
@@ -77,7 +77,7 @@ const SINK_OPTIONS: [&str; 6] = ["key", "field", "maxlen", "buffer_max", "db", "
 
 impl SourceOptions {
     pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
-        let options = Options::new(url, &SOURCE_OPTIONS)?;
+        let options = UrlOptions::new(url, &SOURCE_OPTIONS)?;
         let name = url.name();
         if url.paths().is_empty() {
             let example = "redis://localhost:6379/clicks?group=NAME";
@@ -121,7 +121,7 @@ impl SourceOptions {
 
 impl SinkOptions {
     pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
-        let options = Options::new(url, &SINK_OPTIONS)?;
+        let options = UrlOptions::new(url, &SINK_OPTIONS)?;
         let name = url.name();
         let [stream] = url.paths() else {
             let example = "redis://localhost:6379/clicks-rich";
@@ -140,7 +140,7 @@ impl SinkOptions {
     }
 }
 
-fn payload_field(options: &Options<'_>) -> Result<String> {
+fn payload_field(options: &UrlOptions<'_>) -> Result<String> {
     let field = options.text("field").unwrap_or(PAYLOAD_FIELD);
     match field.is_empty() || field == KEY_FIELD {
         true => {
@@ -158,7 +158,7 @@ fn host_name() -> Option<String> {
 }
 
 /// A client that is not connected yet.
-fn client(url: &ConnectUrl, options: &Options<'_>) -> Result<Client> {
+fn client(url: &ConnectUrl, options: &UrlOptions<'_>) -> Result<Client> {
     let name = options.name();
     let refused = |message: &str, hint| Error::refused(name, message, hint);
     if url.hosts().contains(',') {

@@ -93,12 +93,16 @@ fn enrich(
 ) -> CommandResult {
     let checkpoint = plan.open_checkpoint()?;
     let mark = checkpoint.as_ref().and_then(Checkpoint::mark);
-    let (input, sink) = plan.open(mark)?;
+    let cannot = |error: io::Error| Failure::new("cannot begin").because(&error);
+    let stop = StopFlag::new().map_err(cannot)?;
+    let (input, sink) = plan.open(mark, &stop)?;
     let Input {
         source,
         framing,
         on_null,
         lag,
+        address,
+        webhook_end,
     } = input;
     let lag = lag.map(|lag| Arc::new(Mutex::new(lag)));
     let sinks = plan.open_others(sink, source.extent())?;
@@ -108,7 +112,6 @@ fn enrich(
     let flow = named::add_to(flow, &plan.named)?;
 
     let tally = Arc::new(Tally::default());
-    let cannot = |error: io::Error| Failure::new("cannot begin").because(&error);
     let over = StopFlag::new().map_err(cannot)?;
     let outages = Arc::new(Outages::new(over.clone()));
     let file_name: Arc<str> = model.file_name().into();
@@ -120,7 +123,6 @@ fn enrich(
             ModelTransform::waiting(evaluator, session, outages, observer, file_name.clone())
         })
         .collect();
-    let stop = StopFlag::new().map_err(cannot)?;
     let give_up = StopFlag::new().map_err(cannot)?;
     let drain = Drain {
         timeout: plan.drain_timeout,
@@ -129,6 +131,9 @@ fn enrich(
             move || {
                 knowledge.cancel_queries();
                 give_up.raise();
+                if let Some(end) = webhook_end {
+                    end.answer_all();
+                }
             }
         }),
     };
@@ -144,7 +149,7 @@ fn enrich(
             stop: stop.clone(),
         });
     }
-    if let Some(address) = source.local_addr() {
+    if let Some(address) = address {
         info!(%address, "listens");
     }
     let is_drawn = !plan.is_quiet && !plan.writes_to_terminal();

@@ -20,7 +20,7 @@ struct Row<'a> {
     summary: String,
 }
 
-const SOURCES: [(&str, &str); 5] = [
+const SOURCES: [(&str, &str); 6] = [
     (
         "old.log.gz new.log",
         "files, one after the other, also .gz and .zst",
@@ -37,6 +37,10 @@ const SOURCES: [(&str, &str); 5] = [
     (
         "udp://127.0.0.1:5140",
         "datagrams to a port, one event each; what the system discards is counted",
+    ),
+    (
+        "http://0.0.0.0:8080/events",
+        "events that arrive as HTTP requests (POST), which are answered when they are delivered",
     ),
 ];
 

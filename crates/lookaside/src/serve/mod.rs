@@ -40,4 +40,6 @@ pub(crate) use self::catalog::Catalog;
 pub(crate) use self::files::Files;
 pub(crate) use self::lookup::Lookup;
 pub(crate) use self::overview::example;
+pub(crate) use self::problem::{PROBLEM_TYPE, Problem};
+pub(crate) use self::service::{Coding, content_coding, decode};
 pub(crate) use self::start::{Needed, Service, StartOptions};

@@ -41,7 +41,7 @@ impl Server {
         self.postgres = Some(builder.path(folder).start().unwrap());
     }
 
-    fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.postgres.take().unwrap().close().unwrap();
     }
 
@@ -211,7 +211,7 @@ fn enriched(id: i32) -> String {
 }
 
 /// The entries of the log at the beginning of an outage and at its end.
-const BEGINS: &str = "lookups wait until the database is available";
+pub(crate) const BEGINS: &str = "lookups wait until the database is available";
 const ENDS: &str = "the database is available, lookups go on";
 
 #[test]

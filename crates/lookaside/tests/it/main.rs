@@ -35,3 +35,4 @@ mod slow;
 mod tidy;
 mod verify;
 mod warnings;
+mod webhook;

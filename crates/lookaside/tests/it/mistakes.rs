@@ -351,12 +351,13 @@ fn issue_13_in_the_kind_of_an_input() {
         assert!(err.contains(expected), "{input}: {err}");
         assert!(!err.contains("No such file"), "{input}: {err}");
     }
-    for (input, scheme) in [
-        ("http://u:secret@127.0.0.1:9/x.json", "http"),
-        ("HTTPS://127.0.0.1/x.json", "https"),
+    for (input, expected) in [
+        ("http://u:secret@127.0.0.1:9/x.json", "http:// as a source"),
+        ("http://127.0.0.1/x.json", "a port to listen on"),
+        ("HTTPS://127.0.0.1/x.json", "https:// is not a source"),
     ] {
         let said = project.run(&["enrich", ".", input]).ended(2);
-        let said = said.err_has(&[&format!("{scheme}:// is not a source"), "`curl -sS URL |`"]);
+        let said = said.err_has(&[expected, "`curl -sS URL |`"]);
         assert!(!said.err.contains("secret"), "{}", said.err);
     }
 }

@@ -2,7 +2,7 @@
 
 mod access;
 mod behind;
-mod client;
+pub(crate) mod client;
 mod coding;
 mod console;
 mod ending;

@@ -21,4 +21,4 @@ pub(crate) use meta::{MetaNames, RecordMeta};
 pub use partition::Partition;
 pub use receipt::Receipt;
 pub use sink::{MessageSink, RefusedMessage};
-pub use source::{MessageRead, MessageSource};
+pub use source::{MessageRead, MessageSource, OnStop};

@@ -42,7 +42,11 @@ pub struct Partition {
     is_revoked: AtomicBool,
     /// The position after the last message that was read.
     read_end: AtomicU64,
+    on_acknowledged: Option<OnAcknowledged>,
 }
+
+/// Called with an acknowledged position.
+type OnAcknowledged = Box<dyn Fn(u64) + Send + Sync>;
 
 #[derive(Default)]
 struct State {
@@ -62,16 +66,33 @@ struct Range {
 impl Partition {
     /// A partition of which nothing was read yet.
     pub fn new(topic: impl Into<Arc<str>>, number: i32) -> Arc<Self> {
-        Self::with_positions(topic.into(), number, false)
+        Self::with_positions(topic.into(), number, false, None)
+    }
+
+    /// As [`Self::new`], for a source that waits for the delivery of its messages: `notify` is called
+    /// with the acknowledged position when it has moved, on the thread that delivered the last
+    /// result. It must not block. Positions that threads reach at the same time may be passed in any
+    /// order.
+    pub fn with_notification(
+        topic: impl Into<Arc<str>>,
+        number: i32,
+        notify: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Self::with_positions(topic.into(), number, false, Some(Box::new(notify)))
     }
 
     /// As [`Self::new`], with positions that identify a message in every run, as the offsets of
     /// Kafka do. Those of other partitions are counted while they are read.
     pub fn with_stable_positions(topic: impl Into<Arc<str>>, number: i32) -> Arc<Self> {
-        Self::with_positions(topic.into(), number, true)
+        Self::with_positions(topic.into(), number, true, None)
     }
 
-    fn with_positions(topic: Arc<str>, number: i32, has_stable_positions: bool) -> Arc<Self> {
+    fn with_positions(
+        topic: Arc<str>,
+        number: i32,
+        has_stable_positions: bool,
+        on_acknowledged: Option<OnAcknowledged>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             name: format!("{topic}[{number}]").into(),
             topic,
@@ -81,6 +102,7 @@ impl Partition {
             settled: Condvar::new(),
             is_revoked: AtomicBool::new(false),
             read_end: AtomicU64::new(0),
+            on_acknowledged,
         })
     }
 
@@ -178,12 +200,18 @@ impl Partition {
         let range = state.range(number);
         assert!(!range.is_delivered, "a range is delivered once");
         range.is_delivered = true;
+        let mut acknowledged = None;
         while let Some(range) = state.ranges.pop_front_if(|range| range.is_delivered) {
             state.first += 1;
-            state.acknowledged = Some(range.end);
+            acknowledged = Some(range.end);
         }
+        state.acknowledged = acknowledged.or(state.acknowledged);
         if state.ranges.is_empty() {
             self.settled.notify_all();
+        }
+        drop(state);
+        if let (Some(position), Some(notify)) = (acknowledged, &self.on_acknowledged) {
+            notify(position);
         }
     }
 
@@ -237,6 +265,26 @@ mod tests {
                 let all = ends.iter().all(|(_, is_delivered)| *is_delivered);
                 assert_eq!(partition.is_settled(), all);
             }
+        }
+    }
+
+    #[test]
+    fn each_move_of_the_acknowledged_position_is_notified() {
+        let moves = Arc::new(Mutex::new(Vec::new()));
+        let partition = Partition::with_notification("t", 0, {
+            let moves = Arc::clone(&moves);
+            move |position| moves.lock().unwrap().push(position)
+        });
+        let numbers = [3, 5, 9, 10].map(|end| partition.open(end));
+        for (index, expected) in [
+            (1, &[][..]),
+            (0, &[5]),
+            // There is a gap before it.
+            (3, &[5]),
+            (2, &[5, 10]),
+        ] {
+            partition.deliver(numbers[index]);
+            assert_eq!(*moves.lock().unwrap(), expected);
         }
     }
 

@@ -18,12 +18,28 @@ pub trait MessageSource: Send {
     /// When no more messages can be read.
     fn read(&mut self, messages: &mut Messages, timeout: Duration) -> io::Result<MessageRead>;
 
+    /// Called when the run was stopped, perhaps several times: whether messages that the source has
+    /// received are read before the run ends.
+    fn stop(&mut self) -> OnStop {
+        OnStop::Leave
+    }
+
     /// Stores the acknowledged positions and leaves the broker; called once, after everything that
     /// is going to be delivered is delivered.
     ///
     /// # Errors
     /// When the positions could not be stored: messages may be read again later.
     fn close(&mut self) -> io::Result<()>;
+}
+
+/// What is done with messages that a source has received and the run has not read when it is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnStop {
+    /// They are left: the next run reads them.
+    Leave,
+    /// They are read until there are none, since no other run can read them. The source receives no
+    /// further ones.
+    Drain,
 }
 
 /// The result of a read.

@@ -14,7 +14,7 @@ use super::udp::Udp;
 use super::{Input, LINGER, LiveRead, Mark, Opened, ReadOutcome, Source, open_file};
 use crate::compression::Compression;
 use crate::content::content;
-use crate::message::{MessageRead, MessageSource};
+use crate::message::{MessageRead, MessageSource, OnStop};
 use crate::wake::{Wait, Wake};
 use crate::{Error, Extent, InputFormat, Progress, Result};
 
@@ -74,13 +74,25 @@ impl Reader {
         result
     }
 
+    /// Whether a run that was stopped reads what its source has received. It does not if the run ends
+    /// for another reason, since nothing is written then.
+    fn drains(&mut self) -> bool {
+        match &mut self.current {
+            Some(Current::Messages(_, source)) if !self.wake.abort.is_raised() => {
+                source.stop() == OnStop::Drain
+            }
+            _ => false,
+        }
+    }
+
     /// Fills a block with the next records.
     pub(crate) fn read(&mut self, block: &mut Block) -> Result<BlockRead> {
         loop {
             if let Some(error) = self.error.take() {
                 return Err(error);
             }
-            if self.wake.is_raised() {
+            let is_draining = self.wake.is_raised();
+            if is_draining && !self.drains() {
                 return Ok(BlockRead::Stopped);
             }
             let read = match &mut self.current {
@@ -101,12 +113,16 @@ impl Reader {
                     let read = source.read(&mut block.messages, MESSAGES_TIMEOUT);
                     match read.map_err(|error| Error::read_input(name, error))? {
                         MessageRead::Messages => BlockRead::Filled,
+                        MessageRead::Idle if is_draining => BlockRead::Stopped,
                         MessageRead::Idle => BlockRead::Idle,
                         MessageRead::End => {
                             if let Some(Current::Messages(name, source)) = self.current.take() {
                                 self.ended.push((name, source));
                             }
-                            BlockRead::End
+                            match is_draining {
+                                true => BlockRead::Stopped,
+                                false => BlockRead::End,
+                            }
                         }
                     }
                 }

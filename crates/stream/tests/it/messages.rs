@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use lookaside_stream::{
     Checkpoint, End, Flow, FormatOptions, Identity, InputFormat, MessageFraming, MessageRead,
-    MessageSink, MessageSource, Messages, OnNull, OutputFormat, Partition, Receipt, RefusedMessage,
-    Report, RunOptions, Sink, Source, StopFlag, Strictness, Summary, Transform,
+    MessageSink, MessageSource, Messages, OnNull, OnStop, OutputFormat, Partition, Receipt,
+    RefusedMessage, Report, RunOptions, Sink, Source, StopFlag, Strictness, Summary, Transform,
 };
 use lookaside_value::{Batch, NameTable};
 
@@ -710,4 +710,68 @@ fn formats_with_a_header_are_refused_for_messages() {
         OutputFormat::new("csv", &columns).unwrap(),
     );
     run(flow).unwrap();
+}
+
+/// A source that has received `count` messages when the run is stopped, at the first read.
+struct Stopped {
+    partition: Arc<Partition>,
+    count: u64,
+    stop: StopFlag,
+    on_stop: OnStop,
+    /// The answer to reads when there are no more messages.
+    last: MessageRead,
+}
+
+impl MessageSource for Stopped {
+    fn read(&mut self, messages: &mut Messages, _: Duration) -> io::Result<MessageRead> {
+        self.stop.raise();
+        let position = self.partition.read_end();
+        if position == self.count {
+            return Ok(self.last);
+        }
+        messages.push(&self.partition, position, Some(b"{}"), None);
+        Ok(MessageRead::Messages)
+    }
+
+    fn stop(&mut self) -> OnStop {
+        self.on_stop
+    }
+
+    fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_source_whose_messages_no_other_run_can_read_is_drained_by_a_stop() {
+    for (on_stop, last, limit, expected) in [
+        (OnStop::Leave, MessageRead::End, None, (1, End::Stopped)),
+        (OnStop::Drain, MessageRead::End, None, (10, End::Stopped)),
+        (OnStop::Drain, MessageRead::Idle, None, (10, End::Stopped)),
+        // A run that ends for another reason reads nothing more.
+        (OnStop::Drain, MessageRead::End, Some(3), (3, End::Limit)),
+    ] {
+        let count = limit.map_or(10, |_| u64::MAX);
+        let partition = Partition::new("received", 0);
+        let stop = StopFlag::new().unwrap();
+        let source = Stopped {
+            partition: Arc::clone(&partition),
+            count,
+            stop: stop.clone(),
+            on_stop,
+            last,
+        };
+        let source = Source::new().with_messages("received", Box::new(source));
+        let options = RunOptions {
+            stop: Some(stop),
+            event_limit: limit.and_then(NonZero::new),
+            ..RunOptions::default()
+        };
+        let memory = Memory::default();
+        let sink = Sink::messages("memory", Box::new(memory.clone()), None);
+        let flow = flow("json", "json", &[]);
+        let summary = flow.run(source, vec![Identity; 2], sink, options).unwrap();
+        assert_eq!((summary.events_out, summary.end), expected);
+        assert_eq!(partition.acknowledged(), Some(expected.0));
+    }
 }

@@ -34,6 +34,7 @@ Examples:
   lookaside enrich my-project tcp://0.0.0.0:5140 -o out.json.zst --rotate-every 1h --rotate-keep 48
   lookaside enrich my-project --input 'kafka://localhost:9092/clicks?group=lookaside' \
       --output kafka://localhost:9092/clicks-rich
+  lookaside enrich my-project --input http://127.0.0.1:8080/events -o events.json
 
   lookaside enrich my-project tcp://0.0.0.0:5140 --watch --metrics 9464 >>events.json
 
@@ -53,8 +54,8 @@ pub(crate) struct EnrichArguments {
     #[arg(default_value = ".")]
     pub(crate) dir: PathBuf,
 
-    /// Events: files (also .gz and .zst), `-` for standard input, tcp://ADDRESS:PORT or
-    /// udp://ADDRESS:PORT to listen on [default: the project's input]
+    /// Events: files (also .gz and .zst), `-` for standard input, tcp://ADDRESS:PORT,
+    /// udp://ADDRESS:PORT or http://ADDRESS:PORT/PATH to listen on [default: the project's input]
     #[arg(value_name = "FILE")]
     pub(crate) input: Vec<String>,
 
@@ -107,7 +108,7 @@ pub(crate) struct EnrichArguments {
 
     /// What happens to an event whose lookup fails, unless the model sets it: `wait` until the
     /// database is available, `reject` its line, or `emit` it without the fields
-    /// [default: emit; with a topic as input: wait]
+    /// [default: emit; with a topic or HTTP requests as input: wait]
     #[arg(long, value_name = "POLICY", value_parser = policy(), help_heading = "Model")]
     pub(crate) on_lookup_failure: Option<OnLookupFailure>,
 

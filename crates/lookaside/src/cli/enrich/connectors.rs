@@ -1,9 +1,12 @@
 //! Inputs and outputs of a run that are topics of a broker or tables, named by URLs.
 
-use lookaside_connect::{ConnectUrl, Error, ErrorKind, LagReader, OpenedSource};
+use std::net::SocketAddr;
+
+use lookaside_connect::{ConnectUrl, LagReader, OpenedSource};
 use lookaside_stream::{MessageFraming, OnNull, OutputFormat, Sink, Source};
 
 use crate::failure::Failure;
+use crate::webhook::{self, Webhook, WebhookEnd, WebhookOptions};
 
 /// An open input.
 pub(super) struct Input {
@@ -11,6 +14,9 @@ pub(super) struct Input {
     pub(super) framing: MessageFraming,
     pub(super) on_null: OnNull,
     pub(super) lag: Option<LagReader>,
+    /// The address that it listens on.
+    pub(super) address: Option<SocketAddr>,
+    pub(super) webhook_end: Option<WebhookEnd>,
 }
 
 impl Input {
@@ -20,6 +26,17 @@ impl Input {
             framing: opened.framing,
             on_null: opened.on_null,
             lag: opened.lag,
+            address: None,
+            webhook_end: None,
+        }
+    }
+
+    pub(super) fn of_webhook(name: &str, opened: Webhook) -> Self {
+        let source = Source::new().with_messages(name, opened.source);
+        Self {
+            address: Some(opened.address),
+            webhook_end: Some(opened.end),
+            ..Self::from(source)
         }
     }
 }
@@ -27,10 +44,12 @@ impl Input {
 impl From<Source> for Input {
     fn from(source: Source) -> Self {
         Self {
+            address: source.local_addr(),
             source,
             framing: MessageFraming::default(),
             on_null: OnNull::default(),
             lag: None,
+            webhook_end: None,
         }
     }
 }
@@ -40,24 +59,43 @@ pub(super) fn url(text: &str) -> Result<Option<ConnectUrl>, Failure> {
     if !ConnectUrl::is_one(text) {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|error| failure(&error))
+    text.parse()
+        .map(Some)
+        .map_err(|error| Failure::of_connector(&error))
+}
+
+/// Checks a source that a URL names; returns one line on what was found.
+pub(super) fn check_source(url: &ConnectUrl) -> Result<String, Failure> {
+    match WebhookOptions::is_of(url) {
+        true => webhook::check(&WebhookOptions::new(url)?),
+        false => {
+            lookaside_connect::check_source(url).map_err(|error| Failure::of_connector(&error))
+        }
+    }
+}
+
+/// Checks a sink that a URL names; returns one line on what was found.
+pub(super) fn check_sink(url: &ConnectUrl) -> Result<String, Failure> {
+    lookaside_connect::check_sink(url).map_err(|error| Failure::of_connector(&error))
 }
 
 pub(super) fn open_source(url: &ConnectUrl) -> Result<Input, Failure> {
-    let opened = lookaside_connect::open_source(url).map_err(|error| failure(&error))?;
+    let opened =
+        lookaside_connect::open_source(url).map_err(|error| Failure::of_connector(&error))?;
     Ok(Input::new(url, opened))
 }
 
 /// Opens the input and the output of a run that are both connectors.
 pub(super) fn open_pair(input: &ConnectUrl, output: &ConnectUrl) -> Result<(Input, Sink), Failure> {
     let opened = lookaside_connect::open_pair(input, output);
-    let (source, sink) = opened.map_err(|error| failure(&error))?;
+    let (source, sink) = opened.map_err(|error| Failure::of_connector(&error))?;
     let sink = Sink::messages(&output.name(), sink.sink, sink.key_field);
     Ok((Input::new(input, source), sink))
 }
 
 pub(super) fn open_sink(url: &ConnectUrl) -> Result<Sink, Failure> {
-    let opened = lookaside_connect::open_sink(url).map_err(|error| failure(&error))?;
+    let opened =
+        lookaside_connect::open_sink(url).map_err(|error| Failure::of_connector(&error))?;
     Ok(Sink::messages(&url.name(), opened.sink, opened.key_field))
 }
 
@@ -110,15 +148,4 @@ pub(super) fn refuse_table(reject: &str) -> Result<(), Failure> {
 
 fn is_table(text: &str) -> Result<bool, Failure> {
     Ok(url(text)?.is_some_and(|url| url.is_table()))
-}
-
-fn failure(error: &Error) -> Failure {
-    let failure = match error.kind() {
-        ErrorKind::Misuse => Failure::usage(error.to_string()),
-        _ => Failure::new(error.to_string()),
-    };
-    match error.hint() {
-        Some(hint) => failure.with_help(hint),
-        None => failure,
-    }
 }

@@ -12,8 +12,8 @@ use jiff::tz::TimeZone;
 use lookaside_connect::ConnectUrl;
 use lookaside_knowledge::Contract;
 use lookaside_stream::{
-    Checkpoint, Extent, InputFormat, Mark, OutputFormat, Rotation, Sink, Source, Strictness,
-    TcpOptions, worker_count,
+    Checkpoint, Extent, InputFormat, Mark, OutputFormat, Rotation, Sink, Source, StopFlag,
+    Strictness, TcpOptions, worker_count,
 };
 use lookaside_value::OnLookupFailure;
 
@@ -27,6 +27,7 @@ use crate::failure::Failure;
 use crate::models::Wanted;
 use crate::models::options::timezone;
 use crate::project::{LoadOptions, Project, is_url};
+use crate::webhook::{self, WebhookOptions};
 
 /// A larger thread count is taken for a typing error.
 pub(super) const WORKER_COUNT_MAX: usize = 1024;
@@ -35,6 +36,8 @@ pub(super) const WORKER_COUNT_MAX: usize = 1024;
 #[derive(Debug)]
 pub(super) struct EnrichPlan {
     input: Vec<String>,
+    /// The input, if it is one of HTTP.
+    webhook: Option<WebhookOptions>,
     follow: bool,
     checkpoint: Option<PathBuf>,
     tcp: TcpOptions,
@@ -84,6 +87,8 @@ impl EnrichPlan {
         let settings = &project.settings;
         let input = input(arguments, project)?;
         let connector = connectors::url(&input[0])?;
+        let webhook = connector.as_ref().filter(|url| WebhookOptions::is_of(url));
+        let webhook = webhook.map(WebhookOptions::new).transpose()?;
         let json = "json".to_owned();
         let format = arguments.format.as_ref().or(settings.format.as_ref());
         let format = format.or(connector.is_some().then_some(&json));
@@ -169,6 +174,7 @@ impl EnrichPlan {
                 },
             ),
             input,
+            webhook,
             input_format,
             output_format,
         })
@@ -217,8 +223,20 @@ impl EnrichPlan {
             .map_err(|error| Failure::from_error(&error))
     }
 
-    /// Opens the inputs, a followed one at the mark of an earlier run, if any, and the output.
-    pub(super) fn open(&self, mark: Option<Mark>) -> Result<(Input, Sink), Failure> {
+    /// Opens the inputs, a followed one at the mark of an earlier run, if any, and the output. `stop`
+    /// is raised when the run is to end.
+    pub(super) fn open(
+        &self,
+        mark: Option<Mark>,
+        stop: &StopFlag,
+    ) -> Result<(Input, Sink), Failure> {
+        if let Some(options) = &self.webhook {
+            // The output first: requests are received when everything else is ready.
+            let sink = self.open_output(&self.output, Extent::Endless)?;
+            let is_json = self.input_format.name() == "json";
+            let opened = webhook::open(options, is_json, stop.clone())?;
+            return Ok((Input::of_webhook(options.name(), opened), sink));
+        }
         let urls = (
             connectors::url(&self.input[0])?,
             connectors::url(&self.output)?,

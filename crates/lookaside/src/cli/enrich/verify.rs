@@ -5,10 +5,11 @@ use std::path::Path;
 use lookaside_connect::ConnectUrl;
 use lookaside_stream::{InputFormat, OutputFormat, Sink};
 
-use super::connectors::shown;
+use super::connectors::{self, shown};
 use super::formats::{format_of_name, merged};
 use super::plan::{WORKER_COUNT_MAX, default_key};
 use crate::config::{ENRICH, EnrichSettings, NamedOutputSettings};
+use crate::failure::Failure;
 use crate::models::options::timezone;
 use crate::models::{Models, Wanted};
 use crate::project::{Project, is_path};
@@ -116,10 +117,10 @@ impl Verdict {
     /// Connects to the brokers of the input and the outputs.
     fn connect(&mut self, project: &Project) {
         let settings = &project.settings;
-        type Check = fn(&ConnectUrl) -> lookaside_connect::Result<String>;
+        type Check = fn(&ConnectUrl) -> Result<String, Failure>;
         let inputs = settings.input.iter();
         let inputs = inputs.map(|text| {
-            let check = lookaside_connect::check_source as Check;
+            let check = connectors::check_source as Check;
             ("input".to_owned(), text, check)
         });
         let sinks = [("output", &settings.output), ("reject", &settings.reject)];
@@ -130,20 +131,18 @@ impl Verdict {
         let named = named.map(|named| (format!("named_outputs.{}", named.name), &named.output));
         let sinks = sinks
             .chain(named)
-            .map(|(key, text)| (key, text, lookaside_connect::check_sink as Check));
+            .map(|(key, text)| (key, text, connectors::check_sink as Check));
         for (key, text, check) in inputs.chain(sinks) {
             if !ConnectUrl::is_one(text) {
                 continue;
             }
-            match text.parse().and_then(|url| check(&url)) {
+            let url = text.parse().map_err(|error| Failure::of_connector(&error));
+            match url.and_then(|url| check(&url)) {
                 Ok(found) => self.connectors.push(format!("{key}: {found}")),
-                Err(error) => {
-                    let hint = error.hint().map(|hint| format!("; {hint}"));
-                    self.add(
-                        project,
-                        &key,
-                        &format!("{error}{}", hint.unwrap_or_default()),
-                    );
+                Err(failure) => {
+                    let help = failure.help().map(|help| format!("; {help}"));
+                    let message = format!("{}{}", failure.line(), help.unwrap_or_default());
+                    self.add(project, &key, &message);
                 }
             }
         }

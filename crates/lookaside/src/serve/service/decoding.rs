@@ -24,7 +24,7 @@ const BROTLI_INPUT_SIZE: usize = 4 << 10;
 
 /// A supported coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(crate) enum Coding {
     Gzip,
     Brotli,
     Zstd,
@@ -53,7 +53,7 @@ impl Coding {
 ///
 /// # Errors
 /// 415 for an unsupported coding, and for several stacked codings.
-pub(super) fn content_coding(request: &Request<'_>) -> Result<Option<Coding>, Problem> {
+pub(crate) fn content_coding(request: &Request<'_>) -> Result<Option<Coding>, Problem> {
     of_values(request.header_values("Content-Encoding"))
 }
 
@@ -76,7 +76,7 @@ fn of_values<'v>(values: impl Iterator<Item = &'v [u8]>) -> Result<Option<Coding
 ///
 /// # Errors
 /// 400 if the body is invalid for its coding, 413 if it decodes to more than `size_max` bytes.
-pub(super) fn decode(coding: Coding, body: &[u8], size_max: usize) -> Result<Vec<u8>, Problem> {
+pub(crate) fn decode(coding: Coding, body: &[u8], size_max: usize) -> Result<Vec<u8>, Problem> {
     let mut decoded = Vec::new();
     let read = Decoder::new(coding, body).and_then(|decoder| {
         let mut bounded = decoder.take((size_max as u64).saturating_add(1));

@@ -38,6 +38,7 @@ use tokio::sync::Semaphore;
 
 use self::coding::{BodyCompressor, coding};
 pub(super) use self::console::policy as console_policy;
+pub(crate) use self::decoding::{Coding, content_coding, decode};
 pub(super) use self::document_thread::DocumentThread;
 use self::head::Head;
 use self::info::{JSON, PROMETHEUS};

@@ -8,33 +8,33 @@ use std::path::Path;
 use super::PATIENCE;
 
 /// One connection, kept alive.
-pub(super) struct Client {
+pub(crate) struct Client {
     sender: Sender,
     receiver: Receiver,
 }
 
 /// The sending half.
-pub(super) struct Sender {
+pub(crate) struct Sender {
     out: Box<dyn Write + Send>,
     host: String,
 }
 
 /// The receiving half.
-pub(super) struct Receiver(BufReader<Box<dyn Read + Send>>);
+pub(crate) struct Receiver(BufReader<Box<dyn Read + Send>>);
 
 /// A response.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// The lines after the last chunk.
     trailers: String,
 }
 
 impl Answer {
     /// A header's value.
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (found, value) = line.split_once(": ")?;
             found.eq_ignore_ascii_case(name).then_some(value)
@@ -42,38 +42,38 @@ impl Answer {
     }
 
     /// A trailer's value.
-    pub(super) fn trailer(&self, name: &str) -> Option<&str> {
+    pub(crate) fn trailer(&self, name: &str) -> Option<&str> {
         self.trailers.lines().find_map(|line| {
             let (found, value) = line.split_once(": ")?;
             found.eq_ignore_ascii_case(name).then_some(value)
         })
     }
 
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("the body is text")
     }
 
-    pub(super) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// Asserts the status.
     #[track_caller]
-    pub(super) fn is(self, status: u16) -> Self {
+    pub(crate) fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}\n{}", self.head, self.text());
         self
     }
 }
 
 impl Client {
-    pub(super) fn tcp(address: &str) -> Self {
+    pub(crate) fn tcp(address: &str) -> Self {
         let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self::new(stream.try_clone().unwrap(), stream, address)
     }
 
-    pub(super) fn unix(path: &Path) -> Self {
+    pub(crate) fn unix(path: &Path) -> Self {
         let stream = UnixStream::connect(path).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self::new(stream.try_clone().unwrap(), stream, "anything")
@@ -94,24 +94,24 @@ impl Client {
     }
 
     /// Both halves, for two threads.
-    pub(super) fn split(&mut self) -> (&mut Receiver, &mut Sender) {
+    pub(crate) fn split(&mut self) -> (&mut Receiver, &mut Sender) {
         (&mut self.receiver, &mut self.sender)
     }
 
     /// Sends a request and reads the answer.
-    pub(super) fn get(&mut self, target: &str) -> Answer {
+    pub(crate) fn get(&mut self, target: &str) -> Answer {
         self.ask("GET", target, &[], b"")
     }
 
-    pub(super) fn get_with(&mut self, target: &str, headers: &[(&str, &str)]) -> Answer {
+    pub(crate) fn get_with(&mut self, target: &str, headers: &[(&str, &str)]) -> Answer {
         self.ask("GET", target, headers, b"")
     }
 
-    pub(super) fn post(&mut self, target: &str, body: impl AsRef<[u8]>) -> Answer {
+    pub(crate) fn post(&mut self, target: &str, body: impl AsRef<[u8]>) -> Answer {
         self.ask("POST", target, &[], body.as_ref())
     }
 
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &mut self,
         method: &str,
         target: &str,
@@ -123,7 +123,7 @@ impl Client {
     }
 
     /// Sends a request whose answer is read later.
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         method: &str,
         target: &str,
@@ -133,13 +133,13 @@ impl Client {
         self.sender.send(method, target, headers, body);
     }
 
-    pub(super) fn receive(&mut self, method: &str) -> Answer {
+    pub(crate) fn receive(&mut self, method: &str) -> Answer {
         self.receiver.receive(method)
     }
 }
 
 impl Sender {
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         method: &str,
         target: &str,
@@ -162,13 +162,13 @@ impl Sender {
     }
 
     /// Sends bytes as they are.
-    pub(super) fn raw(&mut self, bytes: &[u8]) {
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.out.write_all(bytes).unwrap();
     }
 }
 
 impl Receiver {
-    pub(super) fn receive(&mut self, method: &str) -> Answer {
+    pub(crate) fn receive(&mut self, method: &str) -> Answer {
         let mut answer = self.head(method);
         let status = answer.status;
         if method == "HEAD" || status == 304 || status == 204 {
@@ -193,7 +193,7 @@ impl Receiver {
     }
 
     /// Reads as far as the empty line.
-    pub(super) fn head(&mut self, method: &str) -> Answer {
+    pub(crate) fn head(&mut self, method: &str) -> Answer {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             let size = self.0.read_line(&mut head).expect("an answer comes");
@@ -211,7 +211,7 @@ impl Receiver {
     }
 
     /// Reads as far as the empty line after the last chunk.
-    pub(super) fn trailers(&mut self) -> String {
+    pub(crate) fn trailers(&mut self) -> String {
         let mut trailers = String::new();
         while trailers != "\r\n" && !trailers.ends_with("\r\n\r\n") {
             let size = self.0.read_line(&mut trailers).expect("a line comes");
@@ -221,7 +221,7 @@ impl Receiver {
     }
 
     /// Reads one piece of a chunked body; the last one is empty, and trailers follow it.
-    pub(super) fn chunk(&mut self) -> Vec<u8> {
+    pub(crate) fn chunk(&mut self) -> Vec<u8> {
         let mut line = String::new();
         self.0.read_line(&mut line).expect("a chunk comes");
         let size = usize::from_str_radix(line.trim(), 16).expect("a chunk's size");
