@@ -1,5 +1,6 @@
 """What the measures of `lookaside enrich` with brokers share: the project, free ports, CPU time."""
 
+import base64
 import os
 import random
 import socket
@@ -7,9 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PARTITIONS = 4
 RANGES = 411_961
 
 MODEL = (ROOT / "crates/lookaside/src/cli/bench/full.oml").read_text(encoding="utf-8")
@@ -54,6 +57,62 @@ def write_project(folder):
             asn = generator.randrange(1, 400_000)
             first, last = address(starts[number]), address(starts[number + 1] - 1)
             csv.write(f"{first},{last},{asn},AS{asn} Example Networks\n")
+
+
+class KafkaBroker:
+    """A broker of one node in a folder of its own."""
+
+    def __init__(self, folder):
+        jars = subprocess.run([ROOT / "scripts/fetch-kafka"], check=True, stdout=subprocess.PIPE, text=True)
+        self.java = ["java", "-Xmx1g", "-XX:+UseSerialGC", "-XX:-UsePerfData", f"-Djava.io.tmpdir={folder}",
+                     "-cp", f"{jars.stdout.strip()}/libs/*"]
+        port, internal = free_port(), free_port()
+        self.address = f"127.0.0.1:{port}"
+        settings = folder / "server.properties"
+        settings.write_text(f"""process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{internal}
+listeners=PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{internal}
+advertised.listeners=PLAINTEXT://{self.address}
+controller.listener.names=CONTROLLER
+log.dirs={folder}/data
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+group.initial.rebalance.delay.ms=0
+""")
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        with open(folder / "broker.log", "wb") as log:
+            subprocess.run([*self.java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", settings],
+                           check=True, stdout=log, stderr=log)
+            self.process = subprocess.Popen([*self.java, "kafka.Kafka", settings], stdout=log, stderr=log)
+        while True:
+            with socket.socket() as connection:
+                if connection.connect_ex(("127.0.0.1", port)) == 0:
+                    return
+            if self.process.poll() is not None:
+                sys.exit(f"the broker does not start: {(folder / 'broker.log').read_text()}")
+            time.sleep(0.1)
+
+    def topic(self, action, name):
+        options = ["--partitions", str(PARTITIONS)] if action == "create" else []
+        subprocess.run([*self.java, "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", self.address,
+                        f"--{action}", "--topic", name, *options],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def cpu_seconds(self):
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def url(self, topic, options=""):
+        return f"kafka://{self.address}/{topic}{options}"
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
 
 
 def free_port():
