@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lookaside_connect::LagReader;
 use lookaside_knowledge::Progress;
-use lookaside_stream::Progress as RunProgress;
+use lookaside_stream::{Latencies, Progress as RunProgress};
 
 use crate::numbers::grouped;
 
@@ -116,15 +116,19 @@ fn draw_size(progress: &RunProgress, size: u64, end: &Receiver<()>) {
 fn draw_rate(progress: &RunProgress, lag: Option<&Mutex<LagReader>>, end: &Receiver<()>) {
     let bar = bar("{spinner} {msg}", 0);
     let (mut begun, mut before) = (Instant::now(), 0);
+    let mut latencies_before = progress.latencies();
     while end.recv_timeout(RATE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         let lag = lag.map(|lag| {
             let mut lag = lag.lock().unwrap_or_else(PoisonError::into_inner);
             lag.read().iter().map(|lag| lag.messages).sum()
         });
         let events = progress.figures().events_in;
-        bar.set_message(describe_rate(events, events - before, begun.elapsed(), lag));
+        let latencies = progress.latencies();
+        let new = latencies.since(&latencies_before);
+        let rate = describe_rate(events, events - before, begun.elapsed(), lag);
+        bar.set_message(rate + &describe_latencies(&new));
         bar.tick();
-        (begun, before) = (Instant::now(), events);
+        (begun, before, latencies_before) = (Instant::now(), events, latencies);
     }
     bar.finish_and_clear();
 }
@@ -137,6 +141,18 @@ fn describe_rate(events: u64, new: u64, elapsed: Duration, lag: Option<u64>) -> 
         grouped(events),
         grouped(rate)
     )
+}
+
+/// How long the last batches took from being read to being delivered.
+fn describe_latencies(latencies: &Latencies) -> String {
+    let milliseconds = |part| {
+        let time = latencies.percentile(part)?;
+        Some(time.as_secs_f64() * 1e3)
+    };
+    match (milliseconds(0.5), milliseconds(0.99)) {
+        (Some(p50), Some(p99)) => format!(", delivered after {p50:.1} ms (p50), {p99:.1} ms (p99)"),
+        _ => String::new(),
+    }
 }
 
 /// A bar with indicatif's default refresh rate, hidden without a terminal.

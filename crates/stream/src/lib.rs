@@ -33,6 +33,7 @@ mod error;
 mod extent;
 mod file_identity;
 mod format;
+mod latency;
 mod message;
 mod progress;
 mod reject;
@@ -53,6 +54,7 @@ pub use format::{
 };
 #[doc(hidden)]
 pub use format::{fuzz_access, fuzz_csv, fuzz_syslog};
+pub use latency::Latencies;
 pub use message::{
     Message, MessageFraming, MessageHeader, MessageRead, MessageSink, MessageSource, Messages,
     OnNull, OnStop, Partition, Receipt, RefusedMessage,

@@ -3,6 +3,9 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::latency::{Histogram, Latencies};
 
 /// The progress of a run; clones refer to the same run.
 ///
@@ -25,6 +28,7 @@ struct Inner {
     truncations: AtomicU64,
     bytes_unread: AtomicU64,
     datagrams_lost: AtomicU64,
+    latencies: Histogram,
 }
 
 /// Sums of a run so far, as they will be in the [`Summary`](crate::Summary).
@@ -90,6 +94,16 @@ impl Progress {
             bytes_unread: load(&self.0.bytes_unread),
             datagrams_lost: load(&self.0.datagrams_lost),
         }
+    }
+
+    /// How long the batches that were delivered so far took since they were read.
+    pub fn latencies(&self) -> Latencies {
+        self.0.latencies.counts()
+    }
+
+    /// Counts a batch that was delivered.
+    pub(crate) fn record_latency(&self, time: Duration) {
+        self.0.latencies.record(time);
     }
 
     /// Counts that a followed file was truncated or is missing, with the number of bytes that are

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use super::{Messages, Partition};
+use crate::Progress;
 
 /// The messages of one read whose results are not delivered yet, counted by segment: all messages
 /// of a partition in that read.
@@ -14,6 +16,8 @@ use super::{Messages, Partition};
 #[derive(Debug)]
 pub struct Receipt {
     segments: Box<[Pending]>,
+    /// When the messages were read, and where the time until their delivery is counted.
+    clock: Option<(Instant, Progress)>,
 }
 
 #[derive(Debug)]
@@ -28,24 +32,38 @@ struct Pending {
 impl Receipt {
     /// The receipt of messages that were just read; each segment is held.
     pub fn of(messages: &Messages) -> Arc<Self> {
+        Arc::new(Self::new(messages))
+    }
+
+    /// As [`Self::of`]; the time until each segment is delivered is counted.
+    pub(crate) fn timed(messages: &Messages, progress: &Progress) -> Arc<Self> {
+        Arc::new(Self {
+            clock: Some((Instant::now(), progress.clone())),
+            ..Self::new(messages)
+        })
+    }
+
+    fn new(messages: &Messages) -> Self {
         let segments = messages.segments().iter().map(|segment| Pending {
             partition: Arc::clone(&segment.partition),
             range: segment.partition.open(segment.end),
             count: AtomicU32::new(1),
         });
-        Arc::new(Self {
+        Self {
             segments: segments.collect(),
-        })
+            clock: None,
+        }
     }
 
     /// The receipt of a single range of a partition, which ends before the position `end`.
-    pub(crate) fn of_range(partition: &Arc<Partition>, end: u64) -> Arc<Self> {
+    pub(crate) fn of_range(partition: &Arc<Partition>, end: u64, progress: &Progress) -> Arc<Self> {
         Arc::new(Self {
             segments: Box::new([Pending {
                 partition: Arc::clone(partition),
                 range: partition.open(end),
                 count: AtomicU32::new(1),
             }]),
+            clock: Some((Instant::now(), progress.clone())),
         })
     }
 
@@ -70,6 +88,9 @@ impl Receipt {
         );
         if before == count {
             segment.partition.deliver(segment.range);
+            if let Some((begun, progress)) = &self.clock {
+                progress.record_latency(begun.elapsed());
+            }
         }
     }
 

@@ -3,13 +3,14 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::time::Instant;
 
 use lookaside_pipeline::Producer;
 
 use super::job::{RunJob, Spares};
-use crate::Error;
 use crate::message::{Partition, Receipt};
 use crate::source::{Block, BlockRead, Reader};
+use crate::{Error, Progress};
 
 /// The state of the reading thread. The lock around it is held while the source is read: no other
 /// thread needs the source meanwhile, and the lock order is the order of the input.
@@ -22,6 +23,7 @@ pub(super) struct BlockProducer {
     /// For bytes that are written to sinks of messages: the blocks of the run, whose positions are
     /// their numbers.
     pub(super) blocks: Option<Arc<Partition>>,
+    pub(super) progress: Progress,
     /// Why the source could not be read to its end. It is reported after everything before it was
     /// written.
     pub(super) error: Option<Error>,
@@ -72,14 +74,18 @@ impl BlockProducer {
 
     fn push(&mut self, mut block: Block, spares: &Spares) -> Produced {
         block.receipt = match (&self.blocks, block.messages.is_empty()) {
-            (_, false) => Some(Receipt::of(&block.messages)),
-            (Some(blocks), true) => Some(Receipt::of_range(blocks, self.number + 1)),
+            (_, false) => Some(Receipt::timed(&block.messages, &self.progress)),
+            (Some(blocks), true) => {
+                Some(Receipt::of_range(blocks, self.number + 1, &self.progress))
+            }
             (None, true) => None,
         };
+        let mut output = spares.take();
+        output.begun = Some(Instant::now());
         let job = RunJob {
             number: self.number,
             block,
-            output: spares.take(),
+            output,
         };
         self.number += 1;
         // A job that is returned is dropped, because the run is over.

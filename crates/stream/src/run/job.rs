@@ -1,6 +1,7 @@
 //! The content of a slot of the ring, and the reuse of its memory.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use lookaside_value::Batch;
 
@@ -42,6 +43,8 @@ pub(super) struct Output {
     pub(super) reject_bytes: Vec<u8>,
     /// The rejects, for a sink of messages.
     pub(super) dead_letters: Messages,
+    /// When the block was read.
+    pub(super) begun: Option<Instant>,
     /// The receipt of the block.
     pub(super) receipt: Option<Arc<Receipt>>,
     pub(super) source: Arc<str>,

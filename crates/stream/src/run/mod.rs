@@ -338,6 +338,7 @@ impl Flow {
                 number: 0,
                 state: ProducerState::Open,
                 blocks,
+                progress: options.progress.clone(),
                 error: None,
             }),
             passed: AtomicU64::new(0),

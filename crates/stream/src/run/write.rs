@@ -93,6 +93,10 @@ fn deliver(
     shared
         .progress
         .add(output.counts, output.rejects.count(), output.report.count());
+    // Otherwise, it is delivered when its receipt says so.
+    if let (None, Some(begun)) = (&output.receipt, output.begun) {
+        shared.progress.record_latency(begun.elapsed());
+    }
     totals.add(&mut output);
     shared.spares.give(output);
     let written = written.and_then(|()| sinks.process_refused(totals));

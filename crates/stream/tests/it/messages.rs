@@ -775,3 +775,31 @@ fn a_source_whose_messages_no_other_run_can_read_is_drained_by_a_stop() {
         assert_eq!(partition.acknowledged(), Some(expected.0));
     }
 }
+
+#[test]
+fn the_time_of_a_batch_ends_with_its_delivery() {
+    let timed = |sink: Sink| {
+        let messages = (0..10).map(|n| sent(n, "one"));
+        let script = Script::new(&[Partition::new("t", 0)], messages.collect(), 5);
+        let options = RunOptions::default();
+        let progress = options.progress.clone();
+        run(&flow("raw", "raw", &[]), script, Identity, sink, options);
+        progress.latencies()
+    };
+    let memory = Sink::messages("memory", Box::new(Memory::default()), None);
+    assert!(timed(memory).percentile(0.99).is_some());
+    assert!(timed(Sink::null()).percentile(0.99).is_some());
+    // What is never delivered has no such time.
+    let (sender, _receiver) = mpsc::channel();
+    let delayed = Sink::messages("later", Box::new(Delayed(sender)), None);
+    assert_eq!(timed(delayed).percentile(0.99), None);
+
+    // Bytes from a file to a sink of bytes.
+    let options = RunOptions::default();
+    let progress = options.progress.clone();
+    let source = Source::new().with_reader("lines", &b"one\n"[..]);
+    let flow = flow("raw", "raw", &[]);
+    flow.run(source, vec![Identity], Sink::null(), options)
+        .unwrap();
+    assert!(progress.latencies().percentile(0.5).is_some());
+}
