@@ -803,3 +803,30 @@ fn the_time_of_a_batch_ends_with_its_delivery() {
         .unwrap();
     assert!(progress.latencies().percentile(0.5).is_some());
 }
+
+/// A sink that the run gives up.
+struct GivenUp;
+
+impl MessageSink for GivenUp {
+    fn write(&mut self, _: &Messages, _: &Arc<Receipt>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::Interrupted.into())
+    }
+}
+
+#[test]
+fn a_summary_says_whether_everything_was_delivered() {
+    let is_undelivered = |sink: Box<dyn MessageSink>| {
+        let script = Script::new(&[Partition::new("t", 0)], vec![sent(0, "one")], 1);
+        let sink = Sink::messages("out", sink, None);
+        let options = RunOptions::default();
+        let summary = run(&flow("raw", "raw", &[]), script, Identity, sink, options);
+        assert_eq!(summary.events_out, 1);
+        summary.is_undelivered
+    };
+    assert!(is_undelivered(Box::new(GivenUp)));
+    assert!(!is_undelivered(Box::new(Memory::default())));
+}
