@@ -4,6 +4,10 @@
 //!
 //! `./test` writes 10,000 events and injects 2 faults for each pair of source and sink. Longer runs
 //! set `LOOKASIDE_KILL_EVENTS`, `LOOKASIDE_KILL_FAULTS` and `LOOKASIDE_KILL_SEED`.
+#![allow(
+    clippy::print_stderr,
+    reason = "the seed and the counts of a run are its record"
+)]
 
 use std::collections::HashMap;
 use std::fmt::{Display, Write as _};

@@ -828,5 +828,5 @@ fn a_summary_says_whether_everything_was_delivered() {
         summary.is_undelivered
     };
     assert!(is_undelivered(Box::new(GivenUp)));
-    assert!(!is_undelivered(Box::new(Memory::default())));
+    assert!(!is_undelivered(Box::<Memory>::default()));
 }
