@@ -375,7 +375,8 @@ impl Error {
     pub(crate) fn not_rotatable(name: &str, appears_whole: bool) -> Self {
         let reason = match appears_whole {
             true => {
-                "its input ends, so that it appears only when it is complete; omit the rotation, or                  follow the input"
+                "its input ends, so that it appears only when it is complete; omit the rotation, or \
+                 follow the input"
             }
             false => "only a file can be; omit the rotation, or write to a file",
         };
@@ -385,7 +386,8 @@ impl Error {
 
     pub(crate) fn output_in_use(name: &str) -> Self {
         let message = format!(
-            "output `{name}` is written by another run, which excludes checkpoints and rotation;              write to another file"
+            "output `{name}` is written by another run, which excludes checkpoints and rotation; \
+             write to another file"
         );
         Self::new(ErrorKind::Environment, message)
     }
@@ -393,14 +395,18 @@ impl Error {
     /// An output that lacks results which a checkpoint takes for written.
     pub(crate) fn output_shrank(name: &str, found: u64, recorded: u64, checkpoint: &str) -> Self {
         let message = format!(
-            "output `{name}` has {found} bytes, and {recorded} had been written when checkpoint              `{checkpoint}` was stored, so that results are missing; remove the checkpoint to read              the followed file from its start, or move the output away to continue in a new file"
+            "output `{name}` has {found} bytes, and {recorded} had been written when checkpoint \
+             `{checkpoint}` was stored, so that results are missing; remove the checkpoint to read \
+             the followed file from its start, or move the output away to continue in a new file"
         );
         Self::new(ErrorKind::Environment, message)
     }
 
     pub(crate) fn output_is_another(name: &str, checkpoint: &str) -> Self {
         let message = format!(
-            "output `{name}` is not the file that was written when checkpoint `{checkpoint}` was              stored; move it away to continue in a new file, or write to the other file, or remove              the checkpoint to read the followed file from its start"
+            "output `{name}` is not the file that was written when checkpoint `{checkpoint}` was \
+             stored; move it away to continue in a new file, or write to the other file, or remove \
+             the checkpoint to read the followed file from its start"
         );
         Self::new(ErrorKind::Misuse, message)
     }

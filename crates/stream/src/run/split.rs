@@ -26,20 +26,27 @@ impl Split {
     /// is there instead of the array. A record without such an array is kept. Returns how many
     /// records have an empty array, and so become none.
     pub(super) fn apply(&self, batch: &mut Batch, rejects: &mut Rejects) -> u64 {
-        let Some((name, members)) = self.find(batch.names()) else {
-            return 0;
+        let places = self.find(batch.names());
+        let find = |record: &Record| {
+            // As in models, a field whose name is the whole path comes first.
+            let mut places = places.iter();
+            places.find(|(name, _)| record.value(*name).is_some())
         };
-        if !batch
-            .records()
-            .iter()
-            .any(|record| elements_of(record, name, &members).is_some())
-        {
+        let is_split = |record: &Record| {
+            find(record)
+                .is_some_and(|(name, members)| elements_of(record, *name, members).is_some())
+        };
+        if !batch.records().iter().any(is_split) {
             return 0;
         }
         let mut parts = Vec::with_capacity(batch.len());
         let mut empty_count = 0;
         for record in batch.records() {
-            let Some(elements) = elements_of(record, name, &members) else {
+            let place = find(record).and_then(|(name, members)| {
+                let elements = elements_of(record, *name, members)?;
+                Some((*name, members, elements))
+            });
+            let Some((name, members, elements)) = place else {
                 parts.push(record.clone());
                 continue;
             };
@@ -47,14 +54,14 @@ impl Split {
                 empty_count += 1;
             }
             let mut rest = record.clone();
-            replace(&mut rest, name, &members, &Value::Null);
+            replace(&mut rest, name, members, &Value::Null);
             if let Err(reason) = check_size(&rest, batch.names(), elements.len()) {
                 reject_record(record, batch.names(), reason, rejects);
                 continue;
             }
             parts.extend(elements.iter().map(|element| {
                 let mut part = rest.clone();
-                replace(&mut part, name, &members, element);
+                replace(&mut part, name, members, element);
                 part
             }));
         }
@@ -62,14 +69,15 @@ impl Split {
         empty_count
     }
 
-    /// The field with the array, and the members that lead to it there.
-    fn find(&self, names: &Names) -> Option<(Name, Vec<&str>)> {
-        // As in models, a field whose name is the whole path comes first.
-        if let Some(name) = names.name(&self.path) {
-            return Some((name, Vec::new()));
-        }
-        let mut members = self.path.split('/');
-        Some((names.name(members.next()?)?, members.collect()))
+    /// The fields that may have the array, each with the members that lead to it there: the field
+    /// whose name is the whole path, and that of its first part.
+    fn find(&self, names: &Names) -> Vec<(Name, Vec<&str>)> {
+        let whole = names.name(&self.path).map(|name| (name, Vec::new()));
+        let path = self.path.split_once('/').and_then(|(first, rest)| {
+            let members = rest.split('/').collect();
+            Some((names.name(first)?, members))
+        });
+        whole.into_iter().chain(path).collect()
     }
 }
 
@@ -174,6 +182,12 @@ mod tests {
                 &[r#"1 {"o/i":1,"o":{"i":[2,3]}}"#],
             ),
             ("z", r#"{"a":[1]}"#, &[r#"1 {"a":[1]}"#]),
+            // Each record by itself, whatever fields the others have.
+            (
+                "o/i",
+                "{\"o/i\":0}\n{\"o\":{\"i\":[1,2]}}",
+                &[r#"1 {"o/i":0}"#, r#"2 {"o":{"i":1}}"#, r#"2 {"o":{"i":2}}"#],
+            ),
         ] {
             let (records, empty_count, rejects) = split(path, lines);
             assert_eq!(records, expected, "{path} {lines}");
