@@ -52,6 +52,11 @@ pub(crate) fn check_sink(url: &ConnectUrl) -> Result<String> {
     ))
 }
 
+/// Ends the transaction of a process that is stopped or cannot be reached, unless the user sets a time:
+/// it has locked its positions, for which the process waits that has taken over its partitions.
+const IDLE_TIMEOUT: &str = "select set_config('idle_in_transaction_session_timeout', '10s', false) \
+                            where current_setting('idle_in_transaction_session_timeout') = '0'";
+
 /// Connects, and reads what is known of the table.
 pub(crate) fn open_table(options: &SinkOptions) -> Result<(Client, Table)> {
     let name = &options.name;
@@ -59,7 +64,9 @@ pub(crate) fn open_table(options: &SinkOptions) -> Result<(Client, Table)> {
     let connected = client.run(|_| Ok(()));
     connected.map_err(|failure| unavailable(name, failure))?;
     let table = Table::read(&mut client, options)?;
-    client.prepare_sessions(table.session());
+    let timeout = options.is_exactly_once.then(|| IDLE_TIMEOUT.to_owned());
+    let session: Vec<_> = timeout.into_iter().chain(table.session()).collect();
+    client.prepare_sessions((!session.is_empty()).then(|| session.join(";\n")));
     // The rights that only the temporary table needs are missed here, not at the first batch.
     let prepared = client.run(|_| Ok(()));
     prepared.map_err(|failure| unavailable(name, failure))?;

@@ -237,6 +237,32 @@ fn a_row_that_is_refused_becomes_a_dead_letter_and_the_rest_is_written_once() {
 }
 
 #[test]
+fn sessions_have_a_limit_for_idle_transactions() {
+    let Some(broker) = KafkaBroker::shared() else {
+        return;
+    };
+    let db = database();
+    create_table(&db);
+    let (topic, group) = (create_topic(broker, 1, &[]), unique("group"));
+    let sql = "select count(*) from pg_stat_activity where application_name = 'lookaside' and \
+               query like '%idle_in_transaction_session_timeout%10s%'";
+    let running = member(broker, &topic, &group, &db);
+    wait_until("its session has begun", || query(&db, sql) == ["1"]);
+    running.stop();
+    // The user's own time stays.
+    let own = "table=t&delivery=exactly-once&options=-c%20idle_in_transaction_session_timeout%3D7s";
+    let running = start(
+        &source(broker, &topic, &group),
+        &url(&db, own),
+        None,
+        Identity,
+    );
+    send(broker, &topic, 0, 100);
+    check(&db, 100);
+    running.stop();
+}
+
+#[test]
 fn slow_statements_are_split_and_a_lasting_conflict_is_a_dead_letter() {
     let Some(broker) = KafkaBroker::shared() else {
         return;
