@@ -24,6 +24,7 @@ pub(crate) use self::options::SinkOptions;
 #[cfg(feature = "kafka")]
 pub(crate) use self::rows::Rows;
 pub(crate) use self::table::Table;
+#[cfg(feature = "kafka")]
 pub(crate) use self::writer::{CONFLICT_COUNT_MAX, halves};
 
 pub(crate) fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
