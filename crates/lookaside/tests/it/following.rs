@@ -18,7 +18,8 @@ const KILL_COUNT: usize = 8;
 /// More than the limit of open files.
 const ROTATION_COUNT: usize = 100;
 
-fn project() -> Project {
+/// A project whose model keeps events as they are, and an empty log.
+pub(crate) fn project() -> Project {
     Project::with(&[
         ("knowdb.toml", "version = 2\n"),
         (

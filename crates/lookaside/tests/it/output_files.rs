@@ -12,23 +12,13 @@ use std::time::Duration;
 
 use lookaside_testing::wait_until;
 
+use crate::following::project;
 use crate::program::{Project, Said, lookaside};
 
 const KILL_COUNT: usize = 5;
 
 /// Every so many lines, one is not JSON.
 const REJECT_EVERY: usize = 7;
-
-fn project() -> Project {
-    Project::with(&[
-        ("knowdb.toml", "version = 2\n"),
-        (
-            "models/all.oml",
-            "name : all\nrule : /*\n---\n* = take() ;\n",
-        ),
-        ("app.log", ""),
-    ])
-}
 
 /// A run, which is killed when the test fails.
 struct Run(Option<Child>);
@@ -725,34 +715,18 @@ fn the_next_file_has_the_same_permissions() {
     let project = project();
     File::create(project.file("out.json")).unwrap();
     fs::set_permissions(project.file("out.json"), fs::Permissions::from_mode(0o640)).unwrap();
-    run(
-        &project,
-        &[
-            "-",
-            "--format",
-            "json",
-            "-o",
-            "out.json",
-            "--rotate-size",
-            "1",
-        ],
-        "{\"n\":1}\n",
-    )
-    .ended(0);
-    run(
-        &project,
-        &[
-            "-",
-            "--format",
-            "json",
-            "-o",
-            "out.json",
-            "--rotate-size",
-            "1",
-        ],
-        "{\"n\":2}\n",
-    )
-    .ended(0);
+    let flags = [
+        "-",
+        "--format",
+        "json",
+        "-o",
+        "out.json",
+        "--rotate-size",
+        "1",
+    ];
+    for event in ["{\"n\":1}\n", "{\"n\":2}\n"] {
+        run(&project, &flags, event).ended(0);
+    }
     let files = files_of(&project, "out", ".json");
     assert_eq!(files.len(), 2);
     let modes = files

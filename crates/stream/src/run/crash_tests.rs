@@ -160,7 +160,7 @@ impl Model {
             self.line_count += 1;
             let mut line = format!("line {}\n", self.line_count).into_bytes();
             if self.line_count.is_multiple_of(11) {
-                // While it is skipped, there is no position at which a run could continue.
+                // No run could continue within the skipped part, so it has no position.
                 line.splice(0..0, [b'x'; 3000]);
                 self.rejects.push(b'\n');
             } else if self.line_count.is_multiple_of(5) {

@@ -194,8 +194,8 @@ impl Flow {
     }
 
     /// Adds an output beside the default one. Records that have its name as `@meta/output` are
-    /// written to it; a list there names several outputs. `default` is the default output, and `none`
-    /// is no output, so that neither can be a name.
+    /// written to it; a list there names several outputs. `default` means the default output,
+    /// and `none` drops the record, so that neither can be a name.
     ///
     /// # Errors
     /// When an output has this name, or there are 64 outputs.
@@ -235,7 +235,7 @@ impl Flow {
     /// then.
     ///
     /// # Panics
-    /// When there is no transform, or not a sink for each named output.
+    /// When there are no transforms, or the number of sinks differs from that of the named outputs.
     pub fn run<T: Transform>(
         &self,
         source: Source,
