@@ -14,12 +14,14 @@
 //!
 //! let url: ConnectUrl = "kafka://localhost:9092/clicks-rich?key=user".parse()?;
 //! let opened = lookaside_connect::open_sink(&url)?;
-//! let sink = Sink::messages(&url.name(), opened.sink, opened.key_field);
+//! let sink = Sink::messages(&url.name(), opened.sink, opened.meta);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
 mod error;
+#[cfg(feature = "postgres")]
+mod file_to_postgres;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(feature = "nats")]
@@ -48,7 +50,9 @@ mod write_queue;
 #[cfg(any(feature = "http", feature = "postgres", feature = "redis"))]
 mod write_thread;
 
-use lookaside_stream::{MessageFraming, MessageSink, MessageSource, OnNull};
+use std::path::Path;
+
+use lookaside_stream::{Mark, MessageFraming, MessageSink, MessageSource, OnNull, ResultMeta};
 
 pub use error::{Error, ErrorKind, Result};
 pub use kind::{KINDS, Kind};
@@ -72,8 +76,8 @@ pub struct OpenedSource {
 pub struct OpenedSink {
     /// The sink.
     pub sink: Box<dyn MessageSink>,
-    /// The field whose value is the key of a message; the option `key`.
-    pub key_field: Option<String>,
+    /// The metadata of results; the options `key`, `topic`, `timestamp` and `header.NAME`.
+    pub meta: ResultMeta,
 }
 
 /// Opens a source and begins to read.
@@ -129,6 +133,27 @@ pub fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
         #[cfg(feature = "redis")]
         "redis" | "rediss" => redis_streams::open_sink(url),
         other => unreachable!("{other} is not a kind that is built in"),
+    }
+}
+
+/// Opens the sink of a run that follows a file under the path `followed`. If the sink stores the
+/// position in the file, which is exactly-once delivery, the run begins at the returned one, or at the
+/// start of the file if there is none.
+///
+/// # Errors
+/// As [`open_source`].
+pub fn open_sink_of_followed(
+    url: &ConnectUrl,
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(unused_variables, reason = "only a table stores it")
+    )]
+    followed: &Path,
+) -> Result<(OpenedSink, Option<Mark>)> {
+    match kind::of(url.scheme())? {
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => file_to_postgres::open_sink(url, followed),
+        _ => Ok((open_sink(url)?, None)),
     }
 }
 

@@ -5,8 +5,17 @@ use std::str::FromStr;
 
 #[cfg(any(feature = "kafka", feature = "nats", feature = "redis"))]
 use lookaside_stream::MessageFraming;
+#[cfg(any(
+    feature = "http",
+    feature = "kafka",
+    feature = "nats",
+    feature = "redis"
+))]
+use lookaside_stream::MetaValue;
 #[cfg(feature = "kafka")]
 use lookaside_stream::OnNull;
+#[cfg(any(feature = "kafka", feature = "nats", feature = "redis"))]
+use lookaside_stream::ResultMeta;
 
 use crate::{ConnectUrl, Error, Result};
 
@@ -27,6 +36,24 @@ pub struct UrlOptions<'a> {
     name: String,
 }
 
+/// What the options begin with that are headers of results.
+#[cfg(any(feature = "kafka", feature = "nats", feature = "redis"))]
+pub(crate) const HEADER: &str = "header.";
+
+/// Where a new group or consumer begins.
+#[cfg(any(feature = "kafka", feature = "nats", feature = "redis"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    Earliest,
+    Latest,
+    /// At the first message with this time or a later one, in milliseconds since 1970.
+    #[cfg(any(feature = "kafka", feature = "redis"))]
+    Time(i64),
+    /// At this position.
+    #[cfg(any(feature = "kafka", feature = "nats"))]
+    Position(u64),
+}
+
 impl<'a> UrlOptions<'a> {
     /// The options of a URL that may have those of these names.
     ///
@@ -45,18 +72,14 @@ impl<'a> UrlOptions<'a> {
     ///
     /// # Errors
     /// As [`Self::new`].
-    #[cfg(feature = "http")]
+    #[cfg(any(feature = "http", feature = "nats", feature = "redis"))]
     pub(crate) fn with_prefixes(
         url: &'a ConnectUrl,
         known: &[&str],
         prefixes: &[&str],
     ) -> Result<Self> {
         let name = url.name();
-        let has_prefix = |option: &str| {
-            let mut rests = prefixes.iter().filter_map(|it| option.strip_prefix(it));
-            rests.any(|rest| !rest.is_empty())
-        };
-        let is_unknown = |option: &str| !known.contains(&option) && !has_prefix(option);
+        let is_unknown = |option: &str| !known.contains(&option) && !has_name(option, prefixes);
         match url.options().iter().find(|(option, _)| is_unknown(option)) {
             Some((option, _)) => {
                 let known: Vec<_> = known.iter().chain(prefixes).copied().collect();
@@ -71,10 +94,13 @@ impl<'a> UrlOptions<'a> {
     pub(crate) fn with_properties(
         url: &'a ConnectUrl,
         known: &[&str],
+        prefixes: &[&str],
         is_property: impl Fn(&str) -> bool,
     ) -> Result<Self> {
         let name = url.name();
-        let is_unknown = |option: &str| !is_property(option) && !known.contains(&option);
+        let is_unknown = |option: &str| {
+            !is_property(option) && !known.contains(&option) && !has_name(option, prefixes)
+        };
         match url.options().iter().find(|(option, _)| is_unknown(option)) {
             Some((option, _)) => {
                 let hint = "options with a dot are properties of librdkafka, as in `?linger.ms=1`";
@@ -154,10 +180,100 @@ impl<'a> UrlOptions<'a> {
     }
 
     /// The names behind a prefix, and their values.
-    #[cfg(feature = "http")]
+    #[cfg(any(
+        feature = "http",
+        feature = "kafka",
+        feature = "nats",
+        feature = "redis"
+    ))]
     pub(crate) fn with_prefix(&self, prefix: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let options = self.url.options().iter();
         options.filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, &**value)))
+    }
+
+    /// A field of the result, or a text in single quotes.
+    ///
+    /// # Errors
+    /// When it is empty.
+    #[cfg(any(
+        feature = "http",
+        feature = "kafka",
+        feature = "nats",
+        feature = "redis"
+    ))]
+    pub(crate) fn meta_value(&self, option: &str) -> Result<Option<MetaValue>> {
+        let Some(text) = self.text(option) else {
+            return Ok(None);
+        };
+        let quoted = text.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
+        match (quoted, text) {
+            (Some(text), _) => Ok(Some(MetaValue::Constant(text.to_owned()))),
+            (None, "") => {
+                let wanted = "the name of a field, or a text in single quotes";
+                Err(Error::bad_option(&self.name, option, text, wanted))
+            }
+            (None, field) => Ok(Some(MetaValue::Field(field.to_owned()))),
+        }
+    }
+
+    /// The options `key`, `topic`, `timestamp` and `header.NAME`.
+    #[cfg(any(feature = "kafka", feature = "nats", feature = "redis"))]
+    pub(crate) fn result_meta(&self) -> Result<ResultMeta> {
+        let mut headers: Vec<(String, MetaValue)> = Vec::new();
+        for (name, _) in self.with_prefix(HEADER) {
+            // The last value of an option counts.
+            headers.retain(|(known, _)| known != name);
+            if let Some(value) = self.meta_value(&format!("{HEADER}{name}"))? {
+                headers.push((name.to_owned(), value));
+            }
+        }
+        Ok(ResultMeta {
+            key: self.meta_value("key")?,
+            topic: self.meta_value("topic")?,
+            timestamp: self.meta_value("timestamp")?,
+            headers,
+        })
+    }
+
+    /// The option `start`, also with a time.
+    #[cfg(feature = "redis")]
+    pub(crate) fn start_or_time(&self) -> Result<Start> {
+        self.start_of(
+            |text| time_ms(text).map(Start::Time),
+            "earliest, latest or a time such as 2026-11-28T10:00:00Z",
+        )
+    }
+
+    /// The option `start`, also with a position.
+    #[cfg(feature = "nats")]
+    pub(crate) fn start_or_position(&self, what: &str) -> Result<Start> {
+        self.start_of(
+            |text| text.parse().ok().map(Start::Position),
+            &format!("earliest, latest or {what}"),
+        )
+    }
+
+    /// The option `start`, also with a time or a position.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn start_or_time_or_position(&self, what: &str) -> Result<Start> {
+        self.start_of(
+            |text| match text.parse() {
+                Ok(position) => Some(Start::Position(position)),
+                Err(_) => time_ms(text).map(Start::Time),
+            },
+            &format!("earliest, latest, a time such as 2026-11-28T10:00:00Z, or {what}"),
+        )
+    }
+
+    #[cfg(any(feature = "kafka", feature = "nats", feature = "redis"))]
+    fn start_of(&self, other: impl Fn(&str) -> Option<Start>, wanted: &str) -> Result<Start> {
+        match self.text("start") {
+            None | Some("earliest") => Ok(Start::Earliest),
+            Some("latest") => Ok(Start::Latest),
+            Some(text) => {
+                other(text).ok_or_else(|| Error::bad_option(&self.name, "start", text, wanted))
+            }
+        }
     }
 
     /// The option `framing`.
@@ -177,4 +293,23 @@ impl<'a> UrlOptions<'a> {
             _ => OnNull::Skip,
         })
     }
+}
+
+/// Whether an option is one of these prefixes and a name.
+#[cfg(any(
+    feature = "http",
+    feature = "kafka",
+    feature = "nats",
+    feature = "redis"
+))]
+fn has_name(option: &str, prefixes: &[&str]) -> bool {
+    let mut rests = prefixes.iter().filter_map(|it| option.strip_prefix(it));
+    rests.any(|rest| !rest.is_empty())
+}
+
+/// A time of RFC 3339, in milliseconds since 1970.
+#[cfg(any(feature = "kafka", feature = "redis"))]
+fn time_ms(text: &str) -> Option<i64> {
+    let time: jiff::Timestamp = text.parse().ok()?;
+    Some(time.as_millisecond()).filter(|time| *time >= 0)
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lookaside_stream::{RefusedMessage, StopFlag};
 
@@ -40,36 +40,69 @@ impl WriteState {
         size_max: usize,
         give_up: Option<&StopFlag>,
     ) -> io::Result<()> {
-        let mut state = self.wait_until_under_way(size_max.saturating_sub(size), give_up)?;
-        state.under_way_size += size;
-        Ok(())
+        let room = size_max.saturating_sub(size);
+        loop {
+            if let Some(mut state) = self.wait_until_under_way(room, WAIT, give_up)? {
+                state.under_way_size += size;
+                return Ok(());
+            }
+        }
     }
 
-    /// Waits until nothing is under way.
+    /// Waits until less than `size_max` bytes are under way, no longer than `timeout`; returns whether
+    /// that is so.
     ///
     /// # Errors
     /// As [`Self::begin`].
-    pub(crate) fn flush(&self, give_up: Option<&StopFlag>) -> io::Result<()> {
-        self.wait_until_under_way(0, give_up).map(drop)
+    pub(crate) fn wait_room(
+        &self,
+        size_max: usize,
+        timeout: Duration,
+        give_up: Option<&StopFlag>,
+    ) -> io::Result<bool> {
+        let state = self.wait_until_under_way(size_max - 1, timeout, give_up)?;
+        Ok(state.is_some())
     }
 
+    /// Takes `size` bytes, whether there is room or not.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn add(&self, size: usize) {
+        self.lock().under_way_size += size;
+    }
+
+    /// Waits until nothing is under way, no longer than `timeout`; returns whether that is so.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub(crate) fn flush(&self, timeout: Duration, give_up: Option<&StopFlag>) -> io::Result<bool> {
+        let state = self.wait_until_under_way(0, timeout, give_up)?;
+        Ok(state.is_some())
+    }
+
+    /// Waits until no more than `size` bytes are under way, no longer than `timeout`.
     fn wait_until_under_way(
         &self,
         size: usize,
+        timeout: Duration,
         give_up: Option<&StopFlag>,
-    ) -> io::Result<MutexGuard<'_, State>> {
+    ) -> io::Result<Option<MutexGuard<'_, State>>> {
+        let deadline = Instant::now() + timeout;
         let mut state = self.lock();
         loop {
             if let Some(failure) = &state.failure {
                 return Err(io::Error::other(failure.clone()));
             }
             if state.under_way_size <= size {
-                return Ok(state);
+                return Ok(Some(state));
             }
             if give_up.is_some_and(StopFlag::is_raised) {
                 return Err(io::ErrorKind::Interrupted.into());
             }
-            state = self.wait(state, WAIT);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            state = self.wait(state, left.min(WAIT));
         }
     }
 

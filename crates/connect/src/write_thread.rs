@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use lookaside_stream::StopFlag;
@@ -57,6 +58,21 @@ impl<T: Send + 'static> WriteThread<T> {
         Ok(())
     }
 
+    /// Waits until there is room, no longer than `timeout`; returns whether that is so.
+    ///
+    /// # Errors
+    /// As [`WriteState::begin`].
+    pub(crate) fn wait_room(&self, timeout: Duration) -> io::Result<bool> {
+        (self.shared).wait_room(self.size_max, timeout, self.give_up.as_ref())
+    }
+
+    /// Passes what has a size on, whether there is room or not.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn write_now(&self, item: T, size: usize) {
+        self.shared.add(size);
+        self.pass(item);
+    }
+
     /// Passes what has no size on.
     pub(crate) fn pass(&self, item: T) {
         let queue = self.queue.as_ref().expect("there is a thread");
@@ -64,12 +80,12 @@ impl<T: Send + 'static> WriteThread<T> {
         let _ = queue.send(item);
     }
 
-    /// Waits until nothing is under way.
+    /// Waits until nothing is under way, no longer than `timeout`; returns whether that is so.
     ///
     /// # Errors
     /// As [`WriteState::begin`].
-    pub(crate) fn flush(&self) -> io::Result<()> {
-        self.shared.flush(self.give_up.as_ref())
+    pub(crate) fn flush(&self, timeout: Duration) -> io::Result<bool> {
+        self.shared.flush(timeout, self.give_up.as_ref())
     }
 
     /// Sets the flag that ends waits.

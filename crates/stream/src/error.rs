@@ -294,6 +294,11 @@ impl Error {
         Self::new(ErrorKind::Misuse, message)
     }
 
+    pub(crate) fn no_mark(text: &str) -> Self {
+        let message = format!("`{text}` is not a position in a followed file");
+        Self::new(ErrorKind::Misuse, message)
+    }
+
     pub(crate) fn checkpoint_of_another(name: &str, found: &str, wanted: &str) -> Self {
         let message = format!(
             "checkpoint `{name}` belongs to {found}, not to {wanted}; name another file, or remove it to read the followed file from its start"

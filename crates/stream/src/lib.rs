@@ -57,7 +57,7 @@ pub use format::{fuzz_access, fuzz_csv, fuzz_syslog};
 pub use latency::Latencies;
 pub use message::{
     Message, MessageFraming, MessageHeader, MessageRead, MessageSink, MessageSource, Messages,
-    OnNull, OnStop, Partition, Receipt, RefusedMessage,
+    MetaValue, OnNull, OnStop, Partition, Receipt, RefusedMessage, ResultMeta,
 };
 pub use progress::{Figures, Progress};
 pub use reject::{Reject, Rejects};

@@ -39,13 +39,13 @@ use crate::{ConnectUrl, OpenedSink, Result};
 
 pub(crate) fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
     let mut options = SinkOptions::new(url)?;
-    let key_field = options.key_field.take();
+    let meta = std::mem::take(&mut options.meta);
     let client = Client::new(&options)?;
     let mut target = target(&options)?;
     target.check(&client)?;
     Ok(OpenedSink {
         sink: Box::new(HttpSink::open(client, target, &options)?),
-        key_field,
+        meta,
     })
 }
 

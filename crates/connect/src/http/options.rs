@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lookaside_stream::ResultMeta;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use ureq::http::{HeaderName, HeaderValue};
 
@@ -66,7 +67,7 @@ pub(super) struct SinkOptions {
     pub(super) path: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) query: Query,
-    pub(super) key_field: Option<String>,
+    pub(super) meta: ResultMeta,
     /// Whether the key of a message identifies its document.
     pub(super) id_is_key: bool,
     pub(super) batch_bytes: usize,
@@ -156,7 +157,10 @@ impl SinkOptions {
             path: url.paths().join(","),
             headers,
             query: Query(pairs(query_prefix)),
-            key_field: options.text("key").map(str::to_owned),
+            meta: ResultMeta {
+                key: options.meta_value("key")?,
+                ..ResultMeta::default()
+            },
             id_is_key,
             batch_bytes,
             batch_time: Duration::from_millis(batch_ms),
@@ -211,6 +215,8 @@ fn origin(scheme: &str, has_tls: bool, host: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use lookaside_stream::MetaValue;
+
     use super::*;
 
     fn options(url: &str) -> Result<SinkOptions> {
@@ -230,7 +236,7 @@ mod tests {
         assert_eq!((options.batch_bytes, options.buffer_max), (1000, 2_000_000));
         assert_eq!(options.batch_time, Duration::from_millis(5));
         assert_eq!(options.timeout, Duration::from_millis(7));
-        assert_eq!(options.key_field.as_deref(), Some("user"));
+        assert_eq!(options.meta.key, Some(MetaValue::Field("user".to_owned())));
         assert!(options.has_gzip && options.has_tls);
     }
 

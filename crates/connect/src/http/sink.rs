@@ -3,6 +3,7 @@
 use std::io;
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lookaside_stream::{Message, MessageSink, Messages, Receipt, RefusedMessage, StopFlag};
 
@@ -84,6 +85,10 @@ impl HttpSink {
 }
 
 impl MessageSink for HttpSink {
+    fn wait_ready(&mut self, timeout: Duration) -> io::Result<bool> {
+        self.thread.wait_room(timeout)
+    }
+
     fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
         let mut chunk = Vec::new();
         let mut chunk_size = 0;
@@ -113,9 +118,9 @@ impl MessageSink for HttpSink {
         self.thread.shared.take_refused()
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self, timeout: Duration) -> io::Result<bool> {
         self.thread.pass(Command::Flush);
-        self.thread.flush()
+        self.thread.flush(timeout)
     }
 
     fn attach(&mut self, give_up: &StopFlag) {

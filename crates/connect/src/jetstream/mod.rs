@@ -46,6 +46,7 @@ use tracing::{debug, info, warn};
 use self::consumer::Consumer;
 use self::options::{ConnectionOptions, SinkOptions, SourceOptions};
 use self::sink::NatsSink;
+use crate::options::Start;
 use crate::read_queue::QueuedSource;
 use crate::{ConnectUrl, Error, OpenedSink, OpenedSource, Result};
 
@@ -81,7 +82,7 @@ pub(crate) fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
 
 pub(crate) fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
     let mut options = SinkOptions::new(url)?;
-    let key_field = options.key_field.take();
+    let meta = std::mem::take(&mut options.meta);
     let runtime = runtime(&options.connection.name)?;
     let context = runtime.block_on(async {
         let context = connect(&options.connection).await?;
@@ -90,7 +91,7 @@ pub(crate) fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
     })?;
     Ok(OpenedSink {
         sink: Box::new(NatsSink::open(runtime, context, options)?),
-        key_field,
+        meta,
     })
 }
 
@@ -217,7 +218,8 @@ async fn open_consumer(stream: &Stream, options: &SourceOptions) -> Result<PullC
         max_ack_pending: i64::try_from(options.pending_max).unwrap_or(i64::MAX),
         filter_subject: filter.clone(),
         deliver_policy: match options.start {
-            "latest" => DeliverPolicy::New,
+            Start::Latest => DeliverPolicy::New,
+            Start::Position(start_sequence) => DeliverPolicy::ByStartSequence { start_sequence },
             _ => DeliverPolicy::All,
         },
         ..pull::Config::default()

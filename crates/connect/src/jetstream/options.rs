@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::ConnectOptions;
-use lookaside_stream::MessageFraming;
+use lookaside_stream::{MessageFraming, ResultMeta};
 
-use crate::options::UrlOptions;
+use crate::options::{HEADER, Start, UrlOptions};
 use crate::{ConnectUrl, Error, Result};
 
 /// The default of `ack_wait_ms`, which is also that of the server: how long messages of a killed
@@ -43,7 +43,7 @@ pub(super) struct SourceOptions {
     pub(super) durable: String,
     pub(super) subject: Option<String>,
     /// Where a new consumer begins.
-    pub(super) start: &'static str,
+    pub(super) start: Start,
     pub(super) framing: MessageFraming,
     pub(super) ack_wait: Duration,
     pub(super) pending_max: usize,
@@ -53,7 +53,7 @@ pub(super) struct SourceOptions {
 pub(super) struct SinkOptions {
     pub(super) connection: ConnectionOptions,
     pub(super) subject: String,
-    pub(super) key_field: Option<String>,
+    pub(super) meta: ResultMeta,
     pub(super) buffer_max: usize,
 }
 
@@ -68,7 +68,7 @@ const SOURCE_OPTIONS: [&str; 8] = [
     "ca",
 ];
 
-const SINK_OPTIONS: [&str; 4] = ["key", "buffer_max", "creds", "ca"];
+const SINK_OPTIONS: [&str; 5] = ["key", "topic", "buffer_max", "creds", "ca"];
 
 impl SourceOptions {
     pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
@@ -102,7 +102,7 @@ impl SourceOptions {
             stream: stream.clone(),
             durable: durable.to_owned(),
             subject: options.text("subject").map(str::to_owned),
-            start: options.choice("start", &["earliest", "latest"])?,
+            start: options.start_or_position("a sequence number of the stream")?,
             framing: options.framing()?,
             ack_wait: Duration::from_millis(ack_wait_ms),
             pending_max: options.at_least("pending_max", PENDING_MAX, 1, "messages")?,
@@ -113,7 +113,7 @@ impl SourceOptions {
 
 impl SinkOptions {
     pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
-        let options = UrlOptions::new(url, &SINK_OPTIONS)?;
+        let options = UrlOptions::with_prefixes(url, &SINK_OPTIONS, &[HEADER])?;
         let name = url.name();
         let [subject] = url.paths() else {
             let example = "nats://localhost:4222/clicks.rich";
@@ -125,7 +125,7 @@ impl SinkOptions {
         }
         Ok(Self {
             subject: subject.clone(),
-            key_field: options.text("key").map(str::to_owned),
+            meta: options.result_meta()?,
             buffer_max: options.at_least("buffer_max", BUFFER_MAX, BUFFER_MAX_MIN, "bytes")?,
             connection: ConnectionOptions::new(url, &options)?,
         })
@@ -198,7 +198,7 @@ mod tests {
         let options = SourceOptions::new(&url.parse().unwrap()).unwrap();
         assert_eq!((&*options.stream, &*options.durable), ("T", "d"));
         assert_eq!(options.subject.as_deref(), Some("t.*"));
-        assert_eq!((options.start, options.pending_max), ("latest", 7));
+        assert_eq!((options.start, options.pending_max), (Start::Latest, 7));
         assert_eq!(options.ack_wait, Duration::from_secs(5));
         assert_eq!(options.framing, MessageFraming::Lines);
         assert_eq!(options.connection.servers, ["a:1", "b"]);

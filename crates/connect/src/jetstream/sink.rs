@@ -5,6 +5,7 @@ use std::mem;
 use std::str::FromStr as _;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use async_nats::jetstream::Context;
 use async_nats::{HeaderMap, HeaderName, HeaderValue, Subject};
@@ -143,6 +144,10 @@ fn header_value(bytes: &[u8]) -> Option<HeaderValue> {
 }
 
 impl MessageSink for NatsSink {
+    fn wait_ready(&mut self, timeout: Duration) -> io::Result<bool> {
+        (self.state).wait_room(self.buffer_max, timeout, self.give_up.as_ref())
+    }
+
     fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
         let mut chunk = Vec::new();
         let mut size = 0;
@@ -169,8 +174,8 @@ impl MessageSink for NatsSink {
         self.state.take_refused()
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.state.flush(self.give_up.as_ref())
+    fn flush(&mut self, timeout: Duration) -> io::Result<bool> {
+        self.state.flush(timeout, self.give_up.as_ref())
     }
 
     fn attach(&mut self, give_up: &StopFlag) {

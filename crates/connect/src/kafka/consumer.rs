@@ -48,6 +48,7 @@ pub(super) fn consume(
         is_paused: false,
     };
     let group = consumer.context();
+    group.set_stopped(stopped.clone());
     let mut last: Option<Arc<Partition>> = None;
     let mut committed = Instant::now();
     while stopped.try_recv() == Err(TryRecvError::Empty) {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, TryRecvError};
 use lookaside_stream::Partition;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{
@@ -17,6 +18,8 @@ use rdkafka::{ClientContext, Offset, Statistics, TopicPartitionList};
 use tracing::{debug, info, warn};
 
 use super::context::Log;
+use super::start;
+use crate::options::Start;
 
 /// How long a rebalance waits for what is under way in a revoked partition, so that it is not
 /// processed twice; below the session time-out, after which the partition is lost anyway.
@@ -34,12 +37,16 @@ pub(crate) type PartitionKey = (Box<str>, i32);
 /// The partitions that are assigned to this consumer.
 pub(crate) struct Group {
     pub(super) name: String,
+    /// Where partitions begin that have no stored position.
+    start: Start,
     log: Log,
     state: Mutex<State>,
     /// Set if positions are stored by transactions.
     transactions: OnceLock<Box<dyn EndTransaction>>,
     /// Whether everything is delivered that is going to be.
     is_closing: AtomicBool,
+    /// Disconnected when the source is being closed.
+    stopped: OnceLock<Receiver<()>>,
 }
 
 /// Transactions that include the results of partitions.
@@ -97,13 +104,15 @@ struct Assigned {
 }
 
 impl Group {
-    pub(super) fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str, start: Start) -> Self {
         Self {
             name: name.to_owned(),
+            start,
             log: Log::new(name),
             state: Mutex::default(),
             transactions: OnceLock::new(),
             is_closing: AtomicBool::new(false),
+            stopped: OnceLock::new(),
         }
     }
 
@@ -111,6 +120,18 @@ impl Group {
     pub(super) fn close(&self) {
         // Relaxed: it is read by the same thread.
         self.is_closing.store(true, Ordering::Relaxed);
+    }
+
+    /// Sets what is disconnected when the source is being closed.
+    pub(super) fn set_stopped(&self, stopped: Receiver<()>) {
+        let set = self.stopped.set(stopped);
+        assert!(set.is_ok(), "a group has one consumer");
+    }
+
+    /// Whether the consumer is about to leave.
+    pub(super) fn is_closing(&self) -> bool {
+        let is_stopped = |stopped: &Receiver<()>| stopped.try_recv() != Err(TryRecvError::Empty);
+        self.is_closing.load(Ordering::Relaxed) || self.stopped.get().is_some_and(is_stopped)
     }
 
     /// Lets transactions store the positions.
@@ -327,7 +348,7 @@ impl Group {
         };
         let deadline = Instant::now() + REVOKE_TIMEOUT;
         let wait = || {
-            if self.is_closing.load(Ordering::Relaxed) {
+            if self.is_closing() {
                 return;
             }
             for partition in &under_way {
@@ -412,8 +433,11 @@ impl ConsumerContext for Group {
             RebalanceProtocol::Cooperative
         );
         let is_assign = code == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
-        if is_assign && self.stores_positions() && !self.set_positions(list) {
-            *list = TopicPartitionList::new();
+        if is_assign {
+            let goes_on = !self.stores_positions() || self.set_positions(list);
+            if !goes_on || !start::set(consumer, self.start, list) {
+                *list = TopicPartitionList::new();
+            }
         }
         let rebalance = match code {
             RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => Rebalance::Assign(list),
@@ -474,7 +498,7 @@ mod tests {
 
     #[test]
     fn a_position_is_offered_until_it_is_known_to_be_stored() {
-        let group = Group::new("kafka://test/t");
+        let group = Group::new("kafka://test/t", Start::Earliest);
         let deliver = |position| {
             let partition = group.partition("t", 3, position).unwrap();
             let mut messages = Messages::new();
@@ -500,7 +524,7 @@ mod tests {
 
     #[test]
     fn a_topic_that_begins_again_is_another_partition() {
-        let group = Group::new("kafka://test/t");
+        let group = Group::new("kafka://test/t", Start::Earliest);
         let read = |position| {
             let partition = group.partition("t", 0, position).unwrap();
             let mut messages = Messages::new();
@@ -521,7 +545,7 @@ mod tests {
 
     #[test]
     fn discarded_messages_are_read_again_from_the_stored_position() {
-        let group = Group::new("kafka://test/t");
+        let group = Group::new("kafka://test/t", Start::Earliest);
         let partition = group.partition("t", 0, 5).unwrap();
         group.discard();
         assert!(partition.is_revoked());

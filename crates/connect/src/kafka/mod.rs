@@ -11,6 +11,7 @@ mod options;
 mod record;
 mod sink;
 mod source;
+mod start;
 mod topics;
 mod transactions;
 
@@ -72,7 +73,7 @@ pub(crate) fn open_pair(
     let commit_interval = options.commit_interval;
     let (source, consumer) = source::open(options)?;
     let lag = lag::reader(&consumer);
-    let key_field = sink_options.key_field.clone();
+    let meta = sink_options.meta.clone();
     let sink = TransactionalSink::open(sink_options, consumer, commit_interval)?;
     let source = OpenedSource {
         source: Box::new(source),
@@ -82,7 +83,7 @@ pub(crate) fn open_pair(
     };
     let sink = OpenedSink {
         sink: Box::new(sink),
-        key_field,
+        meta,
     };
     Ok((source, sink))
 }
@@ -108,10 +109,10 @@ pub(crate) fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
             Some("read from a topic, or omit the option"),
         ));
     }
-    let key_field = options.key_field.clone();
+    let meta = options.meta.clone();
     Ok(OpenedSink {
         sink: Box::new(KafkaSink::open(options)?),
-        key_field,
+        meta,
     })
 }
 

@@ -4,12 +4,12 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::process;
 use std::time::Duration;
 
-use lookaside_stream::{MessageFraming, OnNull};
+use lookaside_stream::{MessageFraming, OnNull, ResultMeta};
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 
-use crate::options::UrlOptions;
+use crate::options::{HEADER, Start, UrlOptions};
 use crate::{ConnectUrl, Error, Result};
 
 /// The default of `buffer_max`: some tenths of a second at a hundred megabytes per second, and small
@@ -44,6 +44,8 @@ pub(crate) struct SourceOptions {
     #[cfg(feature = "postgres")]
     pub(crate) group: String,
     pub(super) config: ClientConfig,
+    /// Where partitions begin that have no stored position.
+    pub(super) start: Start,
     pub(crate) commit_interval: Duration,
     pub(crate) framing: MessageFraming,
     pub(crate) on_null: OnNull,
@@ -54,7 +56,7 @@ pub(super) struct SinkOptions {
     pub(super) name: String,
     pub(super) topic: String,
     pub(super) config: ClientConfig,
-    pub(super) key_field: Option<String>,
+    pub(super) meta: ResultMeta,
     pub(super) delivery: Delivery,
 }
 
@@ -75,11 +77,11 @@ const SOURCE_OPTIONS: [&str; 6] = [
     "buffer_max",
 ];
 
-const SINK_OPTIONS: [&str; 3] = ["key", "delivery", "buffer_max"];
+const SINK_OPTIONS: [&str; 5] = ["key", "topic", "timestamp", "delivery", "buffer_max"];
 
 impl SourceOptions {
     pub(crate) fn new(url: &ConnectUrl, delivery: Delivery) -> Result<Self> {
-        let kafka = KafkaOptions::new(url, &SOURCE_OPTIONS)?;
+        let kafka = KafkaOptions::new(url, &SOURCE_OPTIONS, &[])?;
         let options = &kafka.options;
         let name = url.name();
         if url.paths().is_empty() {
@@ -97,13 +99,17 @@ impl SourceOptions {
                  `?group=lookaside`",
             ));
         };
+        let start = options.start_or_time_or_position("an offset")?;
         let buffer_kbytes = kafka.buffer_kbytes()?;
         let mut config = kafka.config()?;
         config
             .set("group.id", group)
             .set(
                 "auto.offset.reset",
-                options.choice("start", &["earliest", "latest"])?,
+                match start {
+                    Start::Latest => "latest",
+                    Start::Earliest | Start::Time(_) | Start::Position(_) => "earliest",
+                },
             )
             // Partitions that stay with this process are not interrupted by a rebalance.
             .set("partition.assignment.strategy", "cooperative-sticky")
@@ -128,6 +134,7 @@ impl SourceOptions {
             #[cfg(feature = "postgres")]
             group: group.to_owned(),
             config,
+            start,
             commit_interval: Duration::from_millis(milliseconds),
             framing: options.framing()?,
             on_null: options.on_null()?,
@@ -138,7 +145,7 @@ impl SourceOptions {
 
 impl SinkOptions {
     pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
-        let kafka = KafkaOptions::new(url, &SINK_OPTIONS)?;
+        let kafka = KafkaOptions::new(url, &SINK_OPTIONS, &[HEADER])?;
         let options = &kafka.options;
         let name = url.name();
         let [topic] = url.paths() else {
@@ -175,7 +182,7 @@ impl SinkOptions {
         Ok(Self {
             topic: topic.clone(),
             config,
-            key_field: options.text("key").map(str::to_owned),
+            meta: options.result_meta()?,
             delivery,
             name,
         })
@@ -224,10 +231,12 @@ struct KafkaOptions<'a> {
 }
 
 impl<'a> KafkaOptions<'a> {
-    fn new(url: &'a ConnectUrl, known: &[&str]) -> Result<Self> {
+    fn new(url: &'a ConnectUrl, known: &[&str], prefixes: &[&str]) -> Result<Self> {
         // Some properties are a single word.
         let words = ["acks", "debug", "partitioner", "retries"];
-        let is_property = |option: &str| option.contains('.') || words.contains(&option);
+        let is_property = |option: &str| {
+            (option.contains('.') && !option.starts_with(HEADER)) || words.contains(&option)
+        };
         let mut options = url.options().iter();
         if let Some((property, _)) = options.find(|(it, _)| FIXED.contains(&&**it)) {
             return Err(Error::refused(
@@ -238,7 +247,7 @@ impl<'a> KafkaOptions<'a> {
         }
         let properties = url.options().iter();
         Ok(Self {
-            options: UrlOptions::with_properties(url, known, is_property)?,
+            options: UrlOptions::with_properties(url, known, prefixes, is_property)?,
             url,
             properties: properties
                 .filter(|(option, _)| is_property(option))

@@ -104,19 +104,14 @@ impl MessageSink for KafkaSink {
         deliveries.take_refused()
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        loop {
-            match self.producer.flush(WAIT) {
-                // Reports may still be on their way from the library's queue.
-                Ok(()) => {
-                    self.check()?;
-                    if self.producer.in_flight_count() == 0 {
-                        return Ok(());
-                    }
-                }
-                Err(KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut)) => self.check()?,
-                Err(error) => return Err(io::Error::other(error)),
+    fn flush(&mut self, timeout: Duration) -> io::Result<bool> {
+        match self.producer.flush(timeout) {
+            // Reports may still be on their way from the library's queue.
+            Ok(()) | Err(KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut)) => {
+                self.check()?;
+                Ok(self.producer.in_flight_count() == 0)
             }
+            Err(error) => Err(io::Error::other(error)),
         }
     }
 

@@ -22,7 +22,7 @@ pub(crate) fn create_consumer(options: &SourceOptions) -> Result<BaseConsumer<Gr
     let name = &options.name;
     let consumer: BaseConsumer<Group> = options
         .config
-        .create_with_context(Group::new(name))
+        .create_with_context(Group::new(name, options.start))
         .map_err(|error| refused(name, &error))?;
     super::find_topics(consumer.client(), name, &options.topics)?;
     Ok(consumer)

@@ -7,9 +7,9 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use lookaside_stream::{
@@ -63,8 +63,9 @@ pub(super) struct Transactions {
     producer: ThreadedProducer<Reports>,
     consumer: Arc<BaseConsumer<Group>>,
     state: Mutex<State>,
-    /// Not in the state: a commit holds that while it waits until the run has taken these and
-    /// written them to the rejects.
+    /// Signals that no commit waits for dead letters.
+    changed: Condvar,
+    /// Not in the state, which a commit holds while it waits for the broker.
     refused: Mutex<Vec<RefusedMessage>>,
     give_up: OnceLock<StopFlag>,
 }
@@ -72,6 +73,8 @@ pub(super) struct Transactions {
 #[derive(Default)]
 struct State {
     is_open: bool,
+    /// Whether a commit waits for dead letters, so that nothing is added to the transaction.
+    is_commit_waiting: bool,
     /// The messages whose results are in the open transaction.
     last: LastResults,
     /// What the results in the open transaction come from, by their identifiers.
@@ -129,6 +132,7 @@ impl TransactionalSink {
             producer,
             consumer: Arc::clone(&consumer),
             state: Mutex::default(),
+            changed: Condvar::new(),
             refused: Mutex::default(),
             give_up: OnceLock::new(),
         });
@@ -140,7 +144,7 @@ impl TransactionalSink {
                 let Some(transactions) = Weak::upgrade(&weak) else {
                     break;
                 };
-                let _ = transactions.commit(&mut transactions.lock());
+                let _ = transactions.commit(None);
             }
         };
         let thread = thread::Builder::new().name("kafka-commit".into());
@@ -165,13 +169,18 @@ impl MessageSink for TransactionalSink {
         std::mem::take(&mut self.transactions.lock_refused())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        let transactions = &self.transactions;
-        let mut state = transactions.lock();
-        transactions.commit(&mut state)?;
+    fn wait_ready(&mut self, timeout: Duration) -> io::Result<bool> {
+        self.transactions.wait_ready(timeout)
+    }
+
+    fn flush(&mut self, timeout: Duration) -> io::Result<bool> {
+        let deadline = Instant::now() + timeout;
+        let Some(mut state) = self.transactions.commit(Some(deadline))? else {
+            return Ok(false);
+        };
         match state.failure.take() {
             Some(failure) => Err(io::Error::other(failure)),
-            None => Ok(()),
+            None => Ok(true),
         }
     }
 
@@ -194,13 +203,17 @@ impl EndTransaction for Weak<Transactions> {
         let Some(transactions) = self.upgrade() else {
             return after();
         };
-        let mut state = transactions.lock();
-        // A failure is known to the next write.
-        let _ = match assignment {
-            Assignment::Revoked => transactions.commit(&mut state),
+        // A failure is known to the next write. The lock is held until `after` has ended.
+        let _state = match assignment {
+            Assignment::Revoked => match transactions.commit(None) {
+                Ok(Some(state)) => state,
+                Ok(None) | Err(_) => transactions.lock(),
+            },
             Assignment::Lost => {
+                let mut state = transactions.lock();
                 let reason = "partitions are assigned to another process".to_owned();
-                transactions.settle(&mut state, CommitError::Abort(reason))
+                let _ = transactions.settle(&mut state, CommitError::Abort(reason));
+                state
             }
         };
         after();
@@ -283,24 +296,50 @@ impl Transactions {
         }
     }
 
-    /// Commits what is written and the positions up to which it was read.
-    fn commit(&self, state: &mut State) -> io::Result<()> {
+    /// Waits while a commit waits for the delivery of dead letters.
+    fn wait_ready(&self, timeout: Duration) -> io::Result<bool> {
+        let is_waiting = |state: &mut State| state.is_commit_waiting;
+        let waited = self
+            .changed
+            .wait_timeout_while(self.lock(), timeout, is_waiting);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        self.check()?;
+        if let Some(failure) = &state.failure {
+            return Err(io::Error::other(failure.clone()));
+        }
+        Ok(!state.is_commit_waiting)
+    }
+
+    /// Commits what is written and the positions up to which it was read, once the dead letters of
+    /// messages up to these positions are delivered. `None` if the deadline passes before that.
+    ///
+    /// Results must not become visible earlier: their positions could not be stored with them.
+    fn commit(&self, deadline: Option<Instant>) -> io::Result<Option<MutexGuard<'_, State>>> {
+        let mut state = self.lock();
+        // The lock is not held meanwhile, since the run delivers dead letters.
+        while state.failure.is_none() && !state.last.are_acknowledged() {
+            state.is_commit_waiting = true;
+            drop(state);
+            self.check()?;
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(None);
+            }
+            thread::sleep(RECEIPT_POLL);
+            state = self.lock();
+        }
+        state.is_commit_waiting = false;
+        self.changed.notify_all();
         if state.failure.is_some() {
-            return Ok(());
+            return Ok(Some(state));
         }
-        match self.try_commit(state) {
-            Ok(()) => Ok(()),
-            Err(error) => self.settle(state, error),
+        match self.try_commit(&mut state) {
+            Ok(()) => {}
+            Err(error) => self.settle(&mut state, error)?,
         }
+        Ok(Some(state))
     }
 
     fn try_commit(&self, state: &mut State) -> Result<(), CommitError> {
-        // Results must not become visible before the dead letters of messages up to theirs are
-        // delivered: their positions could not be stored with them.
-        while !state.last.are_acknowledged() {
-            self.check()?;
-            thread::sleep(RECEIPT_POLL);
-        }
         let group = self.consumer.context();
         let positions = group.positions();
         if positions.count() == 0 && !state.is_open {

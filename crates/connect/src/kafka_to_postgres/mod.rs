@@ -7,6 +7,7 @@ mod transactions;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lookaside_stream::ResultMeta;
 use rdkafka::consumer::Consumer as _;
 
 use self::positions::Positions;
@@ -29,6 +30,16 @@ pub(crate) fn open_pair(
         // The sink first: a group is joined when everything else is ready.
         let sink = postgres::open_sink(sink)?;
         return Ok((kafka::open_source(source)?, sink));
+    }
+    if sink_options.has_batch_time {
+        let reason = "with delivery=exactly-once, `commit_interval_ms` of the source determines how \
+                      long a transaction lasts";
+        let hint = Some("omit `batch_ms`");
+        return Err(Error::refused(&sink_options.name, reason, hint));
+    }
+    if sink_options.source.is_some() {
+        let reason = "`source` names a followed file, and the input is a topic";
+        return Err(Error::refused(&sink_options.name, reason, Some("omit it")));
     }
     let options = SourceOptions::new(source, kafka::Delivery::ExactlyOnce)?;
     let (mut client, table) = postgres::open_table(&sink_options)?;
@@ -58,7 +69,7 @@ pub(crate) fn open_pair(
     };
     let sink = OpenedSink {
         sink: Box::new(sink),
-        key_field: None,
+        meta: ResultMeta::default(),
     };
     Ok((source, sink))
 }

@@ -2,10 +2,9 @@
 
 use lookaside_client::blocking::Queryable;
 use lookaside_client::params;
-use lookaside_client::postgres::blocking::Connection;
 
-use crate::postgres::{Client, Table, unavailable};
-use crate::{Error, Result};
+use crate::Result;
+use crate::postgres::{Client, Table, create_missing};
 
 /// The name of the table, which is in the schema of the table with the rows.
 const TABLE: &str = "lookaside_positions";
@@ -39,33 +38,11 @@ impl Positions {
         source_name: &str,
     ) -> Result<Self> {
         let table = rows.sibling(TABLE);
-        let create = format!("create table {table} {COLUMNS}");
-        let is_found = |client: &mut Client| client.run(|connection| find(connection, &table));
-        let mut found = is_found(client).map_err(|failure| unavailable(name, failure))?;
-        if found.is_none() {
-            let created = client.run(|connection| connection.execute(&*create, &[]));
-            // Another process may have created it at the same time.
-            found = is_found(client).map_err(|failure| unavailable(name, failure))?;
-            if let (None, Err(failure)) = (found, created) {
-                let reason = failure.into_reason();
-                let reason = format!("the table {table} cannot be created: {reason}");
-                let hint = format!(
-                    "create it, and grant select, insert, update on it to the user: {create}"
-                );
-                return Err(Error::unavailable(name, &reason, &hint));
-            }
-        }
-        match found {
-            Some(true) => Ok(Self {
-                table,
-                source_name: source_name.to_owned(),
-            }),
-            _ => {
-                let reason = format!("the user may not read and write rows of {table}");
-                let hint = format!("grant select, insert, update on {table} to the user");
-                Err(Error::unavailable(name, &reason, &hint))
-            }
-        }
+        create_missing(client, name, &table, COLUMNS)?;
+        Ok(Self {
+            table,
+            source_name: source_name.to_owned(),
+        })
     }
 
     fn source(&self, topic: &str) -> String {
@@ -117,13 +94,4 @@ impl Positions {
         }?;
         Ok(count == 1)
     }
-}
-
-/// Whether the user has the rights on the table; `None` if it does not exist.
-fn find(connection: &mut Connection, table: &str) -> lookaside_client::Result<Option<bool>> {
-    let right = |right| format!("has_table_privilege(to_regclass($1::text)::oid, '{right}')");
-    let rights = ["select", "insert", "update"].map(right).join(" and ");
-    let answer = connection.query(format!("select {rights}"), params![table])?;
-    let found = answer.map(|row| row.get::<Option<bool>>(0))?;
-    Ok(found.into_iter().next().flatten())
 }

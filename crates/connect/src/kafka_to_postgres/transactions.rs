@@ -27,24 +27,23 @@
 use std::collections::HashMap;
 use std::io;
 use std::mem;
-use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
-use lookaside_client::TransactionOptions;
-use lookaside_client::postgres::blocking::Connection;
+use lookaside_client::blocking::Transaction;
+use lookaside_client::postgres::PostgresDriver;
 use lookaside_stream::{
     Message, MessageSink, Messages, Partition, Receipt, RefusedMessage, StopFlag,
 };
 use rdkafka::Offset;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use tracing::{debug, info, warn};
+use tracing::warn;
 
 use super::positions::{PositionUpdate, Positions};
 use crate::kafka::{Assignment, CommitError, EndTransaction, Group, LastResults, PartitionKey};
-use crate::postgres::{CONFLICT_COUNT_MAX, Client, Failure, Rows, SinkOptions, Table, halves};
+use crate::postgres::{Client, Ended, Failure, RowTransactions, Rows, SinkOptions, Table};
 use crate::{Error, Result};
 
 /// How often a wait looks whether the run gives up.
@@ -72,10 +71,9 @@ struct Transactions {
     /// The positions that are stored as far as this process knows.
     stored: Mutex<HashMap<PartitionKey, u64>>,
     state: Mutex<State>,
-    /// Signals that the open transaction has ended.
+    /// Signals that a commit has ended.
     ended: Condvar,
-    /// Not in the state: a commit holds that while it waits until the run has taken these and
-    /// written them to the rejects.
+    /// Not in the state, which a commit holds while the server is away.
     refused: Mutex<Vec<RefusedMessage>>,
     give_up: OnceLock<StopFlag>,
 }
@@ -84,6 +82,8 @@ struct State {
     client: Client,
     /// The rows of the open transaction.
     rows: Rows,
+    /// Whether a commit waits for dead letters, so that nothing is added to the transaction.
+    is_commit_waiting: bool,
     /// The most rows of a statement.
     statement_rows: usize,
     /// The messages that these rows result from.
@@ -124,6 +124,7 @@ impl TransactionalSink {
             state: Mutex::new(State {
                 client,
                 rows: Rows::default(),
+                is_commit_waiting: false,
                 statement_rows: usize::MAX,
                 last: LastResults::default(),
                 poison: Vec::new(),
@@ -142,7 +143,7 @@ impl TransactionalSink {
                     break;
                 };
                 // A failure is known to the next write.
-                let _ = transactions.commit_now();
+                let _ = transactions.commit(None);
             }
         };
         let thread = thread::Builder::new().name("postgres-commit".into());
@@ -160,11 +161,6 @@ impl MessageSink for TransactionalSink {
     fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
         let transactions = &self.transactions;
         let mut state = transactions.lock()?;
-        while transactions.is_full(&state) {
-            let _ = self.commit.try_send(());
-            state = transactions.wait(state);
-            transactions.check()?;
-        }
         if let Some(failure) = &state.failure {
             return Err(io::Error::other(failure.clone()));
         }
@@ -176,8 +172,32 @@ impl MessageSink for TransactionalSink {
         mem::take(&mut lock(&self.transactions.refused))
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.transactions.commit_now()
+    fn wait_ready(&mut self, timeout: Duration) -> io::Result<bool> {
+        let deadline = Instant::now() + timeout;
+        let transactions = &self.transactions;
+        let mut state = transactions.lock()?;
+        loop {
+            if !state.is_commit_waiting {
+                if let Some(failure) = &state.failure {
+                    return Err(io::Error::other(failure.clone()));
+                }
+                match transactions.is_full(&state) {
+                    false => return Ok(true),
+                    true => _ = self.commit.try_send(()),
+                }
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            state = transactions.wait(state, left);
+            transactions.check()?;
+        }
+    }
+
+    fn flush(&mut self, timeout: Duration) -> io::Result<bool> {
+        let committed = self.transactions.commit(Some(Instant::now() + timeout))?;
+        Ok(committed.is_some())
     }
 
     fn attach(&mut self, give_up: &StopFlag) {
@@ -190,19 +210,21 @@ impl EndTransaction for Weak<Transactions> {
         let Some(transactions) = self.upgrade() else {
             return after();
         };
-        // Without the lock, the run has given up, and nothing more is written.
-        let Ok(mut state) = transactions.lock() else {
-            return after();
-        };
-        match assignment {
-            // A failure is known to the next write.
-            Assignment::Revoked => _ = transactions.commit(&mut state),
-            Assignment::Lost => {
+        // A failure is known to the next write. The lock is held until `after` has ended.
+        let state = match assignment {
+            Assignment::Revoked => match transactions.commit(None) {
+                Ok(state) => state,
+                Err(_) => transactions.lock().ok(),
+            },
+            Assignment::Lost => transactions.lock().ok().map(|mut state| {
                 state.poison.clear();
                 transactions.discard(&mut state, "partitions are assigned to another process");
-            }
-        }
+                state
+            }),
+        };
+        // Without the lock, the run has given up, and nothing more is written.
         after();
+        drop(state);
     }
 
     fn stores_positions(&self) -> bool {
@@ -234,8 +256,8 @@ impl Transactions {
         }
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let waited = self.ended.wait_timeout(state, WAIT);
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, timeout: Duration) -> MutexGuard<'a, State> {
+        let waited = self.ended.wait_timeout(state, timeout.min(WAIT));
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -280,23 +302,34 @@ impl Transactions {
         }
     }
 
-    fn commit_now(&self) -> io::Result<()> {
+    /// Commits the rows and the positions up to which they were read, once the dead letters of
+    /// messages up to these positions are delivered. `None` if the deadline passes before that.
+    ///
+    /// Rows must not become visible earlier: their positions could not be stored with them.
+    fn commit(&self, deadline: Option<Instant>) -> io::Result<Option<MutexGuard<'_, State>>> {
         let mut state = self.lock()?;
-        self.commit(&mut state)
-    }
-
-    /// Commits the rows and the positions up to which they were read.
-    fn commit(&self, state: &mut State) -> io::Result<()> {
+        // The lock is not held meanwhile, since the run delivers dead letters.
+        while state.failure.is_none() && !state.last.are_acknowledged() {
+            state.is_commit_waiting = true;
+            drop(state);
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(None);
+            }
+            self.check()?;
+            thread::sleep(POLL);
+            state = self.lock()?;
+        }
+        state.is_commit_waiting = false;
         if let Some(failure) = &state.failure {
             return Err(io::Error::other(failure.clone()));
         }
-        let ended = match self.try_commit(state) {
+        let ended = match self.try_commit(&mut state) {
             Ok(()) => {
                 state.clear();
                 Ok(())
             }
             Err(CommitError::Abort(reason)) => {
-                self.discard(state, &reason);
+                self.discard(&mut state, &reason);
                 Ok(())
             }
             Err(CommitError::Fatal(reason)) => {
@@ -306,16 +339,10 @@ impl Transactions {
             Err(CommitError::GivenUp) => Err(CommitError::GivenUp.into()),
         };
         self.ended.notify_all();
-        ended
+        ended.map(|()| Some(state))
     }
 
     fn try_commit(&self, state: &mut State) -> Result<(), CommitError> {
-        // Rows must not become visible before the dead letters of messages up to theirs are delivered:
-        // their positions could not be stored with them.
-        while !state.last.are_acknowledged() {
-            self.check()?;
-            thread::sleep(POLL);
-        }
         let group = self.consumer.context();
         let positions = group.positions();
         let updates = self.updates(&positions.elements());
@@ -362,122 +389,49 @@ impl Transactions {
         updates.collect()
     }
 
-    /// Writes the rows and the positions, as often as it takes.
+    /// Writes the rows and the positions.
     fn write(&self, state: &mut State, updates: &[PositionUpdate]) -> Result<(), CommitError> {
-        let connector = &*self.name;
-        let mut is_away = false;
-        let mut conflict_count = 0;
-        let written = loop {
-            let State {
-                client,
-                rows,
-                statement_rows,
-                ..
-            } = state;
-            let attempt =
-                client.run(|connection| self.attempt(connection, rows, *statement_rows, updates));
-            let reason = match attempt {
-                Ok(true) => break Ok(()),
-                Ok(false) => {
-                    let reason = "the stored positions are not those that are expected: another \
-                                  process has moved them, or the answer to a COMMIT was lost";
-                    break Err(CommitError::Abort(reason.to_owned()));
+        let store = |transaction: &mut Transaction<'_, PostgresDriver>| {
+            for update in updates {
+                if !self.positions.store(transaction, update)? {
+                    return Ok(false);
                 }
-                Err(Failure::Conflict(reason)) if conflict_count < CONFLICT_COUNT_MAX => {
-                    conflict_count += 1;
-                    reason
-                }
-                Err(failure @ (Failure::Data(_) | Failure::Conflict(_))) => {
-                    break Err(self.find_poison(state, failure));
-                }
-                Err(Failure::TooLong(reason)) if (*statement_rows).min(rows.len()) > 1 => {
-                    let row_count = (*statement_rows).min(rows.len());
-                    warn!(connector, row_count, reason, "a statement takes too long");
-                    *statement_rows = row_count / 2;
-                    continue;
-                }
-                Err(Failure::Refused(reason)) => {
-                    let reason = format!("table {}: {reason}", self.table.name());
-                    break Err(CommitError::Fatal(reason));
-                }
-                Err(Failure::Away(reason) | Failure::TooLong(reason)) => reason,
-            };
-            match is_away {
-                false => warn!(connector, reason, "writing is interrupted"),
-                true => debug!(connector, reason, "writing is interrupted"),
             }
-            is_away = true;
-            let until = Instant::now() + state.client.next_backoff();
+            Ok(true)
+        };
+        let pause = |time: Duration| {
+            let until = Instant::now() + time;
             while Instant::now() < until {
                 self.check()?;
                 thread::sleep(WAIT.min(until.saturating_duration_since(Instant::now())));
             }
-            self.check()?;
+            self.check()
         };
-        if is_away {
-            info!(connector, "connected again");
-        }
-        written
-    }
-
-    /// Writes the rows and the positions; returns whether the positions were the expected ones, and
-    /// writes nothing if not.
-    fn attempt(
-        &self,
-        connection: &mut Connection,
-        rows: &Rows,
-        statement_rows: usize,
-        updates: &[PositionUpdate],
-    ) -> lookaside_client::Result<bool> {
-        let mut transaction = connection.begin(TransactionOptions::default())?;
-        // First, since they exclude other processes.
-        for update in updates {
-            if !self.positions.store(&mut transaction, update)? {
-                transaction.rollback()?;
-                return Ok(false);
+        let mut transactions = RowTransactions {
+            client: &mut state.client,
+            table: &self.table,
+            statement_rows: &mut state.statement_rows,
+        };
+        let reason = match transactions.commit(&state.rows, store, pause)? {
+            Ended::Committed => return Ok(()),
+            Ended::Moved => {
+                "the stored positions are not those that are expected: another process has moved \
+                 them, or the answer to a COMMIT was lost"
+                    .to_owned()
             }
-        }
-        for start in (0..rows.len()).step_by(statement_rows) {
-            let end = rows.len().min(start.saturating_add(statement_rows));
-            rows.write(start..end, &self.table, &mut transaction)?;
-        }
-        transaction.commit()?;
-        Ok(true)
-    }
-
-    /// Looks for the results that the server does not accept, after a transaction failed.
-    fn find_poison(&self, state: &mut State, failure: Failure) -> CommitError {
-        let is_conflict = matches!(failure, Failure::Conflict(_));
-        let reason = failure.into_reason();
-        let State {
-            client,
-            rows,
-            poison,
-            ..
-        } = state;
-        match client.run(|connection| refused_rows(connection, rows, &self.table)) {
-            // The conflict is over.
-            Ok(refused) if refused.is_empty() && is_conflict => CommitError::Abort(reason),
-            Ok(refused) if refused.is_empty() => CommitError::Fatal(format!(
-                "table {}: a transaction is refused, but none of its rows: {reason}",
-                self.table.name()
-            )),
-            Ok(refused) => {
+            Ended::Refused(refused) => {
                 let count = refused.len();
+                let last = refused.last().map(|(_, reason)| reason.clone());
                 for (index, reason) in refused {
-                    let (partition, position, payload) = rows.origin(index);
-                    poison.push(Poison {
-                        partition: Arc::clone(partition.name()),
-                        position,
-                        payload: payload.to_vec(),
-                        reason,
-                    });
+                    state.add_poison(index, reason);
                 }
-                CommitError::Abort(format!("rows that the server refuses: {count}; {reason}"))
+                let last = last.unwrap_or_default();
+                format!("rows that the server refuses: {count}; {last}")
             }
-            Err(Failure::Refused(reason)) => CommitError::Fatal(reason),
-            Err(failure) => CommitError::Abort(failure.into_reason()),
-        }
+            Ended::Unclear(reason) => reason,
+            Ended::Impossible(reason) => return Err(CommitError::Fatal(reason)),
+        };
+        Err(CommitError::Abort(reason))
     }
 
     /// Drops what is under way, which is read again.
@@ -511,6 +465,17 @@ impl Transactions {
 }
 
 impl State {
+    /// Records a result that the server does not accept.
+    fn add_poison(&mut self, index: usize, reason: String) {
+        let (partition, position, payload) = self.rows.origin(index);
+        self.poison.push(Poison {
+            partition: Arc::clone(partition.name()),
+            position,
+            payload: payload.to_vec(),
+            reason,
+        });
+    }
+
     /// Why a result is refused that was looked for when it was read before.
     fn take_poison(&mut self, partition: &Partition, message: &Message<'_>) -> Option<String> {
         let is_it = |poison: &Poison| {
@@ -527,40 +492,4 @@ impl State {
         self.rows = Rows::default();
         self.last.clear();
     }
-}
-
-/// The rows that the server does not accept after those before them, with the reasons. Nothing is
-/// written.
-fn refused_rows(
-    connection: &mut Connection,
-    rows: &Rows,
-    table: &Table,
-) -> lookaside_client::Result<Vec<(usize, String)>> {
-    let mut transaction = connection.begin(TransactionOptions::default())?;
-    let mut refused = Vec::new();
-    // The next part is the last one.
-    let mut parts: Vec<Range<usize>> = std::iter::once(0..rows.len()).collect();
-    while let Some(part) = parts.pop() {
-        let mut savepoint = transaction.savepoint()?;
-        let written = rows
-            .write(part.clone(), table, &mut savepoint)
-            .and_then(|()| savepoint.batch_execute("set constraints all immediate"));
-        let Err(error) = written else {
-            savepoint.commit()?;
-            continue;
-        };
-        match Failure::of(&error) {
-            Failure::Data(reason) | Failure::Conflict(reason) if part.len() == 1 => {
-                refused.push((part.start, reason));
-            }
-            Failure::TooLong(_) if part.len() == 1 => return Err(error),
-            Failure::Data(_) | Failure::Conflict(_) | Failure::TooLong(_) => {
-                parts.extend(halves(part));
-            }
-            Failure::Away(_) | Failure::Refused(_) => return Err(error),
-        }
-        savepoint.rollback()?;
-    }
-    transaction.rollback()?;
-    Ok(refused)
 }

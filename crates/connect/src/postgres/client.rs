@@ -115,7 +115,6 @@ fn state_of(error: &Error) -> Option<[u8; 5]> {
 
 impl Failure {
     /// What the server said.
-    #[cfg(feature = "kafka")]
     pub(crate) fn into_reason(self) -> String {
         match self {
             Self::Away(reason)

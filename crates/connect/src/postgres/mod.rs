@@ -11,35 +11,38 @@
 mod client;
 mod json;
 mod options;
+mod own_table;
 mod rows;
 mod sink;
 mod table;
+mod transaction;
 mod writer;
+
+use lookaside_stream::ResultMeta;
 
 use self::sink::PostgresSink;
 use crate::{ConnectUrl, Error, OpenedSink, Result};
 
 pub(crate) use self::client::{Client, Failure};
 pub(crate) use self::options::SinkOptions;
-#[cfg(feature = "kafka")]
+pub(crate) use self::own_table::create_missing;
 pub(crate) use self::rows::Rows;
 pub(crate) use self::table::Table;
-#[cfg(feature = "kafka")]
-pub(crate) use self::writer::{CONFLICT_COUNT_MAX, halves};
+pub(crate) use self::transaction::{Ended, RowTransactions};
 
 pub(crate) fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
     let options = SinkOptions::new(url)?;
     if options.is_exactly_once {
         return Err(Error::refused(
             &options.name,
-            "delivery=exactly-once needs a topic of Kafka as input",
-            Some("read from a topic of Kafka, or omit the option"),
+            "delivery=exactly-once needs a topic of Kafka or a followed file as input",
+            Some("read from a topic of Kafka or, with --follow, a file, or omit the option"),
         ));
     }
     let (client, table) = open_table(&options)?;
     Ok(OpenedSink {
         sink: Box::new(PostgresSink::open(client, table, &options)?),
-        key_field: None,
+        meta: ResultMeta::default(),
     })
 }
 

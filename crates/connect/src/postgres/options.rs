@@ -37,10 +37,18 @@ pub(crate) struct SinkOptions {
     pub(super) conflict_columns: Option<Vec<String>>,
     pub(super) extra: Extra,
     pub(crate) batch_rows: usize,
-    pub(super) batch_time: Duration,
+    pub(crate) batch_time: Duration,
+    /// Whether the URL has a `batch_ms`.
+    #[cfg_attr(
+        not(feature = "kafka"),
+        expect(dead_code, reason = "only a topic has another time")
+    )]
+    pub(crate) has_batch_time: bool,
     pub(crate) buffer_max: usize,
     /// Whether transactions also store the positions of the source.
     pub(crate) is_exactly_once: bool,
+    /// The name of a followed file in the table of positions.
+    pub(crate) source: Option<String>,
 }
 
 /// What happens to a row whose key the table has.
@@ -61,7 +69,7 @@ pub(super) enum Extra {
     Ignore,
 }
 
-const SINK_OPTIONS: [&str; 8] = [
+const SINK_OPTIONS: [&str; 9] = [
     "table",
     "conflict",
     "conflict_columns",
@@ -70,6 +78,7 @@ const SINK_OPTIONS: [&str; 8] = [
     "batch_rows",
     "batch_ms",
     "buffer_max",
+    "source",
 ];
 
 /// The settings of connections that a URL may have, as with `libpq`.
@@ -122,13 +131,15 @@ impl SinkOptions {
         }
         let delivery = options.choice("delivery", &["at-least-once", "exactly-once"])?;
         let is_exactly_once = delivery == "exactly-once";
-        if is_exactly_once && options.text("batch_ms").is_some() {
-            let reason = "with delivery=exactly-once, `commit_interval_ms` of the source determines \
-                          how long a transaction lasts";
-            return Err(Error::refused(&name, reason, Some("omit `batch_ms`")));
+        let source = options.text("source").filter(|source| !source.is_empty());
+        if source.is_some() && !is_exactly_once {
+            let hint = "add `delivery=exactly-once`, or omit `source`";
+            return Err(Error::missing_option(&name, "delivery", hint));
         }
         Ok(Self {
             is_exactly_once,
+            source: source.map(str::to_owned),
+            has_batch_time: options.text("batch_ms").is_some(),
             config: config(url)?,
             table: table.to_owned(),
             conflict,

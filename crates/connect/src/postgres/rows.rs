@@ -199,6 +199,11 @@ impl Rows {
         }
     }
 
+    /// Removes a row.
+    pub(crate) fn remove(&mut self, index: usize) {
+        self.rows.remove(index);
+    }
+
     /// The message that a row results from, and the result.
     #[cfg(feature = "kafka")]
     pub(crate) fn origin(&self, index: usize) -> (&Arc<Partition>, Option<u64>, &[u8]) {

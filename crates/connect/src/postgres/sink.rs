@@ -3,6 +3,7 @@
 use std::io;
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lookaside_stream::{Message, MessageSink, Messages, Receipt, RefusedMessage, StopFlag};
 
@@ -62,6 +63,10 @@ impl PostgresSink {
 }
 
 impl MessageSink for PostgresSink {
+    fn wait_ready(&mut self, timeout: Duration) -> io::Result<bool> {
+        self.thread.wait_room(timeout)
+    }
+
     fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
         let mut rows = Rows::default();
         for message in messages.iter() {
@@ -79,8 +84,8 @@ impl MessageSink for PostgresSink {
         self.thread.shared.take_refused()
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.thread.flush()
+    fn flush(&mut self, timeout: Duration) -> io::Result<bool> {
+        self.thread.flush(timeout)
     }
 
     fn attach(&mut self, give_up: &StopFlag) {

@@ -59,7 +59,6 @@ pub(crate) struct Table {
     /// Schema and table, for messages.
     name: String,
     /// The schema in SQL.
-    #[cfg(feature = "kafka")]
     schema_sql: String,
     /// Schema and table in SQL.
     sql: String,
@@ -135,7 +134,6 @@ impl Table {
             .partition(|(_, is_generated)| *is_generated);
         let table = Self {
             name: format!("{}.{}", found.schema, found.table),
-            #[cfg(feature = "kafka")]
             schema_sql: quoted(&found.schema),
             sql: format!("{}.{}", quoted(&found.schema), quoted(&found.table)),
             columns: columns.into_iter().map(|(column, _)| column).collect(),
@@ -212,7 +210,6 @@ impl Table {
     }
 
     /// A table of the same schema, in SQL.
-    #[cfg(feature = "kafka")]
     pub(crate) fn sibling(&self, table: &str) -> String {
         format!("{}.{}", self.schema_sql, quoted(table))
     }

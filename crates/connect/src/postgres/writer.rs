@@ -15,7 +15,7 @@ use crate::write_queue::WriteState;
 
 /// After so many conflicts in a row, which take about ten seconds, they are attributed to a row: a
 /// trigger can raise this error each time.
-pub(crate) const CONFLICT_COUNT_MAX: u32 = 10;
+pub(super) const CONFLICT_COUNT_MAX: u32 = 10;
 
 /// Writes what a sink passes to it.
 pub(super) struct Writer {
@@ -140,7 +140,7 @@ impl Writer {
 }
 
 /// The halves of a range, the second one first.
-pub(crate) fn halves(range: Range<usize>) -> [Range<usize>; 2] {
+pub(super) fn halves(range: Range<usize>) -> [Range<usize>; 2] {
     let middle = range.start + range.len() / 2;
     [middle..range.end, range.start..middle]
 }

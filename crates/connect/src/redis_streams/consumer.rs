@@ -65,7 +65,8 @@ impl Consumer {
 
     /// Creates the groups that do not exist.
     pub(super) fn create_groups(&mut self) -> Result<(), Failure> {
-        self.create_groups_at(self.options.start)
+        let start = self.options.start.clone();
+        self.create_groups_at(&start)
     }
 
     fn create_groups_at(&mut self, start: &str) -> Result<(), Failure> {

@@ -66,12 +66,12 @@ pub(crate) fn open_source(url: &ConnectUrl) -> Result<OpenedSource> {
 
 pub(crate) fn open_sink(url: &ConnectUrl) -> Result<OpenedSink> {
     let mut options = SinkOptions::new(url)?;
-    let key_field = options.key_field.take();
+    let meta = std::mem::take(&mut options.meta);
     let mut client = connect(&options.name, options.client.clone())?;
     describe_stream(&mut client, &options.name, &options.stream)?;
     Ok(OpenedSink {
         sink: Box::new(RedisSink::open(client, options)?),
-        key_field,
+        meta,
     })
 }
 

@@ -3,12 +3,12 @@
 use std::fs;
 use std::time::Duration;
 
-use lookaside_stream::MessageFraming;
+use lookaside_stream::{MessageFraming, ResultMeta};
 use redis::{
     Client, ConnectionAddr, IntoConnectionInfo as _, RedisConnectionInfo, TlsCertificates,
 };
 
-use crate::options::UrlOptions;
+use crate::options::{HEADER, Start, UrlOptions};
 use crate::{ConnectUrl, Error, Result};
 
 /// The default of `claim_idle_ms`: no consumer that is alive stays silent for a minute, and a
@@ -43,7 +43,7 @@ pub(super) struct SourceOptions {
     pub(super) group: String,
     pub(super) consumer: String,
     /// Where a new group begins.
-    pub(super) start: &'static str,
+    pub(super) start: String,
     pub(super) payload_field: String,
     pub(super) framing: MessageFraming,
     pub(super) claim_idle: Duration,
@@ -56,7 +56,7 @@ pub(super) struct SinkOptions {
     pub(super) client: Client,
     pub(super) stream: String,
     pub(super) payload_field: String,
-    pub(super) key_field: Option<String>,
+    pub(super) meta: ResultMeta,
     pub(super) maxlen: Option<u64>,
     pub(super) buffer_max: usize,
 }
@@ -73,7 +73,7 @@ const SOURCE_OPTIONS: [&str; 9] = [
     "ca",
 ];
 
-const SINK_OPTIONS: [&str; 6] = ["key", "field", "maxlen", "buffer_max", "db", "ca"];
+const SINK_OPTIONS: [&str; 7] = ["key", "topic", "field", "maxlen", "buffer_max", "db", "ca"];
 
 impl SourceOptions {
     pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
@@ -106,9 +106,11 @@ impl SourceOptions {
             streams: url.paths().to_vec(),
             group: group.to_owned(),
             consumer,
-            start: match options.choice("start", &["earliest", "latest"])? {
-                "latest" => "$",
-                _ => "0",
+            start: match options.start_or_time()? {
+                Start::Latest => "$".to_owned(),
+                // The identifier of an entry begins with its time.
+                Start::Time(time) => before(time),
+                _ => "0".to_owned(),
             },
             payload_field: payload_field(&options)?,
             framing: options.framing()?,
@@ -121,7 +123,7 @@ impl SourceOptions {
 
 impl SinkOptions {
     pub(super) fn new(url: &ConnectUrl) -> Result<Self> {
-        let options = UrlOptions::new(url, &SINK_OPTIONS)?;
+        let options = UrlOptions::with_prefixes(url, &SINK_OPTIONS, &[HEADER])?;
         let name = url.name();
         let [stream] = url.paths() else {
             let example = "redis://localhost:6379/clicks-rich";
@@ -132,7 +134,7 @@ impl SinkOptions {
             client: client(url, &options)?,
             stream: stream.clone(),
             payload_field: payload_field(&options)?,
-            key_field: options.text("key").map(str::to_owned),
+            meta: options.result_meta()?,
             maxlen: (maxlen > 0).then_some(maxlen),
             buffer_max: options.at_least("buffer_max", BUFFER_MAX, BUFFER_MAX_MIN, "bytes")?,
             name,
@@ -228,8 +230,18 @@ fn host_and_port(hosts: &str) -> Option<(String, u16)> {
     Some((bare.unwrap_or(host).to_owned(), port))
 }
 
+/// The greatest identifier before those of a time in milliseconds.
+fn before(time: i64) -> String {
+    match time {
+        0 => "0".to_owned(),
+        time => format!("{}-{}", time - 1, u64::MAX),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use lookaside_stream::MetaValue;
+
     use super::*;
 
     fn source(url: &str) -> Result<SourceOptions> {
@@ -247,7 +259,7 @@ mod tests {
         let options = source(url).unwrap();
         assert_eq!(options.streams, ["t", "u"]);
         assert_eq!((&*options.group, &*options.consumer), ("g", "c"));
-        assert_eq!((options.start, &*options.payload_field), ("$", "body"));
+        assert_eq!((&*options.start, &*options.payload_field), ("$", "body"));
         assert_eq!(options.framing, MessageFraming::Lines);
         assert_eq!(options.claim_idle, Duration::from_secs(5));
         assert_eq!(options.pending_max, 7);
@@ -257,11 +269,18 @@ mod tests {
         assert_eq!(info.redis_settings().password(), Some("secret"));
         let options = source("redis://a/t?group=g").unwrap();
         assert!(!options.consumer.is_empty());
-        let options = sink("rediss://[::1]/t?maxlen=9&key=user").unwrap();
-        assert_eq!(
-            (options.maxlen, options.key_field.as_deref()),
-            (Some(9), Some("user"))
-        );
+        let options = source("redis://a/t?group=g&start=1970-01-01T00:00:02Z").unwrap();
+        assert_eq!(options.start, "1999-18446744073709551615");
+        let url = "rediss://[::1]/t?maxlen=9&key=user&topic='u'&header.a=b&header.a='c'";
+        let options = sink(url).unwrap();
+        assert_eq!(options.maxlen, Some(9));
+        let expected = ResultMeta {
+            key: Some(MetaValue::Field("user".to_owned())),
+            topic: Some(MetaValue::Constant("u".to_owned())),
+            timestamp: None,
+            headers: vec![("a".to_owned(), MetaValue::Constant("c".to_owned()))],
+        };
+        assert_eq!(options.meta, expected);
         let address = options.client.get_connection_info().addr().to_string();
         assert_eq!(address, "::1:6379");
     }
@@ -272,7 +291,11 @@ mod tests {
             ("redis://a?group=g", "names no stream"),
             ("redis://a/t", "needs the option `group`"),
             ("redis://a/t?groop=g", "did you mean `group`?"),
-            ("redis://a/t?group=g&start=now", "one of: earliest, latest"),
+            (
+                "redis://a/t?group=g&start=now",
+                "earliest, latest or a time",
+            ),
+            ("redis://a/t?group=g&start=7", "earliest, latest or a time"),
             ("redis://a/t?group=g&claim_idle_ms=9", "at least 1000"),
             ("redis://a/t?group=g&pending_max=0", "at least 1"),
             ("redis://a/t?group=g&field=key", "other than `key`"),

@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lookaside_stream::{Message, MessageSink, Messages, Receipt, RefusedMessage, StopFlag};
 
@@ -121,6 +122,10 @@ fn problem_of(message: &Message<'_>) -> Option<&'static str> {
 }
 
 impl MessageSink for RedisSink {
+    fn wait_ready(&mut self, timeout: Duration) -> io::Result<bool> {
+        self.thread.wait_room(timeout)
+    }
+
     fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
         let mut pipeline = Pipeline::default();
         for message in messages.iter() {
@@ -140,8 +145,8 @@ impl MessageSink for RedisSink {
         self.thread.shared.take_refused()
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.thread.flush()
+    fn flush(&mut self, timeout: Duration) -> io::Result<bool> {
+        self.thread.flush(timeout)
     }
 
     fn attach(&mut self, give_up: &StopFlag) {

@@ -8,6 +8,8 @@
 ))]
 #![allow(clippy::print_stderr, reason = "seeds of random tests are printed")]
 
+#[cfg(any(feature = "http", feature = "postgres"))]
+mod flush;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(feature = "nats")]

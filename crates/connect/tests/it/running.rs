@@ -63,7 +63,19 @@ pub(crate) fn try_source(url: &str) -> Result<(Source, RunOptions), Error> {
 pub(crate) fn try_sink(url: &str) -> Result<Sink, Error> {
     let url: ConnectUrl = url.parse()?;
     let opened = lookaside_connect::open_sink(&url)?;
-    Ok(Sink::messages(&url.name(), opened.sink, opened.key_field))
+    Ok(Sink::messages(&url.name(), opened.sink, opened.meta))
+}
+
+/// A flow of JSON events, with these names.
+pub(crate) fn flow(names: &[&str]) -> Flow {
+    let formats = FormatOptions::new();
+    let mut table = NameTable::new();
+    names.iter().for_each(|name| _ = table.intern(name));
+    Flow::with_names(
+        table,
+        InputFormat::new("json", &formats).unwrap(),
+        OutputFormat::new("json", &formats).unwrap(),
+    )
 }
 
 /// Starts a run of JSON events from a topic to a topic.
@@ -93,7 +105,7 @@ pub(crate) fn start_with<T: Transform + Clone + 'static>(
     };
     let lag = source.lag.expect("brokers tell the lag").into();
     let source = Source::new().with_messages(&urls[0].name(), source.source);
-    let sink = Sink::messages(&urls[1].name(), sink.sink, sink.key_field);
+    let sink = Sink::messages(&urls[1].name(), sink.sink, sink.meta);
     let (stop, give_up) = (StopFlag::new().unwrap(), StopFlag::new().unwrap());
     let progress = Progress::new();
     let options = RunOptions {
@@ -103,14 +115,7 @@ pub(crate) fn start_with<T: Transform + Clone + 'static>(
         rejects: rejects.map(|rejects| try_sink(rejects).unwrap()),
         ..options
     };
-    let formats = FormatOptions::new();
-    let mut table = NameTable::new();
-    names.iter().for_each(|name| _ = table.intern(name));
-    let flow = Flow::with_names(
-        table,
-        InputFormat::new("json", &formats).unwrap(),
-        OutputFormat::new("json", &formats).unwrap(),
-    );
+    let flow = flow(names);
     let run = move || {
         let result = flow.run(source, vec![transform; 2], sink, options);
         if let Err(error) = &result {

@@ -146,7 +146,7 @@ fn text_or_bytes(bytes: &[u8]) -> Value {
 }
 
 /// The milliseconds since 1970 of a number or a time; a time without an offset is taken as UTC.
-fn timestamp_ms(value: &Value) -> Option<i64> {
+pub(crate) fn timestamp_ms(value: &Value) -> Option<i64> {
     match value {
         Value::Int(milliseconds) => Some(*milliseconds),
         Value::Time(time) => {

@@ -12,13 +12,15 @@ mod framing;
 mod meta;
 mod partition;
 mod receipt;
+mod result_meta;
 mod sink;
 mod source;
 
 pub use batch::{Header as MessageHeader, Message, Messages};
 pub use framing::{MessageFraming, OnNull};
-pub(crate) use meta::{MetaNames, RecordMeta};
+pub(crate) use meta::{MetaNames, RecordMeta, timestamp_ms};
 pub use partition::Partition;
 pub use receipt::Receipt;
+pub use result_meta::{MetaValue, ResultMeta};
 pub use sink::{MessageSink, RefusedMessage};
 pub use source::{MessageRead, MessageSource, OnStop};

@@ -94,6 +94,12 @@ impl Receipt {
         }
     }
 
+    /// How many results of a segment are not delivered yet.
+    pub fn undelivered(&self, segment: usize) -> u32 {
+        // Acquire: what was done before the deliveries that are counted has happened.
+        self.segments[segment].count.load(Ordering::Acquire)
+    }
+
     /// Ends the hold of the run, after all results were passed to the sinks.
     pub fn release(&self) {
         for segment in 0..self.segments.len() {

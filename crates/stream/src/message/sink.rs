@@ -2,9 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Message, Messages, Receipt};
-use crate::StopFlag;
+use crate::{Mark, StopFlag};
 
 /// A sink of messages, such as a topic of a broker.
 pub trait MessageSink: Send {
@@ -16,17 +17,38 @@ pub trait MessageSink: Send {
     /// [`Self::attach`] ended the wait.
     fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()>;
 
+    /// Waits until there is room for a write, at most `timeout`; returns whether there is. While there
+    /// is none, the run writes what other sinks have refused to the rejects, which a sink that stores
+    /// positions waits for. Also called while nothing is written, to learn of failures.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    fn wait_ready(&mut self, _timeout: Duration) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Called after the results of a block of a followed file, also if none of them was written to
+    /// this sink: `mark` is the position after the block, for a sink that stores it together with the
+    /// results.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    fn end_block(&mut self, _mark: &Mark, _receipt: &Arc<Receipt>) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Moves out the messages that the broker will never accept, such as too large ones. They are
     /// not reported on their receipts: the run does so when it has written them to the rejects.
     fn take_refused(&mut self) -> Vec<RefusedMessage> {
         Vec::new()
     }
 
-    /// Waits until everything that was written is delivered or refused.
+    /// Waits until everything that was written is delivered or refused, at most about `timeout`;
+    /// returns whether it is.
     ///
     /// # Errors
     /// As [`Self::write`].
-    fn flush(&mut self) -> io::Result<()>;
+    fn flush(&mut self, timeout: Duration) -> io::Result<bool>;
 
     /// Sets the flag that ends waits, raised when the run gives up what is not delivered.
     fn attach(&mut self, _give_up: &StopFlag) {}

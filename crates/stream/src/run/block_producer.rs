@@ -34,8 +34,6 @@ pub(super) struct BlockProducer {
 pub(super) enum Produced {
     /// A block is in the ring.
     Block,
-    /// The source has no records at the moment.
-    Nothing,
     /// There are no more blocks, or the run is over.
     End,
 }
@@ -59,14 +57,16 @@ impl BlockProducer {
             self.error.is_none(),
             "a source that failed is not read again"
         );
-        self.state = match self.reader.read(block) {
-            Ok(BlockRead::Filled) => return self.push(mem::take(block), spares),
-            Ok(BlockRead::Idle) => return Produced::Nothing,
-            Ok(BlockRead::End) => ProducerState::End,
-            Ok(BlockRead::Stopped) => ProducerState::Stopped,
-            Err(error) => {
-                self.error = Some(error);
-                ProducerState::End
+        self.state = loop {
+            match self.reader.read(block) {
+                Ok(BlockRead::Filled) => return self.push(mem::take(block), spares),
+                Ok(BlockRead::Idle) => {}
+                Ok(BlockRead::End) => break ProducerState::End,
+                Ok(BlockRead::Stopped) => break ProducerState::Stopped,
+                Err(error) => {
+                    self.error = Some(error);
+                    break ProducerState::End;
+                }
             }
         };
         Produced::End

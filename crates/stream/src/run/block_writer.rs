@@ -11,7 +11,7 @@ use super::job::{Output, RunJob};
 use super::warning::WarningCallback;
 use crate::message::{Partition, RefusedMessage};
 use crate::progress::Counts;
-use crate::sink::Written;
+use crate::sink::{Settled, Written};
 use crate::source::Mark;
 use crate::{Checkpoint, End, Error, Progress, Rejects, Result, Sink, Strictness};
 
@@ -58,7 +58,12 @@ pub(super) struct Totals {
 
 impl Sinks {
     /// Writes the output of a block. What sinks of bytes have written is delivered.
-    pub(super) fn write(&mut self, number: u64, output: &Output) -> Result<Written> {
+    pub(super) fn write(
+        &mut self,
+        number: u64,
+        output: &Output,
+        totals: &mut Totals,
+    ) -> Result<Written> {
         if let Some(receipt) = &output.receipt {
             let results = output.encoded.iter().map(|encoded| &encoded.messages);
             for messages in results.chain([&output.dead_letters]) {
@@ -75,6 +80,9 @@ impl Sinks {
         }
         if let Some(rejects) = &mut self.rejects {
             rejects.write(&output.reject_bytes)?;
+        }
+        if self.wait(totals, |sinks| sinks.outputs[0].wait_ready())? == Written::GivenUp {
+            return Ok(Written::GivenUp);
         }
         let results = output.encoded.iter().map(|encoded| &encoded.messages);
         let results = self.outputs.iter_mut().zip(results);
@@ -96,6 +104,11 @@ impl Sinks {
         }
         if let Some(receipt) = &output.receipt {
             receipt.release();
+            if let Some(mark) = &output.mark
+                && self.outputs[0].end_block(mark, receipt)? == Written::GivenUp
+            {
+                return Ok(Written::GivenUp);
+            }
         }
         self.is_stored = output.mark.is_some();
         if let Some(mark) = output.mark {
@@ -171,20 +184,37 @@ impl Sinks {
     /// Waits until everything that was written is delivered or among the rejects.
     pub(super) fn flush(&mut self, totals: &mut Totals) -> Result<Written> {
         // Dead letters of refused messages are written after the outputs are flushed.
-        for output in &mut self.outputs {
-            if output.flush()? == Written::GivenUp {
+        for index in 0..self.outputs.len() {
+            if self.wait(totals, |sinks| sinks.outputs[index].flush())? == Written::GivenUp {
                 return Ok(Written::GivenUp);
             }
         }
-        self.process_refused(totals)?;
-        if let Some(rejects) = &mut self.rejects
-            && rejects.flush()? == Written::GivenUp
-        {
+        let flush_rejects = |sinks: &mut Self| match &mut sinks.rejects {
+            Some(rejects) => rejects.flush(),
+            None => Ok(Settled::Yes),
+        };
+        if self.wait(totals, flush_rejects)? == Written::GivenUp {
             return Ok(Written::GivenUp);
         }
-        self.process_refused(totals)?;
         self.store_mark()?;
         Ok(Written::Taken)
+    }
+
+    /// Waits for a sink, which may wait until what other sinks have refused is among the rejects.
+    fn wait(
+        &mut self,
+        totals: &mut Totals,
+        mut wait: impl FnMut(&mut Self) -> Result<Settled>,
+    ) -> Result<Written> {
+        loop {
+            let settled = wait(self)?;
+            self.process_refused(totals)?;
+            match settled {
+                Settled::Yes => return Ok(Written::Taken),
+                Settled::NotYet => {}
+                Settled::GivenUp => return Ok(Written::GivenUp),
+            }
+        }
     }
 
     /// Makes the outputs final that may appear for this `end`. A stopped run is incomplete: the

@@ -35,6 +35,7 @@ mod shared;
 mod split;
 #[cfg(test)]
 mod tests;
+mod timer;
 mod transform;
 mod warning;
 mod worker;
@@ -375,7 +376,7 @@ impl Flow {
             meta,
             progress: options.progress,
         };
-        work(&mut workers, &shared, rotates);
+        work(&mut workers, &shared, rotates || takes_messages);
         // Not before all are done: dropping a pipeline worker early fails the others.
         drop(workers);
 
@@ -540,15 +541,15 @@ fn write_prologue(format: &OutputFormat, sink: &mut Sink) -> Result<u64> {
 }
 
 /// Runs the workers to their end: the first on this thread, each of the others on a new thread. With
-/// `rotates`, another thread rotates outputs until then.
-fn work<T: Transform>(workers: &mut [Worker<T>], shared: &Shared, rotates: bool) {
+/// `has_timer`, another thread does what is due at times until then.
+fn work<T: Transform>(workers: &mut [Worker<T>], shared: &Shared, has_timer: bool) {
     let (first, others) = workers.split_first_mut().expect("a run has a worker");
     // Disconnected when no worker has the sender any more.
     let (working, end) = mpsc::channel();
     thread::scope(|scope| {
-        if rotates {
-            let thread = thread::Builder::new().name("stream-rotate".to_owned());
-            if let Err(error) = thread.spawn_scoped(scope, move || shared.rotate_at_times(&end)) {
+        if has_timer {
+            let thread = thread::Builder::new().name("stream-timer".to_owned());
+            if let Err(error) = thread.spawn_scoped(scope, move || shared.work_at_times(&end)) {
                 return shared.end(Some(Error::no_thread(error)));
             }
         }

@@ -8,7 +8,7 @@ use super::job::{Encoded, Output};
 use super::routes::Routes;
 use crate::compression::Compressor;
 use crate::format::{Encoder, reject_record};
-use crate::message::{Message, Messages, OnNull, RecordMeta};
+use crate::message::{Message, Messages, MetaValue, OnNull, RecordMeta, ResultMeta, timestamp_ms};
 use crate::{Error, OutputFormat, Rejects, Result, Sink};
 
 /// How a worker encodes results for one output.
@@ -21,9 +21,9 @@ pub(super) struct ResultEncoding {
 enum Kind {
     /// Bytes, compressed as it requires.
     Bytes(Compressor),
-    /// Messages, whose keys are the values of a field.
+    /// Messages, with this metadata.
     Messages {
-        key_field: Option<String>,
+        meta: ResultMeta,
         payload: String,
         text: String,
     },
@@ -49,15 +49,60 @@ impl Results<'_> {
     }
 }
 
+/// The metadata of results that the model does not set, for the names of a batch.
+struct Defaults<'a> {
+    key: Option<DefaultValue>,
+    topic: Option<DefaultValue>,
+    timestamp: Option<DefaultValue>,
+    headers: Vec<(&'a str, DefaultValue)>,
+}
+
+/// A value of metadata.
+enum DefaultValue {
+    /// That of a field; `None` if no record of the batch has it.
+    Field(Option<Name>),
+    Constant(Value),
+}
+
+impl<'a> Defaults<'a> {
+    fn new(meta: &'a ResultMeta, batch: &Batch) -> Self {
+        let value = |value: &MetaValue| match value {
+            MetaValue::Field(field) => DefaultValue::Field(batch.names().name(field)),
+            MetaValue::Constant(text) => DefaultValue::Constant(Value::from(&**text)),
+        };
+        let headers = meta.headers.iter();
+        Self {
+            key: meta.key.as_ref().map(value),
+            topic: meta.topic.as_ref().map(value),
+            timestamp: meta.timestamp.as_ref().map(value),
+            headers: headers.map(|(name, it)| (&**name, value(it))).collect(),
+        }
+    }
+}
+
+impl DefaultValue {
+    fn of<'a>(&'a self, record: &'a Record) -> Option<&'a Value> {
+        match self {
+            Self::Field(name) => record.value((*name)?),
+            Self::Constant(value) => Some(value),
+        }
+    }
+}
+
+/// The value of metadata for a record, if there is one.
+fn value_of<'a>(value: &'a Option<DefaultValue>, record: &'a Record) -> Option<&'a Value> {
+    value.as_ref()?.of(record)
+}
+
 impl ResultEncoding {
     pub(super) fn new(format: &OutputFormat, names: &NameTable, sink: &Sink) -> Result<Self> {
-        let kind = match sink.takes_messages() {
-            true => Kind::Messages {
-                key_field: sink.key_field().map(str::to_owned),
+        let kind = match sink.result_meta() {
+            Some(meta) => Kind::Messages {
+                meta: meta.clone(),
                 payload: String::new(),
                 text: String::new(),
             },
-            false => Kind::Bytes(sink.compression().compressor().map_err(Error::compress)?),
+            None => Kind::Bytes(sink.compression().compressor().map_err(Error::compress)?),
         };
         Ok(Self {
             encoder: format.encoder(names),
@@ -111,7 +156,7 @@ impl ResultEncoding {
         rejects: &mut Rejects,
     ) {
         let Kind::Messages {
-            key_field,
+            meta: result_meta,
             payload,
             text,
         } = &mut self.kind
@@ -119,8 +164,7 @@ impl ResultEncoding {
             panic!("the sink takes messages");
         };
         let Results { batch, input, .. } = *results;
-        let key_name = key_field.as_deref();
-        let key_name = key_name.and_then(|field| batch.names().name(field));
+        let defaults = Defaults::new(result_meta, batch);
         // Null payloads have no records; they keep their places between those that do.
         let forwards = results.on_null == OnNull::Forward && index == 0;
         let mut nulls = (1..)
@@ -145,8 +189,7 @@ impl ResultEncoding {
                 reject_record(record, batch.names(), reason, rejects);
                 continue;
             }
-            let field = key_name.and_then(|name: Name| record.value(name));
-            let set = meta.key.as_ref().or(field);
+            let set = meta.key.as_ref().or(value_of(&defaults.key, record));
             let key = match set {
                 Some(value) => bytes_of(value, text),
                 None => source.and_then(|message| message.key()),
@@ -157,14 +200,22 @@ impl ResultEncoding {
             if let Some(message) = source {
                 messages.set_position(message.position());
             }
-            if let Some(Some(topic)) = meta.topic.as_ref().map(|topic| text_of(topic, text)) {
+            let topic = meta.topic.as_ref().or(value_of(&defaults.topic, record));
+            if let Some(topic) = topic.and_then(|topic| text_of(topic, text)) {
                 messages.set_topic(&topic);
             }
-            if let Some(milliseconds) = meta.timestamp_ms {
+            let time = value_of(&defaults.timestamp, record).and_then(timestamp_ms);
+            if let Some(milliseconds) = meta.timestamp_ms.or(time) {
                 messages.set_timestamp(milliseconds);
             }
             for (name, value) in &meta.headers {
                 messages.push_header(name, bytes_of(value, text));
+            }
+            for (name, value) in &defaults.headers {
+                let is_set = meta.headers.iter().any(|(set, _)| set == name);
+                if let (false, Some(value)) = (is_set, value.of(record)) {
+                    messages.push_header(name, bytes_of(value, text));
+                }
             }
         }
         for (_, null) in nulls {

@@ -1,22 +1,12 @@
 //! Rotation of the output files of a run, and what a checkpoint records of them.
 
-use std::sync::PoisonError;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::block_writer::Sinks;
 use super::job::Output;
-use super::shared::Shared;
 use crate::sink::{RecordEnds, Recorded};
 use crate::source::{Mark, OutputPositions};
 use crate::{OutputFormat, Result, Sink};
-
-/// How long the rotating thread sleeps at most, because the clock may be set, and a file without
-/// events becomes due with its first ones.
-const SLEEP_MAX: Duration = Duration::from_secs(1);
-
-/// How long it sleeps at least, if a file is due and waits for the checkpoint.
-const SLEEP_MIN: Duration = Duration::from_millis(10);
 
 impl Sinks {
     /// Cuts the outputs back to the checkpoint, or to their last complete record, and stores `first`,
@@ -119,37 +109,8 @@ impl Sinks {
     }
 
     /// When a file is to be rotated even if nothing is written.
-    fn next_rotation(&self) -> Option<SystemTime> {
+    pub(super) fn next_rotation(&self) -> Option<SystemTime> {
         let sinks = self.outputs.iter().chain(&self.rejects);
         sinks.filter_map(Sink::next_rotation).min()
-    }
-}
-
-impl Shared {
-    /// Rotates files at their times, also while no events arrive, until `end` is disconnected.
-    pub(super) fn rotate_at_times(&self, end: &Receiver<()>) {
-        let mut pause = Duration::ZERO;
-        while end.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) && !self.is_over() {
-            pause = self.rotate_now();
-        }
-    }
-
-    /// Rotates the files that are due; returns how long to wait for the next ones.
-    fn rotate_now(&self) -> Duration {
-        let mut block_writer = self
-            .block_writer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if self.is_over() {
-            return SLEEP_MAX;
-        }
-        if let Err(error) = block_writer.sinks.rotate_due(None) {
-            drop(block_writer);
-            self.end(Some(error));
-            return SLEEP_MAX;
-        }
-        let next = block_writer.sinks.next_rotation();
-        let next = next.map(|next| next.duration_since(SystemTime::now()).unwrap_or_default());
-        next.map_or(SLEEP_MAX, |next| next.clamp(SLEEP_MIN, SLEEP_MAX))
     }
 }

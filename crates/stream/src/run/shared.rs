@@ -56,33 +56,10 @@ impl Shared {
     /// Reads a block when it is this thread's turn; `false` if there are no more blocks, or the run
     /// is over.
     pub(super) fn read(&self, block: &mut Block) -> bool {
-        loop {
-            let produced = match self.block_producer.lock() {
-                Ok(mut block_producer) => block_producer.read(block, &self.spares),
-                // The thread that panicked in the reader ends the run.
-                Err(_) => Produced::End,
-            };
-            match produced {
-                Produced::Block => return true,
-                Produced::End => return false,
-                Produced::Nothing => self.process_refused(),
-            }
-        }
-    }
-
-    /// Writes what sinks of messages refused, and stores the checkpoint, while the source is idle.
-    fn process_refused(&self) {
-        // Another thread that writes does the same.
-        let Ok(mut block_writer) = self.block_writer.try_lock() else {
-            return;
-        };
-        let BlockWriter { sinks, totals, .. } = &mut *block_writer;
-        match sinks
-            .process_refused(totals)
-            .and_then(|()| sinks.store_mark())
-        {
-            Ok(()) => {}
-            Err(error) => self.end(Some(error)),
+        match self.block_producer.lock() {
+            Ok(mut block_producer) => block_producer.read(block, &self.spares) == Produced::Block,
+            // The thread that panicked in the reader ends the run.
+            Err(_) => false,
         }
     }
 

@@ -76,7 +76,7 @@ fn deliver(
     }
     let written = encode_late(&mut output, encoding, sinks, &shared.output_format)
         .and_then(|()| check(&output, shared.strictness))
-        .and_then(|()| sinks.write(number, &output));
+        .and_then(|()| sinks.write(number, &output, totals));
     if let Ok(Written::GivenUp) = written {
         return shared.abandon();
     }

@@ -22,9 +22,9 @@ pub use tcp::TcpOptions;
 pub(crate) use torn::RecordEnds;
 
 use crate::file_identity::{FileIdentity, FilePosition};
-use crate::message::{MessageSink, Messages, Receipt, RefusedMessage};
+use crate::message::{MessageSink, Messages, Receipt, RefusedMessage, ResultMeta};
 use crate::wake::Wake;
-use crate::{Compression, Error, Extent, Reconnects, Result, StopFlag, unsupported};
+use crate::{Compression, Error, Extent, Mark, Reconnects, Result, StopFlag, unsupported};
 
 /// An open output.
 ///
@@ -51,6 +51,9 @@ pub struct Sink {
     reconnects: Arc<Mutex<Reconnects>>,
 }
 
+/// How long a sink of messages is waited for before what others have refused is written.
+const WAIT: Duration = Duration::from_millis(100);
+
 /// What a sink writes to.
 enum Target {
     /// Bytes: files, pipes, connections.
@@ -59,7 +62,7 @@ enum Target {
     Messages {
         sink: Box<dyn MessageSink>,
         /// The field whose value is the key of a message.
-        key_field: Option<String>,
+        meta: ResultMeta,
     },
 }
 
@@ -311,10 +314,9 @@ impl Sink {
         Self::new(name, Box::new(Writer { writer, finish }))
     }
 
-    /// A sink of messages. Their keys are the values of `key_field`, if it is given and a record has
-    /// it; otherwise those of the messages that were read.
-    pub fn messages(name: &str, sink: Box<dyn MessageSink>, key_field: Option<String>) -> Self {
-        Self::of_target(name, Target::Messages { sink, key_field })
+    /// A sink of messages, whose metadata is `meta` unless the model sets it.
+    pub fn messages(name: &str, sink: Box<dyn MessageSink>, meta: ResultMeta) -> Self {
+        Self::of_target(name, Target::Messages { sink, meta })
     }
 
     pub(crate) fn new(name: impl Into<String>, target: Box<dyn SinkTarget>) -> Self {
@@ -493,11 +495,11 @@ impl Sink {
         matches!(self.target, Target::Messages { .. })
     }
 
-    /// The field whose value is the key of a message.
-    pub(crate) fn key_field(&self) -> Option<&str> {
+    /// The metadata of messages, if it takes them.
+    pub(crate) fn result_meta(&self) -> Option<&ResultMeta> {
         match &self.target {
             Target::Bytes(_) => None,
-            Target::Messages { key_field, .. } => key_field.as_deref(),
+            Target::Messages { meta, .. } => Some(meta),
         }
     }
 
@@ -571,6 +573,14 @@ impl Sink {
         Written::of(sink.write(messages, receipt), &self.name)
     }
 
+    /// Passes the position after a block on, for sinks of messages that store it.
+    pub(crate) fn end_block(&mut self, mark: &Mark, receipt: &Arc<Receipt>) -> Result<Written> {
+        match &mut self.target {
+            Target::Bytes(_) => Ok(Written::Taken),
+            Target::Messages { sink, .. } => Written::of(sink.end_block(mark, receipt), &self.name),
+        }
+    }
+
     /// Moves out the messages that the broker will never accept.
     pub(crate) fn take_refused(&mut self) -> Vec<RefusedMessage> {
         match &mut self.target {
@@ -579,11 +589,29 @@ impl Sink {
         }
     }
 
-    /// Waits until all messages that were written are delivered or refused.
-    pub(crate) fn flush(&mut self) -> Result<Written> {
+    /// Fails if nothing more can be written.
+    pub(crate) fn check(&mut self) -> Result<()> {
         match &mut self.target {
-            Target::Bytes(_) => Ok(Written::Taken),
-            Target::Messages { sink, .. } => Written::of(sink.flush(), &self.name),
+            Target::Bytes(_) => Ok(()),
+            Target::Messages { sink, .. } => {
+                Settled::of(sink.wait_ready(Duration::ZERO), &self.name).map(drop)
+            }
+        }
+    }
+
+    /// Whether there is room for a write; waits a while for that.
+    pub(crate) fn wait_ready(&mut self) -> Result<Settled> {
+        match &mut self.target {
+            Target::Bytes(_) => Ok(Settled::Yes),
+            Target::Messages { sink, .. } => Settled::of(sink.wait_ready(WAIT), &self.name),
+        }
+    }
+
+    /// Whether all messages that were written are delivered or refused; waits a while for that.
+    pub(crate) fn flush(&mut self) -> Result<Settled> {
+        match &mut self.target {
+            Target::Bytes(_) => Ok(Settled::Yes),
+            Target::Messages { sink, .. } => Settled::of(sink.flush(WAIT), &self.name),
         }
     }
 
@@ -662,6 +690,27 @@ impl Written {
     fn of(written: io::Result<()>, name: &str) -> Result<Self> {
         match written {
             Ok(()) => Ok(Self::Taken),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Self::GivenUp),
+            Err(error) => Err(Error::write_output(name, error)),
+        }
+    }
+}
+
+/// Whether what a sink of messages waited for has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Settled {
+    Yes,
+    NotYet,
+    /// The run gave up while the sink waited.
+    GivenUp,
+}
+
+impl Settled {
+    fn of(waited: io::Result<bool>, name: &str) -> Result<Self> {
+        match waited {
+            Ok(true) => Ok(Self::Yes),
+            Ok(false) => Ok(Self::NotYet),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Self::GivenUp),
             Err(error) => Err(Error::write_output(name, error)),
         }

@@ -17,11 +17,12 @@
 //! written: a killed process leaves the old line or the new one. (A power failure may leave
 //! neither.)
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use super::fingerprint::{Fingerprint, History};
@@ -65,6 +66,38 @@ impl Mark {
     }
 }
 
+/// The numbers of the mark, each after its name; [`FromStr`] reads them.
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers = [
+            self.identity.device,
+            self.identity.inode,
+            self.identity.born,
+            nanoseconds(self.seen),
+            self.offset,
+            self.line,
+            self.read.size,
+            self.read.head.into(),
+            self.read.tail.into(),
+        ];
+        for (index, (word, number)) in MARK_WORDS.into_iter().zip(numbers).enumerate() {
+            let blank = if index == 0 { "" } else { " " };
+            write!(f, "{blank}{word} {number}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Mark {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut words = text.split_whitespace();
+        let mark = mark_of(&mut words).filter(|_| words.next().is_none());
+        mark.ok_or_else(|| Error::no_mark(text))
+    }
+}
+
 /// How far the files of the outputs belong to a [`Mark`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutputPositions {
@@ -105,16 +138,13 @@ const SIZE: usize = 576;
 /// Less than a page, so that a killed process does not leave half of it.
 const SIZE_MAX: u64 = 2000;
 
-const WORDS: [&str; 17] = [
-    "device",
-    "inode",
-    "born",
-    "seen",
-    "offset",
-    "line",
-    "read",
-    "head",
-    "tail",
+/// The names of the numbers of a mark.
+const MARK_WORDS: [&str; 9] = [
+    "device", "inode", "born", "seen", "offset", "line", "read", "head", "tail",
+];
+
+/// The names of the numbers of the outputs.
+const OUTPUT_WORDS: [&str; 8] = [
     "out-device",
     "out-inode",
     "out-born",
@@ -209,21 +239,13 @@ fn format(mark: Mark, outputs: OutputPositions, followed: &str, text: &mut Strin
         }
         None => [0; 4],
     });
-    let of_mark = [
-        mark.identity.device,
-        mark.identity.inode,
-        mark.identity.born,
-        nanoseconds(mark.seen),
-        mark.offset,
-        mark.line,
-        mark.read.size,
-        mark.read.head.into(),
-        mark.read.tail.into(),
-    ];
-    let numbers = of_mark.into_iter().chain(output).chain(rejects);
     text.push_str(HEAD);
-    for (word, number) in WORDS.into_iter().zip(numbers) {
-        // Writing to a string does not fail.
+    // Writing to a string does not fail.
+    let _ = write!(text, " {mark}");
+    for (word, number) in OUTPUT_WORDS
+        .into_iter()
+        .zip(output.into_iter().chain(rejects))
+    {
         let _ = write!(text, " {word} {number}");
     }
     text.push_str(FILE);
@@ -242,13 +264,39 @@ fn parse(bytes: &[u8]) -> Option<(Mark, OutputPositions, &str)> {
         return None;
     }
     let mut words = place.split_whitespace();
-    let mut numbers = [0; WORDS.len()];
-    for (word, number) in WORDS.into_iter().zip(&mut numbers) {
+    let mark = mark_of(&mut words)?;
+    let [
+        out_device,
+        out_inode,
+        out_born,
+        out_size,
+        device,
+        inode,
+        born,
+        size,
+    ] = numbers(OUTPUT_WORDS, &mut words)?;
+    let outputs = OutputPositions {
+        output: position(out_device, out_inode, out_born, out_size),
+        rejects: position(device, inode, born, size),
+    };
+    words.next().is_none().then_some((mark, outputs, followed))
+}
+
+/// The numbers after these words.
+fn numbers<'a, const N: usize>(
+    names: [&str; N],
+    words: &mut impl Iterator<Item = &'a str>,
+) -> Option<[u64; N]> {
+    let mut numbers = [0; N];
+    for (word, number) in names.into_iter().zip(&mut numbers) {
         words.next().filter(|found| *found == word)?;
         *number = words.next()?.parse().ok()?;
     }
-    let [of_mark @ .., _, _, _, _, _, _, _, _] = numbers;
-    let [device, inode, born, seen, offset, line, size, head, tail] = of_mark;
+    Some(numbers)
+}
+
+fn mark_of<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Mark> {
+    let [device, inode, born, seen, offset, line, size, head, tail] = numbers(MARK_WORDS, words)?;
     let mark = Mark {
         identity: Identity {
             device,
@@ -266,22 +314,7 @@ fn parse(bytes: &[u8]) -> Option<(Mark, OutputPositions, &str)> {
     };
     // Each line has at least one byte, so a valid mark satisfies this.
     let is_place = offset <= size && line.checked_sub(1)? <= offset;
-    let [
-        ..,
-        out_device,
-        out_inode,
-        out_born,
-        out_size,
-        device,
-        inode,
-        born,
-        size,
-    ] = numbers;
-    let outputs = OutputPositions {
-        output: position(out_device, out_inode, out_born, out_size),
-        rejects: position(device, inode, born, size),
-    };
-    (words.next().is_none() && is_place).then_some((mark, outputs, followed))
+    is_place.then_some(mark)
 }
 
 /// The position in an output file; no file has the inode 0.
@@ -341,6 +374,9 @@ mod tests {
         let read = Checkpoint::open(&path, followed).unwrap();
         assert_eq!((read.mark(), read.outputs()), (Some(mark), outputs));
         drop(read);
+        assert_eq!(mark.to_string().parse::<Mark>().unwrap(), mark);
+        let wrong = format!("{mark} more").parse::<Mark>().unwrap_err();
+        assert!(wrong.to_string().contains("is not a position"), "{wrong}");
         let another = Checkpoint::open(&path, Path::new("logs/b.log"));
         let another = another.unwrap_err().to_string();
         assert!(another.contains("\"b.log\""), "{another}");

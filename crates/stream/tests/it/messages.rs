@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use lookaside_stream::{
     Checkpoint, End, Flow, FormatOptions, Identity, InputFormat, MessageFraming, MessageRead,
-    MessageSink, MessageSource, Messages, OnNull, OnStop, OutputFormat, Partition, Receipt,
-    RefusedMessage, Report, RunOptions, Sink, Source, StopFlag, Strictness, Summary, Transform,
+    MessageSink, MessageSource, Messages, MetaValue, OnNull, OnStop, OutputFormat, Partition,
+    Receipt, RefusedMessage, Report, ResultMeta, RunOptions, Sink, Source, StopFlag, Strictness,
+    Summary, Transform,
 };
 use lookaside_value::{Batch, NameTable};
 
@@ -135,8 +136,16 @@ impl MessageSink for Memory {
         self.refused.lock().unwrap().drain(..).collect()
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    fn flush(&mut self, _: Duration) -> io::Result<bool> {
+        Ok(true)
+    }
+}
+
+/// The metadata of results whose keys are the values of a field.
+pub(crate) fn keyed_by(field: &str) -> ResultMeta {
+    ResultMeta {
+        key: Some(MetaValue::Field(field.to_owned())),
+        ..ResultMeta::default()
     }
 }
 
@@ -177,7 +186,7 @@ fn results_keep_the_order_and_the_keys() {
     let script = Script::new(std::slice::from_ref(&partition), messages.collect(), 7);
     let is_closed = Arc::clone(&script.is_closed);
     let memory = Memory::default();
-    let sink = Sink::messages("memory", Box::new(memory.clone()), None);
+    let sink = Sink::messages("memory", Box::new(memory.clone()), ResultMeta::default());
     let summary = run(
         &flow("json", "json", &[]),
         script,
@@ -261,7 +270,7 @@ fn metadata_is_read_and_set() {
         "@meta/headers/old-key",
     ];
     let memory = Memory::default();
-    let sink = Sink::messages("memory", Box::new(memory.clone()), None);
+    let sink = Sink::messages("memory", Box::new(memory.clone()), ResultMeta::default());
     let script = Script::new(&[partition], vec![sent(9, "{}")], 1);
     run(
         &flow("json", "json", &names),
@@ -286,7 +295,7 @@ fn metadata_is_read_and_set() {
 #[test]
 fn a_field_is_the_key() {
     let memory = Memory::default();
-    let sink = Sink::messages("memory", Box::new(memory.clone()), Some("user".into()));
+    let sink = Sink::messages("memory", Box::new(memory.clone()), keyed_by("user"));
     let messages = vec![
         sent(0, r#"{"user":7}"#),
         sent(1, r#"{"user":null}"#),
@@ -303,6 +312,66 @@ fn a_field_is_the_key() {
     let taken = memory.taken.lock().unwrap();
     let keys: Vec<_> = taken.iter().map(|taken| taken.key.as_deref()).collect();
     assert_eq!(keys, [Some("7"), None, Some("key 2")]);
+}
+
+#[test]
+fn fields_and_constants_are_metadata_unless_a_record_sets_it() {
+    let memory = Memory::default();
+    let field = |name: &str| MetaValue::Field(name.to_owned());
+    let constant = |text: &str| MetaValue::Constant(text.to_owned());
+    let meta = ResultMeta {
+        key: Some(constant("all")),
+        topic: Some(field("to")),
+        timestamp: Some(field("at")),
+        headers: vec![
+            ("from".to_owned(), constant("here")),
+            ("user".to_owned(), field("user")),
+            ("own".to_owned(), field("user")),
+        ],
+    };
+    let sink = Sink::messages("memory", Box::new(memory.clone()), meta);
+    let messages = vec![
+        sent(
+            0,
+            r#"{"to":"a","at":7,"user":"amy","@meta/headers/own":"set"}"#,
+        ),
+        sent(1, r#"{"to":"b","user":""}"#),
+        sent(2, r#"{"to":"","at":"x"}"#),
+    ];
+    let script = Script::new(&[Partition::new("t", 0)], messages, 3);
+    run(
+        &flow("json", "json", &["@meta/headers/own"]),
+        script,
+        Identity,
+        sink,
+        RunOptions::default(),
+    );
+    let taken = memory.taken.lock().unwrap();
+    let found: Vec<_> = taken
+        .iter()
+        .map(|taken| {
+            let headers: Vec<_> = taken
+                .headers
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            let topic = taken.topic.as_deref().unwrap_or("-");
+            format!(
+                "{} {topic} {:?} {}",
+                taken.key.as_deref().unwrap(),
+                taken.timestamp_ms,
+                headers.join(",")
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "all a Some(7) own=set,from=here,user=amy",
+            "all b None from=here,user=,own=",
+            "all - None from=here",
+        ]
+    );
 }
 
 #[test]
@@ -328,7 +397,7 @@ fn null_payloads_are_skipped_or_forwarded_in_their_places() {
             messages[null].payload = None;
         }
         let memory = Memory::default();
-        let sink = Sink::messages("memory", Box::new(memory.clone()), None);
+        let sink = Sink::messages("memory", Box::new(memory.clone()), ResultMeta::default());
         let script = Script::new(std::slice::from_ref(&partition), messages, 6);
         let options = RunOptions {
             on_null,
@@ -379,10 +448,14 @@ fn dead_letters_have_the_original_message_and_the_reason() {
         Memory::default(),
     );
     let options = RunOptions {
-        rejects: Some(Sink::messages("dead", Box::new(dead.clone()), None)),
+        rejects: Some(Sink::messages(
+            "dead",
+            Box::new(dead.clone()),
+            ResultMeta::default(),
+        )),
         ..RunOptions::default()
     };
-    let sink = Sink::messages("out", Box::new(out.clone()), None);
+    let sink = Sink::messages("out", Box::new(out.clone()), ResultMeta::default());
     let summary = run(
         &flow("json", "json", &[]),
         script,
@@ -424,7 +497,7 @@ fn an_empty_payload_is_rejected() {
     let messages = vec![sent(0, "one"), sent(1, ""), sent(2, "two")];
     let script = Script::new(std::slice::from_ref(&partition), messages, 3);
     let memory = Memory::default();
-    let sink = Sink::messages("memory", Box::new(memory.clone()), None);
+    let sink = Sink::messages("memory", Box::new(memory.clone()), ResultMeta::default());
     let options = RunOptions::default();
     let summary = run(&flow("raw", "raw", &[]), script, Identity, sink, options);
     assert_eq!(payloads(&memory), ["one", "two"]);
@@ -446,7 +519,7 @@ fn a_refused_message_ends_a_strict_run() {
         strictness: Strictness::Strict,
         ..RunOptions::default()
     };
-    let sink = Sink::messages("out", Box::new(out), None);
+    let sink = Sink::messages("out", Box::new(out), ResultMeta::default());
     let flow = flow("raw", "raw", &[]);
     let error = flow.run(source, vec![Identity], sink, options).unwrap_err();
     assert!(error.to_string().contains("too large"), "{error}");
@@ -470,7 +543,7 @@ fn a_limit_acknowledges_only_the_messages_before_it() {
             count_at_once,
         );
         let memory = Memory::default();
-        let sink = Sink::messages("memory", Box::new(memory.clone()), None);
+        let sink = Sink::messages("memory", Box::new(memory.clone()), ResultMeta::default());
         let options = RunOptions {
             event_limit: NonZero::new(limit),
             framing,
@@ -501,8 +574,8 @@ impl MessageSink for Delayed {
         Ok(())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    fn flush(&mut self, _: Duration) -> io::Result<bool> {
+        Ok(true)
     }
 }
 
@@ -569,7 +642,7 @@ fn what_is_acknowledged_was_delivered_in_any_order_of_deliveries() {
             delivered
         });
         let script = Script::new(&partitions, messages.clone(), random.usize(1..20));
-        let sink = Sink::messages("later", Box::new(Delayed(sender)), None);
+        let sink = Sink::messages("later", Box::new(Delayed(sender)), ResultMeta::default());
         let options = RunOptions {
             give_up: Some(StopFlag::new().unwrap()),
             ..RunOptions::default()
@@ -616,7 +689,7 @@ fn a_checkpoint_moves_when_messages_are_delivered() {
                 checkpoint: Some(Checkpoint::open(&checkpoint, &log).unwrap()),
                 ..RunOptions::default()
             };
-            let sink = Sink::messages("later", Box::new(Delayed(sender)), None);
+            let sink = Sink::messages("later", Box::new(Delayed(sender)), ResultMeta::default());
             let source = Source::new().with_followed(&log).unwrap();
             flow("raw", "raw", &[]).run(source, vec![Identity], sink, options)
         }
@@ -661,10 +734,14 @@ fn a_message_that_its_source_rejects_becomes_a_dead_letter() {
     let (out, dead) = (Memory::default(), Memory::default());
     let options = RunOptions {
         on_null: OnNull::Forward,
-        rejects: Some(Sink::messages("dead", Box::new(dead.clone()), None)),
+        rejects: Some(Sink::messages(
+            "dead",
+            Box::new(dead.clone()),
+            ResultMeta::default(),
+        )),
         ..RunOptions::default()
     };
-    let sink = Sink::messages("memory", Box::new(out.clone()), None);
+    let sink = Sink::messages("memory", Box::new(out.clone()), ResultMeta::default());
     let flow = flow("json", "json", &[]);
     let summary = flow.run(source, vec![Identity], sink, options).unwrap();
     assert_eq!((summary.events_in, summary.events_out), (2, 1));
@@ -698,7 +775,7 @@ fn formats_with_a_header_are_refused_for_messages() {
         let script = Script::new(&[Partition::new("t", 0)], vec![], 1);
         Source::new().with_messages("script", Box::new(script))
     };
-    let sink = || Sink::messages("memory", Box::new(Memory::default()), None);
+    let sink = || Sink::messages("memory", Box::new(Memory::default()), ResultMeta::default());
     let run = |flow: Flow| flow.run(script(), vec![Identity], sink(), RunOptions::default());
     let error = run(flow("csv", "json", &[])).unwrap_err().to_string();
     assert!(error.contains("`columns`"), "{error}");
@@ -768,7 +845,7 @@ fn a_source_whose_messages_no_other_run_can_read_is_drained_by_a_stop() {
             ..RunOptions::default()
         };
         let memory = Memory::default();
-        let sink = Sink::messages("memory", Box::new(memory.clone()), None);
+        let sink = Sink::messages("memory", Box::new(memory.clone()), ResultMeta::default());
         let flow = flow("json", "json", &[]);
         let summary = flow.run(source, vec![Identity; 2], sink, options).unwrap();
         assert_eq!((summary.events_out, summary.end), expected);
@@ -786,12 +863,12 @@ fn the_time_of_a_batch_ends_with_its_delivery() {
         run(&flow("raw", "raw", &[]), script, Identity, sink, options);
         progress.latencies()
     };
-    let memory = Sink::messages("memory", Box::new(Memory::default()), None);
+    let memory = Sink::messages("memory", Box::new(Memory::default()), ResultMeta::default());
     assert!(timed(memory).percentile(0.99).is_some());
     assert!(timed(Sink::null()).percentile(0.99).is_some());
     // What is never delivered has no such time.
     let (sender, _receiver) = mpsc::channel();
-    let delayed = Sink::messages("later", Box::new(Delayed(sender)), None);
+    let delayed = Sink::messages("later", Box::new(Delayed(sender)), ResultMeta::default());
     assert_eq!(timed(delayed).percentile(0.99), None);
 
     // Bytes from a file to a sink of bytes.
@@ -812,7 +889,7 @@ impl MessageSink for GivenUp {
         Ok(())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self, _: Duration) -> io::Result<bool> {
         Err(io::ErrorKind::Interrupted.into())
     }
 }
@@ -821,7 +898,7 @@ impl MessageSink for GivenUp {
 fn a_summary_says_whether_everything_was_delivered() {
     let is_undelivered = |sink: Box<dyn MessageSink>| {
         let script = Script::new(&[Partition::new("t", 0)], vec![sent(0, "one")], 1);
-        let sink = Sink::messages("out", sink, None);
+        let sink = Sink::messages("out", sink, ResultMeta::default());
         let options = RunOptions::default();
         let summary = run(&flow("raw", "raw", &[]), script, Identity, sink, options);
         assert_eq!(summary.events_out, 1);

@@ -6,11 +6,11 @@ use std::thread;
 
 use lookaside_stream::{
     Extent, Flow, FormatOptions, Identity, InputFormat, OutputFormat, Partition, Receipt, Report,
-    RunOptions, Sink, Source, StopFlag, Strictness, Transform,
+    ResultMeta, RunOptions, Sink, Source, StopFlag, Strictness, Transform,
 };
 use lookaside_value::{Batch, NameTable, Value};
 
-use crate::messages::{Delayed, Memory, Script, Sent, payloads, run, sent};
+use crate::messages::{Delayed, Memory, Script, Sent, keyed_by, payloads, run, sent};
 
 /// A flow from JSON with the metadata that [`Routed`] sets.
 fn flow() -> Flow {
@@ -83,7 +83,7 @@ fn records_are_written_to_the_outputs_that_they_name() {
     let options = RunOptions {
         named_sinks: vec![
             csv_sink,
-            Sink::messages("bus", Box::new(bus.clone()), Some("n".into())),
+            Sink::messages("bus", Box::new(bus.clone()), keyed_by("n")),
         ],
         rejects: Some(rejects_sink),
         ..RunOptions::default()
@@ -225,13 +225,21 @@ fn a_refused_result_of_a_named_output_is_a_dead_letter() {
     };
     let dead = Memory::default();
     let options = RunOptions {
-        named_sinks: vec![Sink::messages("a", Box::new(named.clone()), None)],
-        rejects: Some(Sink::messages("dead", Box::new(dead.clone()), None)),
+        named_sinks: vec![Sink::messages(
+            "a",
+            Box::new(named.clone()),
+            ResultMeta::default(),
+        )],
+        rejects: Some(Sink::messages(
+            "dead",
+            Box::new(dead.clone()),
+            ResultMeta::default(),
+        )),
         ..RunOptions::default()
     };
     let flow = flow().with_named_output("a", format("json", "")).unwrap();
     let default = Memory::default();
-    let sink = Sink::messages("default", Box::new(default.clone()), None);
+    let sink = Sink::messages("default", Box::new(default.clone()), ResultMeta::default());
     let summary = run(&flow, script, Routed, sink, options);
     assert_eq!(payloads(&named), ["{\"n\":0}", "{\"n\":1}", "{\"n\":3}"]);
     assert_eq!(payloads(&dead), ["{\"n\":2}"]);
@@ -296,7 +304,13 @@ fn a_message_is_acknowledged_when_all_outputs_have_delivered_its_results() {
         let delivered_max = random.usize(0..400);
         let order = random.fork();
         let deliverer = thread::spawn(move || deliver(&receiver, delivered_max, order));
-        let sink = |name| Sink::messages(name, Box::new(Delayed(sender.clone())), None);
+        let sink = |name| {
+            Sink::messages(
+                name,
+                Box::new(Delayed(sender.clone())),
+                ResultMeta::default(),
+            )
+        };
         let options = RunOptions {
             give_up: Some(StopFlag::new().unwrap()),
             named_sinks: vec![sink("a"), sink("b")],

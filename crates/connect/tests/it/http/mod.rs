@@ -12,6 +12,8 @@ use lookaside_connect::check_sink;
 use lookaside_stream::{MessageSink, Messages, Partition, Receipt, RefusedMessage};
 use lookaside_testing::{wait_for, wait_until};
 
+use super::flush::flush;
+
 /// A sink, and the partition that its messages were read from.
 struct Writing {
     sink: Box<dyn MessageSink>,
@@ -62,7 +64,7 @@ impl Writing {
     }
 
     fn flush(&mut self) {
-        self.sink.flush().unwrap();
+        flush(&mut *self.sink).unwrap();
     }
 
     fn acknowledged(&self) -> u64 {
@@ -95,7 +97,7 @@ impl Writing {
     /// The error after which nothing is written any more.
     fn failure(&mut self) -> String {
         wait_for("the sink fails", || {
-            let error = self.sink.flush().err()?;
+            let error = flush(&mut *self.sink).err()?;
             Some(error.to_string())
         })
     }

@@ -53,6 +53,15 @@ fn a_new_consumer_begins_where_it_should() {
     running.wait_for_events(1);
     assert_eq!(running.stop().events_out, 1);
     assert_eq!(client.payloads(&output), ["{\"n\":10}"]);
+    // By the number in the stream.
+    let running = start(
+        &format!("nats://{address}/{input}?durable=e&start=10"),
+        &format!("nats://{address}/{output}.y"),
+        None,
+        Identity,
+    );
+    running.wait_for_events(2);
+    assert_eq!(running.stop().events_out, 2);
 }
 
 #[test]

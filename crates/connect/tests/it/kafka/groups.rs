@@ -114,3 +114,110 @@ fn members_that_join_and_leave_lose_nothing_and_repeat_nothing() {
     let stored = committed(broker, &group, &input, 6);
     assert_eq!(stored.into_iter().flatten().sum::<i64>(), sent as i64);
 }
+
+/// Reads a topic with a group of its own; returns the numbers in the order of reading.
+fn numbers_from(broker: &KafkaBroker, topic: &str, start_at: &str, count: u64) -> Vec<String> {
+    let output = create_topic(broker, 1, &[]);
+    let (address, group) = (broker.address(), unique("group"));
+    let source = format!("kafka://{address}/{topic}?group={group}&start={start_at}");
+    let running = start(
+        &source,
+        &format!("kafka://{address}/{output}"),
+        None,
+        Identity,
+    );
+    running.wait_for_events(count);
+    assert_eq!(running.stop().events_out, count);
+    let found = consume(broker, &output).into_iter();
+    found.map(|found| found.payload.unwrap()).collect()
+}
+
+#[test]
+fn a_new_group_begins_at_a_time_or_an_offset() {
+    let Some(broker) = KafkaBroker::shared() else {
+        return;
+    };
+    let input = create_topic(broker, 1, &[]);
+    // Otherwise, the broker deletes messages of these times.
+    let timed = create_topic(broker, 1, &[("retention.ms", "-1")]);
+    let events: Vec<_> = (0..10)
+        .map(|n| {
+            (
+                "k".to_owned(),
+                format!("{{\"n\":{n},\"t\":{}}}", 1000 * (n + 1)),
+            )
+        })
+        .collect();
+    send(broker, &input, &events);
+    let address = broker.address();
+    let running = start(
+        &format!("kafka://{address}/{input}?group={}", unique("group")),
+        &format!("kafka://{address}/{timed}?timestamp=t&header.n=n&header.from='here'&key='all'"),
+        None,
+        Identity,
+    );
+    running.wait_for_events(10);
+    running.stop();
+    let found = consume(broker, &timed);
+    assert_eq!(found[7].key.as_deref(), Some("all"));
+    assert_eq!(
+        (&*found[7].headers["n"], &*found[7].headers["from"]),
+        ("7", "here")
+    );
+    let last = |count: usize| -> Vec<String> {
+        let last = events.iter().skip(events.len() - count);
+        last.map(|(_, payload)| payload.clone()).collect()
+    };
+    for (start_at, count) in [
+        ("1970-01-01T00:00:07.500Z", 3),
+        ("1970-01-01T00:00:08Z", 3),
+        ("8", 2),
+        ("0", 10),
+    ] {
+        let found = numbers_from(broker, &timed, start_at, count);
+        assert_eq!(found, last(count as usize), "{start_at}");
+    }
+    // Behind the end, what is written later is read.
+    for start_at in ["100000", "2100-01-01T00:00:00Z"] {
+        let (group, output) = (unique("group"), create_topic(broker, 1, &[]));
+        let running = start(
+            &format!("kafka://{address}/{timed}?group={group}&start={start_at}"),
+            &format!("kafka://{address}/{output}"),
+            None,
+            Identity,
+        );
+        wait_until("the group has its partition", || {
+            running.lag() == 0 && {
+                send(broker, &timed, &[("k".to_owned(), "{\"n\":10}".to_owned())]);
+                running.progress.figures().events_out > 0
+            }
+        });
+        running.stop();
+        let first = consume(broker, &output).remove(0).payload.unwrap();
+        assert_eq!(first, "{\"n\":10}");
+    }
+}
+
+#[test]
+fn a_group_with_positions_does_not_begin_at_the_start() {
+    let Some(broker) = KafkaBroker::shared() else {
+        return;
+    };
+    let (input, output) = (create_topic(broker, 1, &[]), create_topic(broker, 1, &[]));
+    let address = broker.address();
+    let source = format!(
+        "kafka://{address}/{input}?group={}&start=3",
+        unique("group")
+    );
+    for (first, count) in [(0, 7), (10, 10)] {
+        send(broker, &input, &numbered(first, 10));
+        let running = start(
+            &source,
+            &format!("kafka://{address}/{output}"),
+            None,
+            Identity,
+        );
+        running.wait_for_events(count);
+        assert_eq!(running.stop().events_out, count);
+    }
+}

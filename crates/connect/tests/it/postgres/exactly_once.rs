@@ -378,7 +378,7 @@ fn what_is_missing_is_named_with_the_way_out() {
     assert!(
         error
             .to_string()
-            .contains("needs a topic of Kafka as input"),
+            .contains("needs a topic of Kafka or a followed file as input"),
         "{error}"
     );
 }

@@ -11,6 +11,7 @@ use lookaside_stream::StopFlag;
 use lookaside_testing::{kill_postgres, wait_until};
 
 use super::{connect, count, database, messages, open, query, reasons, url, write, write_all};
+use crate::flush::flush;
 use crate::running::unique;
 
 /// A server that is killed and started again in the same place.
@@ -78,7 +79,7 @@ fn a_server_that_is_killed_costs_no_row() {
         server.kill();
         server.restart();
     }
-    sink.flush().unwrap();
+    flush(&mut *sink).unwrap();
     assert_eq!(reasons(&sink.take_refused()), [""; 0]);
     assert!(all.iter().all(|written| written.is_delivered()));
     assert_eq!(count(server.postgres(), "t"), 60_000);
@@ -133,7 +134,7 @@ fn a_lock_and_a_limit_are_waited_for() {
     thread::sleep(Duration::from_millis(300));
     assert!(!written.is_delivered());
     connection.query("commit", &[]).unwrap();
-    sink.flush().unwrap();
+    flush(&mut *sink).unwrap();
     assert_eq!(reasons(&sink.take_refused()), [""; 0]);
     assert!(written.is_delivered());
 }
@@ -157,7 +158,7 @@ fn a_run_gives_up_a_server_that_is_away() {
             give_up.raise();
         });
         let begun = Instant::now();
-        let error = sink.flush().unwrap_err();
+        let error = flush(&mut *sink).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
         assert!(begun.elapsed() < Duration::from_secs(5));
     });
@@ -196,7 +197,7 @@ fn a_table_that_is_dropped_ends_the_run_with_the_reason() {
     let mut sink = open(&url(&db, "table=t"));
     db.execute("drop table t").unwrap();
     let written = write(&mut *sink, [r#"{"id":1}"#]);
-    let error = sink.flush().unwrap_err().to_string();
+    let error = flush(&mut *sink).unwrap_err().to_string();
     assert!(
         error.contains("relation \"public.t\" does not exist [42P01]"),
         "{error}"

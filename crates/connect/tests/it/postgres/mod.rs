@@ -3,6 +3,7 @@
 #[cfg(feature = "kafka")]
 mod exactly_once;
 mod failures;
+mod followed;
 mod opening;
 mod rows;
 
@@ -13,6 +14,7 @@ use lookaside_client::postgres::blocking::Connection;
 use lookaside_embedded::Postgres;
 use lookaside_stream::{MessageSink, Messages, Partition, Receipt, RefusedMessage};
 
+use super::flush::flush;
 use super::running::try_sink;
 
 fn database() -> Postgres {
@@ -103,7 +105,7 @@ fn write_all<'a>(
     payloads: impl IntoIterator<Item = &'a str>,
 ) -> Vec<RefusedMessage> {
     let written = write(sink, payloads);
-    sink.flush().unwrap();
+    flush(sink).unwrap();
     let refused = sink.take_refused();
     assert_eq!(written.is_delivered(), refused.is_empty());
     for refused in &refused {

@@ -62,6 +62,32 @@ fn a_new_group_begins_where_it_should() {
 }
 
 #[test]
+fn a_new_group_begins_at_a_time() {
+    let Some(server) = RedisServer::shared() else {
+        return;
+    };
+    let (input, output) = (unique("in"), unique("out"));
+    let mut connection = connect(server);
+    for n in 1..10 {
+        let mut command = cmd("XADD");
+        let command = command.arg(&input).arg(format!("{}-0", n * 1000));
+        let command = command.arg("payload").arg(format!("{{\"n\":{n}}}"));
+        command.exec(&mut connection).unwrap();
+    }
+    let address = server.address();
+    let start_at = "1970-01-01T00:00:08Z";
+    let running = start(
+        &format!("redis://{address}/{input}?group=g&consumer=c&start={start_at}"),
+        &format!("redis://{address}/{output}"),
+        None,
+        Identity,
+    );
+    running.wait_for_events(2);
+    assert_eq!(running.stop().events_out, 2);
+    assert_eq!(payloads(server, &output), ["{\"n\":8}", "{\"n\":9}"]);
+}
+
+#[test]
 fn a_consumer_reads_what_its_last_run_left_pending() {
     let Some(server) = RedisServer::shared() else {
         return;

@@ -1,9 +1,10 @@
 //! Inputs and outputs of a run that are topics of a broker or tables, named by URLs.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use lookaside_connect::{ConnectUrl, LagReader, OpenedSource};
-use lookaside_stream::{MessageFraming, OnNull, OutputFormat, Sink, Source};
+use lookaside_stream::{Mark, MessageFraming, OnNull, OutputFormat, Sink, Source};
 
 use crate::failure::Failure;
 use crate::webhook::{self, Webhook, WebhookEnd, WebhookOptions};
@@ -89,14 +90,35 @@ pub(super) fn open_source(url: &ConnectUrl) -> Result<Input, Failure> {
 pub(super) fn open_pair(input: &ConnectUrl, output: &ConnectUrl) -> Result<(Input, Sink), Failure> {
     let opened = lookaside_connect::open_pair(input, output);
     let (source, sink) = opened.map_err(|error| Failure::of_connector(&error))?;
-    let sink = Sink::messages(&output.name(), sink.sink, sink.key_field);
+    let sink = Sink::messages(&output.name(), sink.sink, sink.meta);
     Ok((Input::new(input, source), sink))
 }
 
 pub(super) fn open_sink(url: &ConnectUrl) -> Result<Sink, Failure> {
     let opened =
         lookaside_connect::open_sink(url).map_err(|error| Failure::of_connector(&error))?;
-    Ok(Sink::messages(&url.name(), opened.sink, opened.key_field))
+    Ok(Sink::messages(&url.name(), opened.sink, opened.meta))
+}
+
+/// Opens the output of a run that follows a file; with the position where the file is continued, if
+/// the output stores it.
+pub(super) fn open_sink_of_followed(
+    url: &ConnectUrl,
+    followed: &Path,
+) -> Result<(Sink, Option<Mark>), Failure> {
+    let opened = lookaside_connect::open_sink_of_followed(url, followed);
+    let (opened, mark) = opened.map_err(|error| Failure::of_connector(&error))?;
+    let sink = Sink::messages(&url.name(), opened.sink, opened.meta);
+    Ok((sink, mark))
+}
+
+/// Whether the URL of an output demands exactly-once delivery.
+pub(super) fn is_exactly_once(output: &str) -> Result<bool, Failure> {
+    let demands = |url: ConnectUrl| {
+        let mut options = url.options().iter();
+        options.any(|(name, value)| name == "delivery" && value == "exactly-once")
+    };
+    Ok(url(output)?.is_some_and(demands))
 }
 
 /// A text without the secrets that a URL may contain, for messages.

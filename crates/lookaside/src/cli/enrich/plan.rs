@@ -137,7 +137,7 @@ impl EnrichPlan {
         Ok(Self {
             choice: choice(arguments, project, format, &input[0]),
             follow: arguments.follow,
-            checkpoint: checkpoint(arguments, &input)?,
+            checkpoint: checkpoint(arguments, &input, &output)?,
             tcp: tcp_options(arguments, project),
             rotation: rotation(arguments, project)?,
             timezone: timezone(arguments.timezone.as_ref().or(settings.timezone.as_ref()))?,
@@ -244,9 +244,19 @@ impl EnrichPlan {
         if let (Some(input), Some(output)) = urls {
             return connectors::open_pair(&input, &output);
         }
+        if let (Some(path), (_, Some(output))) = (self.followed(), urls) {
+            // The sink may know where the file is continued.
+            let (sink, stored) = connectors::open_sink_of_followed(&output, path.as_ref())?;
+            return Ok((self.open_source(stored.or(mark))?, sink));
+        }
         let input = self.open_source(mark)?;
         let sink = self.open_output(&self.output, input.source.extent())?;
         Ok((input, sink))
+    }
+
+    /// The followed file.
+    fn followed(&self) -> Option<&String> {
+        self.input.last().filter(|_| self.follow)
     }
 
     fn open_source(&self, mark: Option<Mark>) -> Result<Input, Failure> {
@@ -254,7 +264,7 @@ impl EnrichPlan {
             return connectors::open_source(&url);
         }
         let cannot = |error| Failure::from_error(&error);
-        let followed = if self.follow { self.input.last() } else { None };
+        let followed = self.followed();
         let plain = &self.input[..self.input.len() - usize::from(followed.is_some())];
         if plain.iter().any(|text| text == "-") {
             check_stdin()?;
@@ -368,7 +378,24 @@ fn rotation(arguments: &EnrichArguments, project: &Project) -> Result<RotationCh
 }
 
 /// The file that stores the position in the followed file.
-fn checkpoint(arguments: &EnrichArguments, input: &[String]) -> Result<Option<PathBuf>, Failure> {
+fn checkpoint(
+    arguments: &EnrichArguments,
+    input: &[String],
+    output: &str,
+) -> Result<Option<PathBuf>, Failure> {
+    if arguments.follow && connectors::is_exactly_once(output)? {
+        if arguments.checkpoint.is_some() {
+            let message = "--checkpoint and delivery=exactly-once both store the position";
+            return Err(Failure::usage(message)
+                .with_help("omit --checkpoint: the position is stored with the results"));
+        }
+        if input.len() > 1 {
+            let message = "delivery=exactly-once requires a single followed file, and there are \
+                           other inputs";
+            return Err(Failure::usage(message)
+                .with_help("read the others first, in a run without --follow"));
+        }
+    }
     let Some(path) = &arguments.checkpoint else {
         return Ok(None);
     };
