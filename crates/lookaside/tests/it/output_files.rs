@@ -21,10 +21,10 @@ const KILL_COUNT: usize = 5;
 const REJECT_EVERY: usize = 7;
 
 /// A run, which is killed when the test fails.
-struct Run(Option<Child>);
+pub(crate) struct Run(pub(crate) Option<Child>);
 
 impl Run {
-    fn wait_with_output(mut self) -> Output {
+    pub(crate) fn wait_with_output(mut self) -> Output {
         let child = self.0.take().expect("it is waited for once");
         child.wait_with_output().unwrap()
     }
@@ -55,7 +55,7 @@ impl Drop for Run {
 }
 
 /// Starts a run that follows `app.log`, or reads standard input.
-fn start(project: &Project, arguments: &[&str]) -> Run {
+pub(crate) fn start(project: &Project, arguments: &[&str]) -> Run {
     let child = lookaside()
         .args(["enrich", ".", "-q"])
         .args(arguments)
@@ -68,14 +68,14 @@ fn start(project: &Project, arguments: &[&str]) -> Run {
 }
 
 /// The signal for a write beyond the limit.
-const SIGXFSZ: i32 = 25;
+pub(crate) const SIGXFSZ: i32 = 25;
 
 /// The unit of `ulimit -f`, in bytes.
 const ULIMIT_UNIT: u64 = 512;
 
 /// Starts a run that the kernel kills when it writes beyond a size: after it has written the part of
 /// the batch up to there.
-fn start_limited(project: &Project, arguments: &[&str], limit: u64) -> Run {
+pub(crate) fn start_limited(project: &Project, arguments: &[&str], limit: u64) -> Run {
     let program = lookaside();
     let child = Command::new("sh")
         .args([
@@ -94,7 +94,7 @@ fn start_limited(project: &Project, arguments: &[&str], limit: u64) -> Run {
     Run(Some(child.expect("the shell starts")))
 }
 
-const FOLLOW: [&str; 6] = [
+pub(crate) const FOLLOW: [&str; 6] = [
     "app.log",
     "--follow",
     "--checkpoint",
@@ -103,7 +103,7 @@ const FOLLOW: [&str; 6] = [
     "json",
 ];
 
-fn terminate(run: Run) -> Said {
+pub(crate) fn terminate(run: Run) -> Said {
     let pid = run.id().to_string();
     let killed = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
     assert!(killed.success());
@@ -118,15 +118,15 @@ fn terminate(run: Run) -> Said {
 }
 
 /// A log that grows, with the lines that are expected in the output and in the rejects.
-struct Log<'a> {
+pub(crate) struct Log<'a> {
     project: &'a Project,
     line_count: usize,
-    output: String,
+    pub(crate) output: String,
     rejects: String,
 }
 
 impl<'a> Log<'a> {
-    fn new(project: &'a Project) -> Self {
+    pub(crate) fn new(project: &'a Project) -> Self {
         Self {
             project,
             line_count: 0,
@@ -135,7 +135,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    fn write(&mut self, count: usize) {
+    pub(crate) fn write(&mut self, count: usize) {
         let mut lines = String::new();
         for _ in 0..count {
             let number = self.line_count;
@@ -547,7 +547,7 @@ fn an_incomplete_batch_of_a_killed_run_is_cut_off() {
     }
 }
 
-fn append(project: &Project, name: &str, text: &str) {
+pub(crate) fn append(project: &Project, name: &str, text: &str) {
     let mut file = OpenOptions::new()
         .append(true)
         .open(project.file(name))
@@ -556,7 +556,7 @@ fn append(project: &Project, name: &str, text: &str) {
 }
 
 /// A run that reads standard input to its end.
-fn run(project: &Project, arguments: &[&str], input: &str) -> Said {
+pub(crate) fn run(project: &Project, arguments: &[&str], input: &str) -> Said {
     let mut child = start(project, arguments);
     child
         .stdin

@@ -1,12 +1,14 @@
 //! A file that grows by complete batches, and is continued by the next run.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
 
+use super::append::{FailedWrite, append, blank_out, cut_off};
 use super::rotation::Rotation;
 use super::{Begin, SinkTarget};
 use crate::content::content;
@@ -25,13 +27,14 @@ const ATTRIBUTE: &str = "user.lookaside.appended-from";
 /// The digits of the longest size.
 const DIGITS_MAX: usize = 20;
 
-/// A file that grows by complete batches; a partially written batch is truncated away.
+/// A file that grows by complete batches; of a batch that was written in part, nothing is left.
 pub(super) struct GrowingFile {
     pub(super) file: File,
     pub(super) identity: Identity,
     pub(super) path: PathBuf,
     /// The size before the run, or that of the next file when it was begun.
     size_before: u64,
+    /// The end of the last write of this run; other programs may have appended behind it.
     pub(super) size: u64,
     /// Whether the previous content ends within a line, so that a line end must be written first.
     pub(super) owes_line_end: bool,
@@ -39,7 +42,7 @@ pub(super) struct GrowingFile {
     pub(super) is_locked: bool,
     /// Whether this run has set the attribute.
     is_marked: bool,
-    /// Whether the file ends with a part of a batch, which could not be truncated away.
+    /// Whether a part of a batch is in the file, which could not be removed.
     is_torn: bool,
     /// The bytes with which each file begins.
     header: Vec<u8>,
@@ -167,20 +170,32 @@ impl GrowingFile {
 
     /// Appends all of these bytes or none.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self.file.write_all(bytes) {
-            Ok(()) => {
-                self.size += bytes.len() as u64;
+        match append(&self.file, bytes) {
+            Ok(end) => {
+                self.size = end;
                 Ok(())
             }
-            Err(error) => {
-                // Only the first error is reported; if the file cannot be truncated either, that
-                // error is ignored. What other runs have appended meanwhile is not truncated.
-                let is_alone = self.is_locked || self.try_lock();
-                let is_cut = is_alone && self.file.set_len(self.size).is_ok();
-                self.is_torn = !is_cut;
+            Err(FailedWrite { error, pieces }) => {
+                // Only the first error is reported.
+                self.is_torn = !self.withdraw(pieces).unwrap_or(false);
                 Err(error)
             }
         }
+    }
+
+    /// Removes what a failed write has left, and nothing that others have appended; `false` if a
+    /// part of it stays.
+    fn withdraw(&mut self, mut pieces: Vec<Range<u64>>) -> io::Result<bool> {
+        // Nothing is cut off while another run can append.
+        if self.is_locked || self.try_lock() {
+            cut_off(&self.file, &mut pieces)?;
+        }
+        // In a compressed file, there is nothing that a reader would skip.
+        if Compression::of_path(&self.path) != Compression::Plain {
+            return Ok(pieces.is_empty());
+        }
+        blank_out(&self.file, &pieces)?;
+        Ok(true)
     }
 
     /// Before the first events of a file.

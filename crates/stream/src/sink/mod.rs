@@ -1,5 +1,6 @@
 //! Sinks: the outputs of a run.
 
+mod append;
 mod continuing;
 mod file;
 mod growing;
