@@ -1,4 +1,4 @@
-//! Output files that other runs append to as well.
+//! Output files that other runs and other programs append to as well.
 
 use std::fs;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use lookaside_testing::wait_until;
 
 use crate::following::project;
-use crate::output_files::{Run, run};
+use crate::output_files::{FOLLOW, Log, Run, append, run, start, terminate};
 use crate::program::{Project, Said, lookaside};
 
 const STDIN: [&str; 5] = ["-", "--format", "json", "-o", "out.json"];
@@ -16,6 +16,15 @@ const STDIN: [&str; 5] = ["-", "--format", "json", "-o", "out.json"];
 fn wait_for(project: &Project, expected: &str) {
     wait_until("the output is written", || {
         fs::read_to_string(project.file("out.json")).is_ok_and(|text| text == expected)
+    });
+}
+
+/// Waits until the checkpoint has the end of the log.
+fn wait_for_checkpoint(project: &Project) {
+    let end = fs::metadata(project.file("app.log")).unwrap().len();
+    wait_until("all is read", || {
+        fs::read_to_string(project.file("app.checkpoint"))
+            .is_ok_and(|text| text.contains(&format!(" offset {end} ")))
     });
 }
 
@@ -53,4 +62,64 @@ fn a_failed_write_cuts_off_nothing_of_another_run() {
     let found = project.read("out.json");
     assert!(found.starts_with("{\"n\":1}\n{\"n\":2}\n"), "{found}");
     assert!(found.ends_with("}\n"), "{found}");
+}
+
+/// After a run has ended, nothing of it is behind the size that its checkpoint records.
+#[test]
+fn lines_of_other_programs_stay_after_a_run_has_ended() {
+    let project = project();
+    let mut log = Log::new(&project);
+    let arguments = [&FOLLOW[..], &["-o", "out.json", "--reject", "bad.json"]].concat();
+    log.write(10);
+    let first = start(&project, &arguments);
+    wait_for(&project, &log.output);
+    terminate(first);
+    let mut expected = log.output.clone();
+    append(&project, "out.json", "{\"other\":1}\n{\"other\":2}");
+    append(&project, "bad.json", "other\n");
+    expected.push_str("{\"other\":1}\n{\"other\":2}\n");
+
+    let before = log.output.len();
+    log.write(10);
+    expected.push_str(&log.output[before..]);
+    let second = start(&project, &arguments);
+    wait_for(&project, &expected);
+    let said = terminate(second);
+    assert!(!said.err.contains("cut off"), "{}", said.err);
+    assert!(project.read("bad.json").contains("\nother\n"));
+}
+
+/// What others append during a run counts for the size that a checkpoint records.
+#[test]
+fn lines_of_other_programs_during_a_run_shift_no_cut() {
+    let project = project();
+    let mut log = Log::new(&project);
+    let arguments = [&FOLLOW[..], &["-o", "out.json"]].concat();
+    let mut first = start(&project, &arguments);
+    log.write(10);
+    wait_for(&project, &log.output);
+    let mut expected = log.output.clone() + "{\"other\":1}\n";
+    append(&project, "out.json", "{\"other\":1}\n");
+    let before = log.output.len();
+    log.write(10);
+    expected.push_str(&log.output[before..]);
+    wait_for(&project, &expected);
+    wait_for_checkpoint(&project);
+    first.kill().unwrap();
+    first.wait().unwrap();
+
+    let before = log.output.len();
+    log.write(10);
+    let kept = expected.clone();
+    expected.push_str(&log.output[before..]);
+    append(&project, "out.json", "{\"other\":2}\n");
+    let second = start(&project, &arguments);
+    wait_for(&project, &expected);
+    let said = terminate(second);
+    // The results of a killed run cannot be told from what others have appended.
+    said.err_has(&[
+        "12 bytes are cut off the end of output `out.json`",
+        "what other programs have appended",
+    ]);
+    assert!(project.read("out.json").starts_with(&kept));
 }

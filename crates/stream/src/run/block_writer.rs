@@ -70,6 +70,7 @@ impl Sinks {
         if self.rotates {
             self.rotate_due(Some(output))?;
         }
+        self.is_stored = false;
         for (sink, encoded) in self.outputs.iter_mut().zip(&output.encoded) {
             sink.write(&encoded.bytes)?;
         }
@@ -197,10 +198,7 @@ impl Sinks {
                 sink.complete()?;
             }
         }
-        if self.is_stored && self.blocks.is_none() {
-            let mark = self.checkpoint.as_ref().and_then(Checkpoint::mark);
-            mark.map_or(Ok(()), |mark| self.store(mark))?;
-        }
+        self.store_end()?;
         let mut parts = Vec::new();
         for sink in self.outputs.into_iter().chain(self.rejects) {
             if is_part(&sink) {

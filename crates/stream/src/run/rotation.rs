@@ -9,7 +9,7 @@ use super::job::Output;
 use super::shared::Shared;
 use crate::sink::{RecordEnds, Recorded};
 use crate::source::{Mark, OutputPositions};
-use crate::{OutputFormat, Result, Sink};
+use crate::{Checkpoint, OutputFormat, Result, Sink};
 
 /// How long the rotating thread sleeps at most, because the clock may be set, and a file without
 /// events becomes due with its first ones.
@@ -34,19 +34,21 @@ impl Sinks {
             warning,
             ..
         } = self;
-        let recorded = |position| {
-            let checkpoint = checkpoint.as_ref()?;
-            Some(Recorded {
-                name: checkpoint.name(),
-                position,
-            })
-        };
         let warn = |text: &str| warning.warn(text);
         let positions = checkpoint.as_ref().map(|it| it.outputs());
         let OutputPositions {
             output: written,
             rejects: rejected,
+            is_ended,
         } = positions.unwrap_or_default();
+        let recorded = |position| {
+            let checkpoint = checkpoint.as_ref()?;
+            Some(Recorded {
+                name: checkpoint.name(),
+                position,
+                is_ended,
+            })
+        };
         for (index, (output, format)) in outputs.iter_mut().zip(formats).enumerate() {
             let recorded = (index == 0).then(|| recorded(written)).flatten();
             output.begin(recorded, format.record_ends(), &warn)?;
@@ -63,18 +65,33 @@ impl Sinks {
         }
     }
 
-    /// Stores a mark with the positions that the outputs have now.
+    /// Stores a mark with the positions that the outputs have now, while the run goes on.
     ///
     /// If results are messages, their marks are stored later than the results are written, and
     /// rejects of theirs may have been written meanwhile. With the position of that time, the next
     /// run repeats these, but cuts none off.
     pub(super) fn store(&mut self, mark: Mark) -> Result<()> {
+        self.store_as(mark, false)
+    }
+
+    /// Stores the mark again when nothing more is written, if everything that was written belongs to
+    /// it.
+    pub(super) fn store_end(&mut self) -> Result<()> {
+        if !self.is_stored || !self.marks.is_empty() {
+            return Ok(());
+        }
+        let mark = self.checkpoint.as_ref().and_then(Checkpoint::mark);
+        mark.map_or(Ok(()), |mark| self.store_as(mark, true))
+    }
+
+    fn store_as(&mut self, mark: Mark, is_ended: bool) -> Result<()> {
         let Some(checkpoint) = &mut self.checkpoint else {
             return Ok(());
         };
         let outputs = OutputPositions {
             output: self.outputs[0].position(),
             rejects: self.rejects.as_ref().and_then(Sink::position),
+            is_ended,
         };
         checkpoint.store(mark, outputs)
     }

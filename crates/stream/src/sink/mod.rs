@@ -90,6 +90,8 @@ pub(crate) struct Recorded<'a> {
     pub(crate) name: &'a str,
     /// `None` if it has no mark yet, or the sink was not a file that is appended to.
     pub(crate) position: Option<FilePosition>,
+    /// Whether the run that stored it has ended: what is behind the position is not of that run.
+    pub(crate) is_ended: bool,
 }
 
 /// The target that a sink writes to.

@@ -1,7 +1,7 @@
 //! Checkpoints: how far a followed file was read and written, for the next run.
 //!
 //! ```text
-//! lookaside checkpoint 3: device 2049 inode 1442 born 1769846400000000000 seen 1769846461000000000
+//! lookaside checkpoint 4: ended 0 device 2049 inode 1442 born 1769846400000000000 seen 1769846461000000000
 //!     offset 51200 line 403 read 51222 head 3632233996 tail 4187224165
 //!     out-device 2049 out-inode 1443 out-born 1769846400000000000 out-size 73000
 //!     reject-device 0 reject-inode 0 reject-born 0 reject-size 0 file "app.log"
@@ -11,7 +11,8 @@
 //! followed path last referred to it. `read` bytes of the file were read, which may end within a
 //! record; `head` and `tail` are the CRC-32 of the first and of the last 4 KiB of them. Then follow the
 //! output file and that of the rejects, with their sizes up to which they belong to what was read; all
-//! of its numbers are 0 for an output that is not a file.
+//! of its numbers are 0 for an output that is not a file. `ended` is 1 if the run has ended since: then
+//! it has written nothing behind these sizes.
 //!
 //! It is one line of a fixed size, written in place by one system call after each batch that was
 //! written: a killed process leaves the old line or the new one. (A power failure may leave
@@ -72,6 +73,8 @@ pub(crate) struct OutputPositions {
     pub(crate) output: Option<FilePosition>,
     /// As `output`, for the rejects.
     pub(crate) rejects: Option<FilePosition>,
+    /// Whether the run has ended, so that nothing of it is behind these positions.
+    pub(crate) is_ended: bool,
 }
 
 /// A file that stores the [`Mark`] of a followed file, and the sizes of the output files there.
@@ -97,15 +100,16 @@ pub struct Checkpoint {
     text: String,
 }
 
-/// The fixed size without the name of the file: fits 15 numbers of 20 digits, two of 10 and the words
-/// between them.
-const SIZE: usize = 576;
+/// The fixed size without the name of the file: fits 15 numbers of 20 digits, two of 10, one of 1 and
+/// the words between them.
+const SIZE: usize = 584;
 
 /// The longest line: file names have up to 255 bytes, and an escaped one has up to four times as many.
 /// Less than a page, so that a killed process does not leave half of it.
 const SIZE_MAX: u64 = 2000;
 
-const WORDS: [&str; 17] = [
+const WORDS: [&str; 18] = [
+    "ended",
     "device",
     "inode",
     "born",
@@ -124,7 +128,7 @@ const WORDS: [&str; 17] = [
     "reject-born",
     "reject-size",
 ];
-const HEAD: &str = "lookaside checkpoint 3:";
+const HEAD: &str = "lookaside checkpoint 4:";
 const FILE: &str = " file ";
 
 impl Checkpoint {
@@ -220,7 +224,10 @@ fn format(mark: Mark, outputs: OutputPositions, followed: &str, text: &mut Strin
         mark.read.head.into(),
         mark.read.tail.into(),
     ];
-    let numbers = of_mark.into_iter().chain(output).chain(rejects);
+    let numbers = std::iter::once(u64::from(outputs.is_ended))
+        .chain(of_mark)
+        .chain(output)
+        .chain(rejects);
     text.push_str(HEAD);
     for (word, number) in WORDS.into_iter().zip(numbers) {
         // Writing to a string does not fail.
@@ -247,7 +254,7 @@ fn parse(bytes: &[u8]) -> Option<(Mark, OutputPositions, &str)> {
         words.next().filter(|found| *found == word)?;
         *number = words.next()?.parse().ok()?;
     }
-    let [of_mark @ .., _, _, _, _, _, _, _, _] = numbers;
+    let [ended, of_mark @ .., _, _, _, _, _, _, _, _] = numbers;
     let [device, inode, born, seen, offset, line, size, head, tail] = of_mark;
     let mark = Mark {
         identity: Identity {
@@ -280,6 +287,7 @@ fn parse(bytes: &[u8]) -> Option<(Mark, OutputPositions, &str)> {
     let outputs = OutputPositions {
         output: position(out_device, out_inode, out_born, out_size),
         rejects: position(device, inode, born, size),
+        is_ended: ended == 1,
     };
     (words.next().is_none() && is_place).then_some((mark, outputs, followed))
 }
@@ -327,6 +335,7 @@ mod tests {
         let mut outputs = OutputPositions {
             output: Some(longest),
             rejects: Some(longest),
+            is_ended: true,
         };
         let mut checkpoint = Checkpoint::open(&path, followed).unwrap();
         checkpoint.store(mark, outputs).unwrap();
