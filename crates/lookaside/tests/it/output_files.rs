@@ -471,27 +471,28 @@ fn only_so_many_rotated_files_are_kept() {
 fn an_incomplete_line_of_a_killed_run_is_cut_off() {
     let project = project();
     let arguments = ["-", "--format", "json", "-o", "out.json"];
-    let mut child = start(&project, &arguments);
+    let before = format!("{{\"n\":\"{}\"}}\n", "x".repeat(490));
+    project.write("out.json", &before);
+    let size = ULIMIT_UNIT as usize - before.len();
+    let mut child = start_limited(&project, &arguments, 1);
     let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(b"{\"n\":1}\n").unwrap();
-    wait_until("the line is written", || {
-        fs::read(project.file("out.json")).is_ok_and(|bytes| bytes == b"{\"n\":1}\n")
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
-    // As a kill in the middle of a write leaves it.
-    append(&project, "out.json", "{\"n\":2");
+    let line = format!("{{\"n\":\"{}\"}}\n", "y".repeat(size));
+    stdin.write_all(line.as_bytes()).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(SIGXFSZ));
+    assert_eq!(project.read("out.json"), before.clone() + &line[..size]);
     let said = run(&project, &arguments, "{\"n\":3}\n").ended(0);
-    said.err_has(&["an incomplete record of 6 bytes is cut off the end of output `out.json`"]);
-    assert_eq!(project.read("out.json"), "{\"n\":1}\n{\"n\":3}\n");
+    let cut =
+        format!("an incomplete record of {size} bytes is cut off the end of output `out.json`");
+    said.err_has(&[&cut]);
+    let expected = before + "{\"n\":3}\n";
+    assert_eq!(project.read("out.json"), expected);
     // That run has ended, so that this is not its line.
     append(&project, "out.json", "{\"n\":4}");
     let said = run(&project, &arguments, "{\"n\":5}\n").ended(0);
     said.err_has(&["output `out.json` does not end with a line end; one is added"]);
-    assert_eq!(
-        project.read("out.json"),
-        "{\"n\":1}\n{\"n\":3}\n{\"n\":4}\n{\"n\":5}\n"
-    );
+    let expected = expected + "{\"n\":4}\n{\"n\":5}\n";
+    assert_eq!(project.read("out.json"), expected);
 }
 
 /// The same in the middle of a write, for each kind of file: each record that is left is whole, also

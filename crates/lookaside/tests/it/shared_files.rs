@@ -1,13 +1,16 @@
-//! Output files that other runs and other programs append to as well.
+//! Output files that other runs and other programs append to as well, or write over.
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 
 use lookaside_testing::wait_until;
 
 use crate::following::project;
-use crate::output_files::{FOLLOW, Log, Run, append, run, start, terminate};
+use crate::output_files::{
+    FOLLOW, Log, Run, SIGXFSZ, append, run, start, start_limited, terminate,
+};
 use crate::program::{Project, Said, lookaside};
 
 const STDIN: [&str; 5] = ["-", "--format", "json", "-o", "out.json"];
@@ -122,4 +125,33 @@ fn lines_of_other_programs_during_a_run_shift_no_cut() {
         "what other programs have appended",
     ]);
     assert!(project.read("out.json").starts_with(&kept));
+}
+
+/// A killed run leaves its mark on the file, also if another program then writes over it.
+#[test]
+fn the_last_line_of_another_program_is_not_cut_off() {
+    let rest = "other".repeat(100);
+    let other = format!("{{\"n\":1}}\n{rest}");
+    for is_torn in [false, true] {
+        let project = project();
+        if is_torn {
+            let mut child = start_limited(&project, &STDIN, 3);
+            let many: String = (0..9000).map(|n| format!("{{\"n\":{n}}}\n")).collect();
+            let _ = child.stdin.take().unwrap().write_all(many.as_bytes());
+            let status = child.wait().unwrap();
+            assert_eq!(status.signal(), Some(SIGXFSZ));
+        } else {
+            let mut child = start(&project, &STDIN);
+            let mut stdin = child.stdin.take().unwrap();
+            stdin.write_all(b"{\"n\":1}\n").unwrap();
+            wait_for(&project, "{\"n\":1}\n");
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        // The file stays the same one, with its attributes.
+        fs::write(project.file("out.json"), &other).unwrap();
+        let said = run(&project, &STDIN, "{\"n\":2}\n").ended(0);
+        said.err_has(&["output `out.json` does not end with a line end; one is added"]);
+        assert_eq!(project.read("out.json"), format!("{other}\n{{\"n\":2}}\n"));
+    }
 }

@@ -2,8 +2,7 @@
 //!
 //! With the checkpoint of a run that did not end, the file is cut back to the size that belongs to the
 //! position of the input, so that what is read again is not in it twice. Otherwise, only an incomplete
-//! record at its end is cut off, and only if a run has left it: a run marks the files that it appends
-//! to by an attribute, and removes that when it ends.
+//! record at its end is cut off, and only if a run that was killed has left it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,6 +13,7 @@ use std::time::Duration;
 
 use super::Begin;
 use super::growing::GrowingFile;
+use super::last_write::unfinished_from;
 use super::torn::complete_size;
 use crate::file_identity::{FilePosition, Identity, folder_of, identity};
 use crate::{Compression, Error, Result};
@@ -141,12 +141,12 @@ impl GrowingFile {
 
     /// The size without an incomplete record or member that a killed run has left.
     fn complete_size(&self, begin: &Begin<'_>) -> io::Result<u64> {
-        let Some(start) = self.unfinished_from() else {
+        // Another descriptor, since the search moves the position.
+        let file = File::open(&self.path)?;
+        let Some(start) = unfinished_from(&file)? else {
             return Ok(self.size);
         };
         let compression = Compression::of_path(&self.path);
-        // Another descriptor, since the search moves the position.
-        let file = File::open(&self.path)?;
         let complete = complete_size(&file, start, compression, begin.ends)?;
         let size = self.size - complete;
         if size > 0 {

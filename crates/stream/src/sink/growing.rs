@@ -6,9 +6,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
-
 use super::append::{FailedWrite, append, blank_out, cut_off};
+use super::last_write::{mark, unmark};
 use super::rotation::Rotation;
 use super::{Begin, SinkTarget};
 use crate::content::content;
@@ -19,13 +18,6 @@ use crate::{Compression, Progress, Result};
 /// The number of bytes that are read from a file that is appended to, for the columns in its first
 /// record.
 const FIRST_SIZE_MAX: u64 = 64 << 10;
-
-/// The extended attribute of a file that a run appends to: the size from which on, as a number. A run
-/// that ends removes it, so that a file with it may end within a batch of a killed run.
-const ATTRIBUTE: &str = "user.lookaside.appended-from";
-
-/// The digits of the longest size.
-const DIGITS_MAX: usize = 20;
 
 /// A file that grows by complete batches; of a batch that was written in part, nothing is left.
 pub(super) struct GrowingFile {
@@ -40,8 +32,8 @@ pub(super) struct GrowingFile {
     pub(super) owes_line_end: bool,
     /// Whether no other run can append to the file meanwhile.
     pub(super) is_locked: bool,
-    /// Whether this run has set the attribute.
-    is_marked: bool,
+    /// Whether writes are marked, which not every file system supports.
+    are_writes_marked: bool,
     /// Whether a part of a batch is in the file, which could not be removed.
     is_torn: bool,
     /// The bytes with which each file begins.
@@ -71,7 +63,7 @@ impl GrowingFile {
             size: metadata.len(),
             owes_line_end: false,
             is_locked: false,
-            is_marked: false,
+            are_writes_marked: true,
             is_torn: false,
             header: Vec::new(),
             is_header_pending: false,
@@ -92,14 +84,6 @@ impl GrowingFile {
         self.is_locked
     }
 
-    /// The size from which on a run has appended that did not end, if the file has such a part.
-    pub(super) fn unfinished_from(&self) -> Option<u64> {
-        let mut digits = [0; DIGITS_MAX];
-        let size = fgetxattr(&self.file, ATTRIBUTE, &mut digits).ok()?;
-        let start = str::from_utf8(&digits[..size]).ok()?.parse().ok()?;
-        (start <= self.size).then_some(start)
-    }
-
     /// Continues with the content of the file as it is, up to `size`, which is shorter if it was cut.
     pub(super) fn continue_from(&mut self, size: u64) -> io::Result<()> {
         self.size = size;
@@ -109,7 +93,7 @@ impl GrowingFile {
             self.due = rotation.due_after(self.file.metadata()?.modified()?);
         }
         if self.is_locked {
-            self.set_attribute();
+            unmark(&self.file);
         }
         Ok(())
     }
@@ -133,7 +117,7 @@ impl GrowingFile {
 
     /// Continues with the next file, which is empty.
     pub(super) fn begin_next(&mut self, file: File) -> io::Result<()> {
-        self.remove_attribute();
+        self.end_writes();
         self.identity = identity(&file.metadata()?);
         self.file = file;
         self.size_before = 0;
@@ -144,32 +128,19 @@ impl GrowingFile {
         if !self.try_lock() {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        self.set_attribute();
         Ok(())
     }
 
-    /// Not supported by each file system; without it, the end of a killed run is not recognized.
-    fn set_attribute(&mut self) {
-        let digits = self.size.to_string();
-        let set = fsetxattr(
-            &self.file,
-            ATTRIBUTE,
-            digits.as_bytes(),
-            XattrFlags::empty(),
-        );
-        self.is_marked = set.is_ok();
-    }
-
-    fn remove_attribute(&mut self) {
-        if self.is_marked && !self.is_torn {
-            // It stays if that fails; then the next run finds a file that ends with a batch.
-            let _ = fremovexattr(&self.file, ATTRIBUTE);
+    /// Nothing is written to the file any more, which does not end within a write.
+    fn end_writes(&self) {
+        if self.are_writes_marked && !self.is_torn {
+            unmark(&self.file);
         }
-        self.is_marked = false;
     }
 
     /// Appends all of these bytes or none.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.are_writes_marked = self.are_writes_marked && mark(&self.file, bytes)?;
         match append(&self.file, bytes) {
             Ok(end) => {
                 self.size = end;
@@ -286,6 +257,6 @@ impl SinkTarget for GrowingFile {
 
 impl Drop for GrowingFile {
     fn drop(&mut self) {
-        self.remove_attribute();
+        self.end_writes();
     }
 }

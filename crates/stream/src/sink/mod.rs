@@ -4,6 +4,7 @@ mod append;
 mod continuing;
 mod file;
 mod growing;
+mod last_write;
 mod replay;
 mod rotating;
 mod rotation;
