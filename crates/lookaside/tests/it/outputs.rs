@@ -128,7 +128,7 @@ fn mistakes_name_the_output() {
         ),
         ("[enrich.named_outputs]\na = 'events.parquet'", "parquet"),
         (
-            "[enrich.named_outputs]\na = 'prices/data.csv'",
+            "[enrich.named_outputs.a]\noutput = 'prices/data.csv'\noptions = { columns = ['a'] }",
             "is a file of the project",
         ),
     ] {
@@ -142,4 +142,81 @@ fn mistakes_name_the_output() {
     let text = said.out + &said.err;
     assert!(text.contains("knowdb.toml:6: "), "{text}");
     assert!(text.contains("xml"), "{text}");
+}
+
+/// `check` and a run refuse the same, with the same text.
+#[test]
+fn check_refuses_what_a_run_refuses() {
+    let many: String = (0..64).map(|n| format!("a{n} = '{n}.json'\n")).collect();
+    let many = format!("[enrich.named_outputs]\n{many}");
+    let long = format!("[enrich.named_outputs]\na = '{}.json'", "x".repeat(300));
+    for (enrich, expected) in [
+        (
+            "[enrich.named_outputs]\nnone = 'x.json'",
+            "an output cannot be named `none`",
+        ),
+        (
+            "[enrich.named_outputs]\n'' = 'x.json'",
+            "an output cannot be named ``",
+        ),
+        (&*many, "a run has at most 64 outputs"),
+        (&*long, "File name too long"),
+        (
+            "[enrich.named_outputs]\na = 'x.csv'",
+            "the columns of csv output `a` are not known",
+        ),
+        (
+            "[enrich.named_outputs]\na = 'missing/x.json'",
+            "the folder does not exist",
+        ),
+        ("[enrich.named_outputs]\na = 'models'", "is a directory"),
+        (
+            "[enrich.named_outputs]\na = 'x.json'\nb = './x.json'",
+            "are the same file",
+        ),
+        (
+            "output = 'x.json'\n[enrich.named_outputs]\na = 'x.json'",
+            "are the same file",
+        ),
+        (
+            "reject = 'x.json'\n[enrich.named_outputs]\na = 'x.json'",
+            "are the same file",
+        ),
+        (
+            "[enrich.named_outputs]\na = 'events.json'",
+            "events.json` is also the input",
+        ),
+        (
+            "[enrich.named_outputs]\na = { output = 'prices/data.csv', options = { columns = 'a' } }",
+            "is a file of the project",
+        ),
+        ("split = ''", "the path `` to split has an empty part"),
+        (
+            "split = 'a//b'",
+            "the path `a//b` to split has an empty part",
+        ),
+        ("split = '/a'", "the path `/a` to split has an empty part"),
+    ] {
+        let project = project(&format!("input = 'events.json'\n{enrich}"));
+        for command in ["check", "enrich"] {
+            let said = project.run(&[command, "."]).ended(1);
+            assert!(
+                said.err.contains(expected),
+                "{command} {enrich}: {}",
+                said.err
+            );
+        }
+        assert_eq!(project.read("events.json"), EVENTS);
+        assert!(!project.file("x.json").exists(), "{enrich}");
+    }
+}
+
+/// Outputs can be added by flags, so that this is only a warning.
+#[test]
+fn check_warns_of_names_that_no_output_has() {
+    let project = project("[enrich.named_outputs]\nalerts = 'x.json'");
+    let said = project.run(&["check", "."]).ended(0);
+    said.out_has(&["no output is named `pager`", "route.oml:9:"]);
+    let said = project.run(&["check", ".", "--strict"]).ended(1);
+    said.err_has(&["1 name of an output that is not set"]);
 }

@@ -50,6 +50,7 @@ use std::time::Instant;
 use lookaside_pipeline::{Pipeline, StageOptions};
 use lookaside_value::{Batch, NameTable};
 
+pub use split::SplitPath;
 pub use transform::{Identity, Report, Transform};
 pub use warning::WarningCallback;
 
@@ -61,7 +62,6 @@ use self::limit::Limit;
 use self::results::ResultEncoding;
 use self::routes::{OUTPUT_COUNT_MAX, OutputNames};
 use self::shared::{RunOutcome, Shared};
-use self::split::Split;
 use self::worker::{Maker, Worker};
 use crate::message::{MessageFraming, MetaNames, OnNull, Partition};
 use crate::sink::Written;
@@ -143,10 +143,9 @@ pub struct RunOptions {
     /// A checkpoint, which is updated after each batch with how far a followed file was read and
     /// written. Output files that have grown since it was stored are cut back to their size then.
     pub checkpoint: Option<Checkpoint>,
-    /// The field, or a path of members in it, separated by slashes, whose elements become events of
-    /// their own if it is an array. Each has the other fields of the event, and the element in place
-    /// of the array.
-    pub split: Option<String>,
+    /// Whose elements become events of their own if it is an array. Each has the other fields of the
+    /// event, and the element in place of the array.
+    pub split: Option<SplitPath>,
     /// How the payloads of messages are split into events.
     pub framing: MessageFraming,
     /// What is done with messages whose payload is null.
@@ -198,7 +197,8 @@ impl Flow {
     /// and `none` drops the record, so that neither can be a name.
     ///
     /// # Errors
-    /// When an output has this name, or there are 64 outputs.
+    /// When an output has this name, there are 64 outputs, or the format is CSV without columns, which
+    /// only the default output takes from its first record.
     pub fn with_named_output(mut self, name: &str, format: OutputFormat) -> Result<Self> {
         let is_taken = self.named.iter().any(|(known, _)| **known == *name);
         if is_taken || !OutputNames::is_free(name) {
@@ -206,6 +206,9 @@ impl Flow {
         }
         if self.named.len() + 1 == OUTPUT_COUNT_MAX {
             return Err(Error::too_many_outputs(OUTPUT_COUNT_MAX));
+        }
+        if !format.is_ready() {
+            return Err(Error::unknown_columns(name));
         }
         format.intern(Arc::make_mut(&mut self.names));
         self.named.push((name.into(), format));
@@ -371,7 +374,7 @@ impl Flow {
                 .expect("the default output is first"),
             strictness: options.strictness,
             framing: options.framing,
-            split: options.split.as_deref().map(Split::new),
+            split: options.split,
             meta,
             progress: options.progress,
         };
@@ -465,14 +468,13 @@ impl Flow {
         }
     }
 
-    /// Refuses formats that need lines before the first one: a message stands alone, and only the
-    /// default output has a record in the first block for certain.
+    /// Refuses formats that need lines before the first one, since a message stands alone.
     fn check_formats(&self, source: &Source, sinks: &[Sink]) -> Result<()> {
         if source.has_messages() && self.input.has_header() {
             return Err(Error::header_in_messages());
         }
-        for (index, (format, sink)) in self.formats().zip(sinks).enumerate() {
-            let is_alone = source.has_messages() || sink.takes_messages() || index > 0;
+        for (format, sink) in self.formats().zip(sinks) {
+            let is_alone = source.has_messages() || sink.takes_messages();
             if is_alone && !format.is_ready() {
                 return Err(Error::unknown_columns(sink.name()));
             }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,22 @@ const FILE_MODE: u32 = 0o666;
 
 /// The suffix of an incomplete file.
 const PART_SUFFIX: &str = ".part";
+
+/// Checks that a file can be at this path, without creating it.
+pub(super) fn check_place(path: &Path) -> io::Result<()> {
+    // `Path` ignores a trailing slash, which means a folder.
+    if path.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::metadata(folder_of(path)).map(drop)
+        }
+        Err(error) => Err(error),
+    }
+}
 
 /// Opens the target for the path and the extent of the stream.
 pub(super) fn open(path: &Path, extent: Extent) -> io::Result<Box<dyn SinkTarget>> {
@@ -46,9 +63,6 @@ struct WholeFile {
 
 impl WholeFile {
     fn create(path: &Path) -> io::Result<Self> {
-        if path.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
         let mode = fs::metadata(path).map_or(FILE_MODE, |metadata| metadata.permissions().mode());
         let mut prefix = OsString::from(".");
         prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);

@@ -223,6 +223,32 @@ impl Sink {
         }
     }
 
+    /// Checks an output before it is opened, as [`Self::open`] and a run do: its name, that the folder
+    /// of a file exists, and that it is neither one of the `inputs` nor one of the `others`.
+    ///
+    /// # Errors
+    /// When it cannot be written to.
+    pub fn check_place(text: &str, inputs: &[&str], others: &[&str]) -> Result<()> {
+        Self::check_name(text)?;
+        if matches!(text, "-" | "null") || text.starts_with("tcp://") {
+            return Ok(());
+        }
+        let path = Path::new(text);
+        file::check_place(path).map_err(|error| Error::open_output(text, error))?;
+        let Some(identity) = FileIdentity::of_path(path) else {
+            return Ok(());
+        };
+        let is_it =
+            |other: &&&str| FileIdentity::of_path(Path::new(other)).as_ref() == Some(&identity);
+        if let Some(input) = inputs.iter().find(is_it) {
+            return Err(Error::output_is_input(text, input));
+        }
+        match others.iter().find(is_it) {
+            Some(other) => Err(Error::outputs_are_one(other, text)),
+            None => Ok(()),
+        }
+    }
+
     /// Standard output; if its reader is gone, the run ends normally.
     ///
     /// # Errors
@@ -257,11 +283,7 @@ impl Sink {
     /// When the file, or the temporary file next to it, cannot be created.
     pub fn file(path: &Path, extent: Extent) -> Result<Self> {
         let name = path.display().to_string();
-        // `Path` ignores a trailing slash, which means a folder.
-        let target = match name.ends_with('/') {
-            true => Err(io::ErrorKind::IsADirectory.into()),
-            false => file::open(path, extent),
-        };
+        let target = file::check_place(path).and_then(|()| file::open(path, extent));
         let target = target.map_err(|error| Error::open_output(&name, error))?;
         let mut sink = Self::new(name, target);
         sink.compression = Compression::of_path(path);

@@ -6,7 +6,7 @@ use std::thread;
 
 use lookaside_stream::{
     Extent, Flow, FormatOptions, Identity, InputFormat, OutputFormat, Partition, Receipt, Report,
-    RunOptions, Sink, Source, StopFlag, Strictness, Transform,
+    RunOptions, Sink, Source, SplitPath, StopFlag, Strictness, Transform,
 };
 use lookaside_value::{Batch, NameTable, Value};
 
@@ -149,9 +149,13 @@ fn what_no_run_can_have_is_refused() {
     let error = error.unwrap_err().to_string();
     assert!(error.contains("a run has at most 64 outputs"), "{error}");
 
-    let refused = |format: OutputFormat, sinks: [Sink; 2]| {
-        let flow = flow().with_named_output("a", format).unwrap();
-        let [default, named] = sinks;
+    // Only the default output has a record in the first block for certain.
+    let error = flow().with_named_output("a", format("csv", ""));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("the columns of csv output `a`"), "{error}");
+
+    let refused = |[default, named]: [Sink; 2]| {
+        let flow = flow().with_named_output("a", format("json", "")).unwrap();
         let options = RunOptions {
             named_sinks: vec![named],
             ..RunOptions::default()
@@ -160,11 +164,9 @@ fn what_no_run_can_have_is_refused() {
         let run = flow.run(source, vec![Routed], default, options);
         run.unwrap_err().to_string()
     };
-    let error = refused(format("csv", ""), [Sink::null(), bytes("b").0]);
-    assert!(error.contains("the columns of csv output `b`"), "{error}");
     let folder = tempfile::tempdir().unwrap();
     let file = || Sink::file(&folder.path().join("one"), Extent::Endless).unwrap();
-    let error = refused(format("json", ""), [file(), file()]);
+    let error = refused([file(), file()]);
     assert!(error.contains("are the same file"), "{error}");
 }
 
@@ -195,7 +197,7 @@ fn elements_become_events_which_can_have_different_outputs() {
     let (named, other) = bytes("a");
     let options = RunOptions {
         named_sinks: vec![named],
-        split: Some("items".to_owned()),
+        split: Some(SplitPath::new("items").unwrap()),
         ..RunOptions::default()
     };
     let flow = flow().with_named_output("a", format("json", "")).unwrap();
@@ -300,7 +302,7 @@ fn a_message_is_acknowledged_when_all_outputs_have_delivered_its_results() {
         let options = RunOptions {
             give_up: Some(StopFlag::new().unwrap()),
             named_sinks: vec![sink("a"), sink("b")],
-            split: Some("n".to_owned()),
+            split: Some(SplitPath::new("n").unwrap()),
             ..RunOptions::default()
         };
         let default = sink("default");
