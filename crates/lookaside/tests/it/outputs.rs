@@ -220,3 +220,39 @@ fn check_warns_of_names_that_no_output_has() {
     let said = project.run(&["check", ".", "--strict"]).ended(1);
     said.err_has(&["1 name of an output that is not set"]);
 }
+
+/// Hints name what applies to the output, and rejects the output that refused the event.
+#[test]
+fn hints_and_rejects_name_the_output() {
+    for (flag, expected) in [
+        (
+            "alerts=x.csv",
+            "[enrich.named_outputs] of knowdb.toml: alerts = { output = \"x.csv\", options = { columns = ",
+        ),
+        (
+            "alerts=x.tsv",
+            "[enrich.named_outputs] of knowdb.toml: alerts = { output = \"x.tsv\", format = \"csv\", ",
+        ),
+        (
+            "alerts=x.yaml",
+            "[enrich.named_outputs] of knowdb.toml: alerts = { output = \"x.yaml\", format = \"json\" }",
+        ),
+    ] {
+        let project = project("");
+        let said = project.run(&["enrich", ".", "events.json", "--named-output", flag]);
+        let said = said.ended(2);
+        assert!(said.err.contains(expected), "{flag}: {}", said.err);
+        assert!(!said.err.contains("--output-"), "{flag}: {}", said.err);
+    }
+    let project = project(
+        "[enrich.named_outputs]\n\
+         alerts = { output = 'x.csv', options = { columns = 'id' } }\npager = 'pager.json'",
+    );
+    project.write(
+        "events.json",
+        "{\"id\":1,\"level\":\"error\",\"items\":{\"sku\":\"a\"}}\n",
+    );
+    let said = project.run(&["enrich", ".", "events.json"]).ended(0);
+    let said = said.err_has(&["output `alerts`: no CSV column for `sku`"]);
+    assert!(!said.err.contains("--output-option"), "{}", said.err);
+}

@@ -8,6 +8,8 @@ use lookaside_pipeline::LastWorker;
 
 use super::encoding::dead_letter_of;
 use super::job::{Output, RunJob};
+use super::results::in_output;
+use super::routes::OutputNames;
 use super::warning::WarningCallback;
 use crate::message::{Partition, RefusedMessage};
 use crate::progress::Counts;
@@ -26,6 +28,7 @@ pub(super) struct BlockWriter {
 pub(super) struct Sinks {
     /// The default output, then the named ones.
     pub(super) outputs: Vec<Sink>,
+    pub(super) output_names: OutputNames,
     pub(super) rejects: Option<Sink>,
     pub(super) checkpoint: Option<Checkpoint>,
     /// The blocks of the run, if their bytes are written to sinks of messages.
@@ -135,9 +138,10 @@ impl Sinks {
     /// Writes the messages that the sinks' brokers refused to the rejects, and counts them.
     pub(super) fn process_refused(&mut self, totals: &mut Totals) -> Result<()> {
         let outputs = self.outputs.iter_mut().enumerate();
-        for (index, refused) in outputs
+        for (index, mut refused) in outputs
             .flat_map(|(index, sink)| sink.take_refused().into_iter().map(move |it| (index, it)))
         {
+            refused.reason = in_output(self.output_names.named(index), refused.reason);
             totals.refuse(index, &refused, &self.progress, self.strictness)?;
             match &mut self.rejects {
                 Some(rejects) if rejects.takes_messages() => {

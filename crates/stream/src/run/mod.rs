@@ -274,8 +274,10 @@ impl Flow {
         let meta = MetaNames::of(&self.names);
         let rotates = all().any(Sink::rotates);
 
+        let output_names = OutputNames::new(self.named.iter().map(|(name, _)| &**name));
         let mut sinks = Sinks {
             outputs,
+            output_names: output_names.clone(),
             rejects: options.rejects,
             checkpoint: options.checkpoint,
             blocks: blocks.clone(),
@@ -305,12 +307,13 @@ impl Flow {
             .into_iter()
             .zip(transforms)
             .map(|(hand, transform)| {
-                let results = formats.iter().zip(&sinks.outputs);
-                let results =
-                    results.map(|(format, sink)| ResultEncoding::new(format, &self.names, sink));
+                let results = formats.iter().zip(&sinks.outputs).enumerate();
+                let results = results.map(|(index, (format, sink))| {
+                    ResultEncoding::new(output_names.named(index), format, &self.names, sink)
+                });
                 let encoding = Encoding {
                     results: results.collect::<Result<Vec<_>>>()?,
-                    output_names: OutputNames::new(self.named.iter().map(|(name, _)| &**name)),
+                    output_names: output_names.clone(),
                     rejects: RejectEncoding::new(sinks.rejects.as_ref())?,
                     meta: meta.clone(),
                     on_null: options.on_null,

@@ -113,6 +113,31 @@ fn records_are_written_to_the_outputs_that_they_name() {
     assert_eq!((summary.events_dropped, summary.rejects.count()), (3, 2));
 }
 
+/// A broker of a named output refuses a message.
+#[test]
+fn a_refused_message_names_its_output() {
+    let (default, _) = bytes("default");
+    let dead_letters = Memory::default();
+    let bus = Memory {
+        poison: Some("7"),
+        ..Memory::default()
+    };
+    let options = RunOptions {
+        named_sinks: vec![Sink::messages("b", Box::new(bus), None)],
+        rejects: Some(Sink::messages("dead", Box::new(dead_letters.clone()), None)),
+        ..RunOptions::default()
+    };
+    let flow = flow().with_named_output("bus", format("json", "")).unwrap();
+    let lines = "{\"n\":7,\"to\":\"bus\"}\n";
+    let source = Source::new().with_reader("events", lines.as_bytes());
+    let summary = flow.run(source, vec![Routed], default, options).unwrap();
+    let reason = &summary.rejects.first()[0].reason;
+    assert!(reason.starts_with("output `bus`: "), "{reason}");
+    let taken = dead_letters.taken.lock().unwrap();
+    let headers = format!("{:?}", taken[0].headers);
+    assert!(headers.contains("output `bus`: "), "{headers}");
+}
+
 #[test]
 fn the_columns_of_the_default_output_are_those_of_its_first_record() {
     let (default, csv) = bytes("default");
