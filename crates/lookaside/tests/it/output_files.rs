@@ -466,6 +466,48 @@ fn only_so_many_rotated_files_are_kept() {
     );
 }
 
+/// Nor are files removed that the run reads or writes, whatever their names.
+#[test]
+fn files_in_use_are_not_removed_as_rotated_ones() {
+    let project = project();
+    let [input, reject, named] = [2, 3, 4].map(|day| format!("out-2020010{day}T000000Z.json"));
+    let other = "out-20209901T000000Z.json";
+    for name in [&input, "out-20200101T000000Z.json", other] {
+        project.write(name, "");
+    }
+    let output = format!("a={named}");
+    let arguments = [
+        &input,
+        "--follow",
+        "--format",
+        "json",
+        "-o",
+        "out.json",
+        "--reject",
+        &reject,
+        "--named-output",
+        &output,
+        "--rotate-size",
+        "10",
+        "--rotate-keep",
+        "1",
+    ];
+    let mut child = start(&project, &arguments);
+    let mut number = 0;
+    wait_until("the oldest file is removed", || {
+        number += 1;
+        append(&project, &input, &format!("{{\"n\":{number}}}\n"));
+        assert!(child.try_wait().unwrap().is_none());
+        !project.file("out-20200101T000000Z.json").exists()
+    });
+    terminate(child);
+    for name in [&input, &reject, &named, other] {
+        assert!(project.file(name).exists(), "{name}");
+    }
+    // The one that is kept, and the one that is written.
+    assert_eq!(files_of(&project, "out", ".json").len(), 6);
+}
+
 /// Runs without a checkpoint, killed within a line.
 #[test]
 fn an_incomplete_line_of_a_killed_run_is_cut_off() {

@@ -30,6 +30,8 @@ pub(super) struct Sinks {
     pub(super) outputs: Vec<Sink>,
     pub(super) output_names: OutputNames,
     pub(super) rejects: Option<Sink>,
+    /// The paths of the files that are read.
+    pub(super) inputs: Vec<PathBuf>,
     pub(super) checkpoint: Option<Checkpoint>,
     /// The blocks of the run, if their bytes are written to sinks of messages.
     pub(super) blocks: Option<Arc<Partition>>,

@@ -279,6 +279,7 @@ impl Flow {
             outputs,
             output_names: output_names.clone(),
             rejects: options.rejects,
+            inputs: source.paths(),
             checkpoint: options.checkpoint,
             blocks: blocks.clone(),
             marks: VecDeque::new(),

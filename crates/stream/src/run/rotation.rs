@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::block_writer::Sinks;
 use super::job::Output;
 use super::shared::Shared;
+use crate::file_identity::FileIdentity;
 use crate::sink::{RecordEnds, Recorded};
 use crate::source::{Mark, OutputPositions};
 use crate::{Checkpoint, OutputFormat, Result, Sink};
@@ -109,7 +110,7 @@ impl Sinks {
             if self.outputs[index].is_rotation_due(size, now) {
                 self.outputs[index].rotate(now)?;
                 self.end_rotation()?;
-                self.warn_of(self.outputs[index].remove_old());
+                self.warn_of(self.outputs[index].remove_old(&|file| self.is_in_use(file)));
             }
         }
         let size = next.map_or(0, |next| next.reject_bytes.len());
@@ -118,7 +119,8 @@ impl Sinks {
         {
             rejects.rotate(now)?;
             self.end_rotation()?;
-            self.warn_of(self.rejects.as_ref().and_then(Sink::remove_old));
+            let rejects = self.rejects.as_ref();
+            self.warn_of(rejects.and_then(|it| it.remove_old(&|file| self.is_in_use(file))));
         }
         Ok(())
     }
@@ -127,6 +129,17 @@ impl Sinks {
     fn end_rotation(&mut self) -> Result<()> {
         let mark = self.checkpoint.as_ref().and_then(|it| it.mark());
         mark.map_or(Ok(()), |mark| self.store(mark))
+    }
+
+    /// Whether the run reads or writes this file.
+    fn is_in_use(&self, file: &FileIdentity) -> bool {
+        let mut inputs = self.inputs.iter();
+        inputs.any(|path| FileIdentity::of_path(path).as_ref() == Some(file))
+            || self
+                .outputs
+                .iter()
+                .chain(&self.rejects)
+                .any(|sink| sink.writes_to(file))
     }
 
     fn warn_of(&self, warning: Option<String>) {

@@ -11,7 +11,7 @@ use super::last_write::{mark, unmark};
 use super::rotation::Rotation;
 use super::{Begin, SinkTarget};
 use crate::content::content;
-use crate::file_identity::{FilePosition, Identity, identity};
+use crate::file_identity::{FileIdentity, FilePosition, Identity, identity};
 use crate::rotated_name::RotatedName;
 use crate::{Compression, Progress, Result};
 
@@ -246,8 +246,8 @@ impl SinkTarget for GrowingFile {
         GrowingFile::rotate(self, now)
     }
 
-    fn remove_old(&self) -> Option<String> {
-        GrowingFile::remove_old(self)
+    fn remove_old(&self, is_in_use: &dyn Fn(&FileIdentity) -> bool) -> Option<String> {
+        GrowingFile::remove_old(self, is_in_use)
     }
 
     fn finish(self: Box<Self>) -> io::Result<()> {

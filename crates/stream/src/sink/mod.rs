@@ -154,8 +154,9 @@ pub(crate) trait SinkTarget: Send {
         Ok(())
     }
 
-    /// Removes rotated files that are not to be kept; returns a warning if that fails.
-    fn remove_old(&self) -> Option<String> {
+    /// Removes rotated files that are not to be kept, and not in use by the run; returns a warning if
+    /// that fails.
+    fn remove_old(&self, _is_in_use: &dyn Fn(&FileIdentity) -> bool) -> Option<String> {
         None
     }
 
@@ -477,10 +478,11 @@ impl Sink {
         }
     }
 
-    /// Removes rotated files that are not to be kept; returns a warning if that fails.
-    pub(crate) fn remove_old(&self) -> Option<String> {
+    /// Removes rotated files that are not to be kept, and not in use by the run; returns a warning if
+    /// that fails.
+    pub(crate) fn remove_old(&self, is_in_use: &dyn Fn(&FileIdentity) -> bool) -> Option<String> {
         match &self.target {
-            Target::Bytes(target) => target.remove_old(),
+            Target::Bytes(target) => target.remove_old(is_in_use),
             Target::Messages { .. } => None,
         }
     }
@@ -536,6 +538,16 @@ impl Sink {
     /// The file that is written, if it is one.
     pub(crate) fn identity(&self) -> Option<&FileIdentity> {
         self.identity.as_ref()
+    }
+
+    /// Whether it writes to this file now.
+    pub(crate) fn writes_to(&self, file: &FileIdentity) -> bool {
+        match self.position() {
+            Some(FilePosition { identity, .. }) => {
+                *file == FileIdentity::Existing(identity.device, identity.inode)
+            }
+            None => self.identity.as_ref() == Some(file),
+        }
     }
 
     /// Whether both sinks would overwrite each other in one file. Standard output twice does not:
