@@ -180,6 +180,10 @@ fn enrich(
     }
     let stale_count = knowledge.snapshot().counts.stale_answers;
     match &run {
+        Ok(summary) if summary.end == End::BrokenPipe && plan.is_service() => {
+            let message = "the reader of standard output is gone";
+            Err(Failure::new(message).with_help("write to a file, or start the reader again"))
+        }
         Ok(summary) => match exit_of(summary.end, &signals) {
             Exit::Done if stale_count > 0 && plan.strictness == Strictness::Strict => {
                 Err(stale(stale_count))

@@ -256,3 +256,37 @@ fn hints_and_rejects_name_the_output() {
     let said = said.err_has(&["output `alerts`: no CSV column for `sku`"]);
     assert!(!said.err.contains("--output-option"), "{}", said.err);
 }
+
+/// Several rejects of an event are not as many events.
+#[test]
+fn rejected_elements_are_not_all_of_the_input() {
+    let project = project("split = 'items'");
+    let events =
+        "{\"id\":1,\"level\":\"fatal\",\"items\":[1,2,3]}\n{\"id\":2,\"level\":\"info\"}\n";
+    project.write("events.json", events);
+    let said = project.run(&["enrich", ".", "events.json"]).ended(0);
+    assert!(said.err.contains("rejects: 3"), "{}", said.err);
+    assert!(!said.err.contains("all of the input"), "{}", said.err);
+}
+
+/// Metadata is not part of an event; a test compares it if it names it.
+#[test]
+fn tests_of_models_compare_metadata_that_they_name() {
+    let project = project("");
+    let input = r#"{"id":1,"level":"error","items":{"sku":"a"}}"#;
+    let tests = |outputs: &[&str]| {
+        let lines = outputs
+            .iter()
+            .map(|output| format!("{{\"input\":{input},\"output\":{output}}}\n"));
+        project.write("models/route.test.jsonl", &lines.collect::<String>());
+        project.run(&["test", "."])
+    };
+    let event = r#""id":1,"sku":"a","price":5"#;
+    let said = tests(&[
+        &format!("{{{event}}}"),
+        &format!("{{{event},\"@meta/output\":\"alerts\"}}"),
+    ]);
+    said.ended(0).out_has(&["2 passed, 0 failed"]);
+    let said = tests(&[&format!("{{{event},\"@meta/output\":\"pager\"}}")]);
+    said.ended(1).out_has(&["+ \"@meta/output\": \"alerts\""]);
+}

@@ -87,10 +87,23 @@ impl SinkTarget for WholeFile {
     }
 
     fn keep_part(self: Box<Self>) -> io::Result<Option<PathBuf>> {
-        let mut path = self.path.into_os_string();
-        path.push(PART_SUFFIX);
-        self.file.persist(&path)?;
-        Ok(Some(path.into()))
+        let Self { mut file, path } = *self;
+        for number in 0.. {
+            let mut part = path.clone().into_os_string();
+            part.push(PART_SUFFIX);
+            if number > 0 {
+                part.push(format!("-{number}"));
+            }
+            // Whatever has the name already, such as the part of an earlier run, stays.
+            match file.persist_noclobber(&part) {
+                Ok(_) => return Ok(Some(part.into())),
+                Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
+                    file = error.file;
+                }
+                Err(error) => return Err(error.error),
+            }
+        }
+        unreachable!("a folder has fewer files than there are numbers")
     }
 
     fn finish(self: Box<Self>) -> io::Result<()> {
@@ -109,5 +122,26 @@ impl SinkTarget for Device {
 
     fn finish(self: Box<Self>) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_takes_a_name_that_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.json");
+        fs::write(folder.path().join("out.json.part"), "of another program").unwrap();
+        for (text, name) in [("a\n", "out.json.part-1"), ("b\n", "out.json.part-2")] {
+            let mut file = Box::new(WholeFile::create(&path).unwrap());
+            file.write(text.as_bytes()).unwrap();
+            let kept = file.keep_part().unwrap().unwrap();
+            assert_eq!(kept, folder.path().join(name));
+            assert_eq!(fs::read_to_string(kept).unwrap(), text);
+        }
+        let foreign = fs::read_to_string(folder.path().join("out.json.part")).unwrap();
+        assert_eq!(foreign, "of another program");
     }
 }

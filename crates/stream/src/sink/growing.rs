@@ -1,6 +1,6 @@
 //! A file that grows by complete batches, and is continued by the next run.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,8 @@ const FIRST_SIZE_MAX: u64 = 64 << 10;
 /// A file that grows by complete batches; of a batch that was written in part, nothing is left.
 pub(super) struct GrowingFile {
     pub(super) file: File,
+    /// Whether it was created, and no run has begun with it.
+    is_new: bool,
     pub(super) identity: Identity,
     pub(super) path: PathBuf,
     /// The size before the run, or that of the next file when it was begun.
@@ -52,11 +54,19 @@ pub(super) struct GrowingFile {
 impl GrowingFile {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true);
-        let file = options.open(path)?;
+        options.read(true).append(true);
+        let (file, is_new) = match options.clone().create_new(true).open(path) {
+            Ok(file) => (file, true),
+            // Also a symbolic link without its target.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                (options.create(true).open(path)?, false)
+            }
+            Err(error) => return Err(error),
+        };
         let metadata = file.metadata()?;
         Ok(Self {
             file,
+            is_new,
             identity: identity(&metadata),
             path: path.to_path_buf(),
             size_before: metadata.len(),
@@ -169,6 +179,16 @@ impl GrowingFile {
         Ok(true)
     }
 
+    /// Removes a file that no run has begun with, unless something else has written to it, or
+    /// another run has begun. An error is ignored: an empty file stays.
+    fn remove(&mut self) {
+        let is_empty = self.file.metadata().is_ok_and(|it| it.len() == 0);
+        let has_name = fs::metadata(&self.path).is_ok_and(|it| identity(&it) == self.identity);
+        if is_empty && has_name && self.try_lock() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+
     /// Before the first events of a file.
     fn begin_events(&mut self) {
         self.has_events = true;
@@ -180,7 +200,9 @@ impl GrowingFile {
 
 impl SinkTarget for GrowingFile {
     fn begin(&mut self, begin: &Begin<'_>) -> Result<()> {
-        self.continue_previous(begin)
+        self.continue_previous(begin)?;
+        self.is_new = false;
+        Ok(())
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -258,5 +280,8 @@ impl SinkTarget for GrowingFile {
 impl Drop for GrowingFile {
     fn drop(&mut self) {
         self.end_writes();
+        if self.is_new {
+            self.remove();
+        }
     }
 }

@@ -187,6 +187,11 @@ impl EnrichPlan {
         }
     }
 
+    /// Whether clients wait for answers, so that only a signal or a limit is a normal end.
+    pub(super) fn is_service(&self) -> bool {
+        self.webhook.is_some()
+    }
+
     /// All outputs, also that of the rejects.
     pub(super) fn outputs(&self) -> impl Iterator<Item = &String> {
         let named = self.named.iter().map(|named| &named.target);
@@ -414,10 +419,22 @@ fn input(arguments: &EnrichArguments, project: &Project) -> Result<Vec<String>, 
     } else {
         flags.into_iter().cloned().collect()
     };
-    if input.len() > 1 && input.iter().any(|text| ConnectUrl::is_one(text)) {
-        let message = "a topic is the only input of a run, and there are others";
-        return Err(Failure::usage(message)
-            .with_help("name several topics in one URL, separated by commas"));
+    if input.len() > 1
+        && let Some(text) = input.iter().find(|text| ConnectUrl::is_one(text))
+    {
+        let is_http = connectors::url(text)?.is_some_and(|url| WebhookOptions::is_of(&url));
+        let (what, help) = match is_http {
+            true => (
+                "an address for HTTP requests",
+                "start a run for each address, or read the other inputs in another run",
+            ),
+            false => (
+                "a topic",
+                "name several topics in one URL, separated by commas",
+            ),
+        };
+        let message = format!("{what} is the only input of a run, and there are others");
+        return Err(Failure::usage(message).with_help(help));
     }
     let Some(last) = input.last() else {
         return Err(Failure::usage("no input is specified").with_help(

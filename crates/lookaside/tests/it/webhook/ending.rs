@@ -1,6 +1,7 @@
 //! Signals: what was answered is delivered.
 
 use std::collections::HashMap;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -178,4 +179,20 @@ fn what_is_not_delivered_at_the_end_is_answered_with_503() {
     let _found = pipe.read(300);
     let (code, log) = run.ended();
     assert_eq!(code, Some(143), "{log}");
+}
+
+/// A service that ends with 0 would not be started again.
+#[test]
+fn a_reader_that_is_gone_is_a_failure() {
+    let project = project("");
+    let mut run = Run::start_to(Stdio::piped(), &project, "", &[]);
+    let mut client = run.client();
+    drop(run.child.stdout.take());
+    client.ask("POST", "/events", &[], b"{\"n\":1}").is(503);
+    let (code, log) = run.ended();
+    assert_eq!(code, Some(1), "{log}");
+    assert!(
+        log.contains("the reader of standard output is gone"),
+        "{log}"
+    );
 }
