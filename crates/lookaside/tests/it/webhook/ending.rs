@@ -196,3 +196,20 @@ fn a_reader_that_is_gone_is_a_failure() {
         "{log}"
     );
 }
+
+/// Its events are not processed, so that the client has to send it again.
+#[test]
+fn a_body_that_is_incomplete_at_the_end_is_answered() {
+    let project = project("");
+    let run = Run::start(&project, "", &["--output", "out.json"]);
+    let mut late = run.client();
+    let head = "POST /events HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{\"n\"";
+    late.split().1.raw(head.as_bytes());
+    run.wait_received();
+    run.signal(Signal::TERM);
+    let answer = late.receive("POST").is(503);
+    assert!(answer.text().contains("the run is ending"), "{answer:?}");
+    assert_eq!(answer.header("Connection"), Some("close"));
+    let (code, log) = run.ended();
+    assert_eq!(code, Some(143), "{log}");
+}
