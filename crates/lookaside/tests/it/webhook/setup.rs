@@ -130,7 +130,10 @@ fn a_process_is_ready_when_it_listens() {
     let address = run.address();
     wait_until("it is ready", || ready().status == 200);
     Client::tcp(&address).post("/events", "{}").is(200);
-    let text = Client::tcp(&metrics).get("/metrics").is(200).body;
-    let text = String::from_utf8(text).unwrap();
-    assert!(text.contains("lookaside_events_in_total 1"), "{text}");
+    // A request is answered before its batch is counted.
+    wait_until("it is counted", || {
+        let text = Client::tcp(&metrics).get("/metrics").is(200).body;
+        let text = String::from_utf8(text).unwrap();
+        text.contains("lookaside_events_in_total 1\n")
+    });
 }
