@@ -119,12 +119,19 @@ impl FromStr for ConnectUrl {
             }
             _ => Err(Error::bad_url("an option is not written NAME=VALUE")),
         });
+        let options: Vec<(String, String)> = options.collect::<Result<_, _>>()?;
+        for (index, (name, _)) in options.iter().enumerate() {
+            if options[..index].iter().any(|(known, _)| known == name) {
+                let message = format!("the option `{name}` is given twice");
+                return Err(Error::bad_url(&message));
+            }
+        }
         Ok(Self {
             scheme: scheme.to_ascii_lowercase(),
             user: user.transpose()?,
             hosts: hosts.to_owned(),
             paths: paths.map(decode).collect::<Result<_, _>>()?,
-            options: options.collect::<Result<_, _>>()?,
+            options,
         })
     }
 }
@@ -171,6 +178,10 @@ mod tests {
             ("kafka://a,,b/t", "no host"),
             ("kafka://a/t?secret", "NAME=VALUE"),
             ("kafka://a/t?=secret", "NAME=VALUE"),
+            (
+                "kafka://a/t?x=secret&y=1&x=2",
+                "the option `x` is given twice",
+            ),
             ("kafka://u:p/secret@a/t", "%2F"),
             ("kafka://a/t&x=secret", "%26"),
             ("kafka://a/%ff", "not UTF-8"),

@@ -67,6 +67,9 @@ pub struct Options {
     /// Called on the I/O thread for each contained panic of a connection or a request, for example
     /// to log it. Panics of a [`SerialStage`](crate::SerialStage) are only counted.
     pub on_panic: Option<fn(&CaughtPanic<'_>)>,
+    /// Called on the I/O thread with the status of each request that the server itself refuses, for
+    /// example to count it: a malformed, slow or too long one.
+    pub on_refusal: Option<fn(u16)>,
     /// The value of the header `Server`; `None` omits it, which reveals less to attackers.
     pub server_name: Option<String>,
 }
@@ -105,6 +108,7 @@ impl Default for Options {
             drain_timeout: Duration::from_secs(10),
             serial_place: None,
             on_panic: None,
+            on_refusal: None,
             server_name: None,
         }
     }

@@ -156,6 +156,16 @@ impl Error {
         )
     }
 
+    pub(crate) fn split_path(path: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "the path `{path}` to split has an empty part; write a field, or members separated \
+                 by slashes, such as order/items"
+            ),
+        )
+    }
+
     pub(crate) fn too_many_outputs(count_max: usize) -> Self {
         Self::new(
             ErrorKind::Misuse,

@@ -62,7 +62,8 @@ pub use message::{
 pub use progress::{Figures, Progress};
 pub use reject::{Reject, Rejects};
 pub use run::{
-    Flow, Identity, Report, RunOptions, Strictness, Transform, WarningCallback, worker_count,
+    Flow, Identity, Report, RunOptions, SplitPath, Strictness, Transform, WarningCallback,
+    worker_count,
 };
 pub use sink::{Rotation, Sink, TcpOptions};
 pub use source::{Checkpoint, LiveRead, Mark, Source, TcpFraming};

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use crate::Compression;
@@ -17,8 +18,8 @@ use crate::Compression;
 /// The form of the time in a name, for `strftime`.
 const STAMP_FORMAT: &str = "%Y%m%dT%H%M%SZ";
 
-/// The form of the time in a name, with `0` for any digit.
-const STAMP_PATTERN: &[u8] = b"00000000T000000Z";
+/// The size of a time in this form.
+const STAMP_SIZE: usize = "20261128T103000Z".len();
 
 /// What distinguishes a rotated file from others of its name; ordered by the end of the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,17 +68,15 @@ impl RotatedName {
 pub(crate) fn parse(name: &[u8], rotated: &[u8]) -> Option<RotatedName> {
     let (stem, suffixes) = split(name);
     let rest = rotated.strip_prefix(stem)?.strip_prefix(b"-")?;
-    let (stamp, rest) = rest.split_at_checked(STAMP_PATTERN.len())?;
-    let fits = |(pattern, byte): (&u8, &u8)| match pattern {
-        b'0' => byte.is_ascii_digit(),
-        _ => byte == pattern,
-    };
-    if !STAMP_PATTERN.iter().zip(stamp).all(fits) {
+    let (stamp, rest) = rest.split_at_checked(STAMP_SIZE)?;
+    let stamp = str::from_utf8(stamp).ok()?;
+    let time = DateTime::strptime(STAMP_FORMAT, stamp).ok()?;
+    if time.strftime(STAMP_FORMAT).to_string() != stamp {
         return None;
     }
     let rest = str::from_utf8(rest.strip_suffix(suffixes)?).ok()?;
     let found = RotatedName {
-        stamp: str::from_utf8(stamp).ok()?.to_owned(),
+        stamp: stamp.to_owned(),
         count: match rest {
             "" => 0,
             _ => rest.strip_prefix('-')?.parse().ok()?,
@@ -150,6 +149,12 @@ mod tests {
             "out-2026112xT103000Z.json",
             "other-20261128T103000Z.json",
             "out-20261128T103000Z.1.json",
+            "out-20269928T103000Z.json",
+            "out-20261301T103000Z.json",
+            "out-20260229T103000Z.json",
+            "out-20261128T243000Z.json",
+            "out-20261128T106000Z.json",
+            "out-20261128T103060Z.json",
         ] {
             assert_eq!(parse(b"out.json", name.as_bytes()), None, "{name}");
         }

@@ -113,7 +113,9 @@ impl SourceOptions {
             )
             // Partitions that stay with this process are not interrupted by a rebalance.
             .set("partition.assignment.strategy", "cooperative-sticky")
-            .set("queued.max.messages.kbytes", buffer_kbytes);
+            .set("queued.max.messages.kbytes", buffer_kbytes)
+            // The library pauses for a second by default whenever its queue is full, which leaves cores idle.
+            .set("fetch.queue.backoff.ms", "5");
         kafka.pass_properties(&mut config);
         // Positions are stored when the results are delivered, which only the run knows.
         config

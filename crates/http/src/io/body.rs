@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use super::Receiving;
 use super::reply::ReplyTarget;
+use crate::caught;
 use crate::connection::{Answer, BodyTarget, Pending};
+use crate::peer::Peer;
 use crate::render::{INTERIM, ResponseFraming};
 use crate::slab::Key;
-use crate::{BodyReader, Deferred, Io, Reply};
+use crate::{BodyReader, Deferred, Io, PanicStage, Reply, Ticket};
 
 /// The receiver of the body of a [streamed](crate::Route::streamed) route, on its I/O thread.
 ///
@@ -16,7 +19,13 @@ pub trait BodySink {
     /// Takes a piece.
     fn data(&mut self, io: &mut Io, piece: &[u8]);
 
-    /// Answers the request, since the body is complete.
+    /// Whether the rest of the body is wanted, by default it is. If it is not, [`end`](Self::end) is
+    /// called at once, nothing more is read, and the connection closes after the reply.
+    fn wants_more(&self) -> bool {
+        true
+    }
+
+    /// Answers the request, since the body is complete, or the rest is not wanted.
     fn end(self: Box<Self>, reply: Reply<'_>);
 }
 
@@ -110,6 +119,51 @@ impl Reply<'_> {
 }
 
 impl Io {
+    /// Ends the bodies of which the sinks do not want the rest ([`BodySink::wants_more`]), also if
+    /// nothing of them arrives.
+    pub fn end_unwanted_bodies(&mut self) {
+        let keys: Vec<_> = self.connections.keys().collect();
+        for key in keys {
+            let connection = self.connections.get_mut(key);
+            let receiving = connection.and_then(|found| {
+                let is_unwanted = |receiving: &mut Box<Receiving>| !receiving.is_wanted();
+                found.receiving.take_if(is_unwanted)
+            });
+            if let Some(receiving) = receiving {
+                self.end_unwanted_body(key, *receiving);
+            }
+        }
+    }
+
+    /// Ends a body of which the sink does not want the rest.
+    pub(crate) fn end_unwanted_body(&mut self, key: Key, receiving: Receiving) {
+        let BodyTarget::Sink { sink, ticket } = receiving.target else {
+            unreachable!("other bodies are wanted");
+        };
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.end(true);
+        }
+        self.end_sink(sink, ticket, receiving.peer, |reply| reply.close());
+    }
+
+    /// Lets a sink answer its request.
+    pub(crate) fn end_sink(
+        &mut self,
+        sink: Box<dyn BodySink>,
+        ticket: u64,
+        peer: Peer,
+        with: fn(Reply<'_>) -> Reply<'_>,
+    ) {
+        let ended = caught::catch(|| {
+            if let Some(reply) = self.reply(Ticket::from_u64(ticket)) {
+                sink.end(with(reply));
+            }
+        });
+        if let Err(caught) = ended {
+            self.note_panic(PanicStage::Service, peer, &caught);
+        }
+    }
+
     /// Whether the connection closes after the body of the current request, and whether the client
     /// waits for a `100 Continue`. `None` if there is no body.
     fn claim_body(&mut self, key: Key) -> Option<(bool, bool)> {

@@ -32,6 +32,14 @@ impl Receiving {
         }
     }
 
+    /// Whether the rest of the body is wanted.
+    pub(crate) fn is_wanted(&self) -> bool {
+        match &self.target {
+            BodyTarget::Sink { sink, .. } => sink.wants_more(),
+            _ => true,
+        }
+    }
+
     fn deliver(&mut self, io: &mut Io, piece: &[u8]) -> Result<(), Refusal> {
         match &mut self.target {
             BodyTarget::Call { body, .. } => body.extend_from_slice(piece),

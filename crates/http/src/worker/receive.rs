@@ -223,6 +223,10 @@ impl<S: Service> Worker<S> {
                 self.io.refuse_body(key, *receiving, refusal);
                 None
             }
+            Ok(None) if !receiving.is_wanted() => {
+                self.io.end_unwanted_body(key, *receiving);
+                None
+            }
             Ok(None) => {
                 if let Some(connection) = self.io.connections.get_mut(key) {
                     connection.receiving = Some(receiving);
@@ -237,15 +241,8 @@ impl<S: Service> Worker<S> {
                         self.io.pool.give(body);
                     }
                     BodyTarget::Sink { sink, ticket } => {
-                        let ended = caught::catch(|| {
-                            if let Some(reply) = self.io.reply(Ticket::from_u64(ticket)) {
-                                sink.end(reply);
-                            }
-                        });
-                        if let Err(caught) = ended {
-                            let peer = receiving.peer;
-                            self.io.note_panic(PanicStage::Service, peer, &caught);
-                        }
+                        self.io
+                            .end_sink(sink, ticket, receiving.peer, |reply| reply);
                     }
                     BodyTarget::Feed { feed, .. } => feed.end(),
                     BodyTarget::Unknown | BodyTarget::Discarded => {}

@@ -10,6 +10,14 @@ use crate::status::{PLAIN_PROBLEM, refusal_problem, too_long_problem};
 use crate::{Io, Reply, Ticket};
 
 impl Io {
+    /// Counts a request that is refused.
+    fn note_refusal(&mut self, status: u16) {
+        self.counters.refused += 1;
+        if let Some(on_refusal) = self.options.on_refusal {
+            on_refusal(status);
+        }
+    }
+
     /// Answers with an error after the pending replies, and reads no more.
     pub(crate) fn refuse(&mut self, key: Key, refusal: Refusal) {
         self.refuse_as(key, refusal.0, refusal_problem(refusal));
@@ -28,7 +36,7 @@ impl Io {
     }
 
     fn refuse_as(&mut self, key: Key, status: u16, problem: &str) {
-        self.counters.refused += 1;
+        self.note_refusal(status);
         let framing = ResponseFraming {
             close: true,
             ..ResponseFraming::default()
@@ -61,7 +69,7 @@ impl Io {
                 return;
             }
         };
-        self.counters.refused += 1;
+        self.note_refusal(refusal.0);
         if let Some(connection) = self.connections.get_mut(key) {
             connection.end(true);
         }
@@ -86,7 +94,7 @@ impl Io {
             } => (feed, ticket),
             receiving => return self.refuse_body(key, receiving, Refusal(408)),
         };
-        self.counters.refused += 1;
+        self.note_refusal(408);
         if let Some(connection) = self.connections.get_mut(key) {
             connection.end(true);
             let position = connection.position(Ticket::from_u64(ticket).sequence());

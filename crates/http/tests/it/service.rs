@@ -92,6 +92,9 @@ fn streams(router: &mut Router<State>) {
         .route(Method::Post, "/upload", Route::streamed(), |_, _, reply| {
             reply.receive(Box::new(Count(0)));
         })
+        .route(Method::Post, "/enough", Route::streamed(), |_, _, reply| {
+            reply.receive(Box::new(Enough(Count(0))));
+        })
         .route(
             Method::Post,
             "/limited",
@@ -200,6 +203,23 @@ impl BodySink for Count {
 
     fn end(self: Box<Self>, reply: Reply<'_>) {
         reply.text(&self.0.to_string());
+    }
+}
+
+/// Does not want more than some bytes.
+struct Enough(Count);
+
+impl BodySink for Enough {
+    fn data(&mut self, io: &mut Io, piece: &[u8]) {
+        self.0.data(io, piece);
+    }
+
+    fn wants_more(&self) -> bool {
+        self.0.0 < 10
+    }
+
+    fn end(self: Box<Self>, reply: Reply<'_>) {
+        reply.status(413).text(&self.0.0.to_string());
     }
 }
 

@@ -12,6 +12,20 @@ use crate::service::{file, hasty, single, start};
 const POST: &str = "HTTP/1.1\r\nHost: h\r\n";
 
 #[test]
+fn a_body_of_which_no_more_is_wanted_is_answered_at_once() {
+    let server = start(single());
+    let mut client = Client::connect(&server);
+    let head = format!("POST /enough {POST}Transfer-Encoding: chunked\r\n\r\n");
+    client.send(format!("{head}5\r\nabcde\r\n0\r\n\r\n"));
+    assert_eq!(client.receive().text(), "5");
+    client.send(format!("{head}5\r\nabcde\r\n"));
+    client.send("6\r\nabcdef\r\n");
+    let answer = client.receive();
+    assert_eq!((answer.status, answer.text()), (413, "11"));
+    assert_eq!(answer.header("Connection"), Some("close"));
+}
+
+#[test]
 fn uploads_are_counted_however_they_are_cut() {
     let server = start(single());
     let mut client = Client::connect(&server);

@@ -12,7 +12,7 @@ use lookaside_knowledge::{
     Config, Contract, Error, Explanation, Knowledge, LoadReport, ProviderStatus, SqlText,
     TableReport, table_sql,
 };
-use lookaside_oml::{Model, Options, Program};
+use lookaside_oml::{Diagnostics, Model, Options, Program};
 use lookaside_value::NameTable;
 
 use crate::cli::enrich::verify;
@@ -21,6 +21,7 @@ use crate::cli::output::write_stdout;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::models::lookups::{Review, answered, review};
 use crate::models::options::intranet;
+use crate::models::outputs::unknown_outputs;
 use crate::models::{Models, draw, model_failure};
 use crate::numbers::grouped;
 use crate::serve::{Catalog, Files, Lookup};
@@ -77,13 +78,20 @@ pub(crate) fn run(arguments: &CheckArguments) -> CommandResult {
     let verdict = verify(project, &models);
     // A disabled model need not fit the tables, but it is reviewed if it was bound.
     let reviews: Vec<Review> = models.iter().map(|it| review(it, &knowledge)).collect();
+    let named = &project.settings.named_outputs;
+    let output_names: Vec<_> = named.iter().map(|named| &*named.name).collect();
+    let unknown: Vec<_> = models
+        .iter()
+        .map(|it| unknown_outputs(it, &output_names))
+        .collect();
+    let unknown_count: usize = unknown.iter().map(|it| it.len()).sum();
     let mut warning_count: usize = reviews.iter().map(|it| it.warnings.len()).sum();
     let is_strict = arguments.strict || project.settings.strict;
     write_stdout(|out| {
         models
             .iter()
-            .zip(&reviews)
-            .try_for_each(|(model, review)| write_model(model, review, out))?;
+            .zip(reviews.iter().zip(&unknown))
+            .try_for_each(|(model, (review, unknown))| write_model(model, review, unknown, out))?;
         if models.iter().len() == 0 {
             writeln!(out, "no model in {}", project.models_folder().display())?;
         }
@@ -123,8 +131,8 @@ pub(crate) fn run(arguments: &CheckArguments) -> CommandResult {
             for provider in &config.providers {
                 feed_problem_count += feed::report::check(provider, &knowledge, &explanations)?;
             }
-            match (warning_count, feed_problem_count) {
-                (0, 0) => Ok(Exit::Done),
+            match [warning_count, unknown_count, feed_problem_count] {
+                [0, 0, 0] => Ok(Exit::Done),
                 _ if !is_strict => Ok(Exit::Done),
                 counts => Err(strict_failure(counts)),
             }
@@ -140,19 +148,24 @@ pub(crate) fn run(arguments: &CheckArguments) -> CommandResult {
     }
 }
 
-/// The error of a strict check that found only warnings about lookups, and problems of change feeds.
-fn strict_failure((warning_count, feed_problem_count): (usize, usize)) -> Failure {
-    let warnings = match warning_count {
+/// The error of a strict check that found only warnings about lookups, names of outputs that are not
+/// set, and problems of change feeds.
+fn strict_failure(counts: [usize; 3]) -> Failure {
+    const NOUNS: [(&str, &str); 3] = [
+        ("1 warning about a lookup", "warnings about lookups"),
+        (
+            "1 name of an output that is not set",
+            "names of outputs that are not set",
+        ),
+        ("1 problem of a change feed", "problems of change feeds"),
+    ];
+    let problems = counts.into_iter().zip(NOUNS);
+    let problems = problems.filter_map(|(count, (one, many))| match count {
         0 => None,
-        1 => Some("1 warning about a lookup".to_owned()),
-        count => Some(format!("{count} warnings about lookups")),
-    };
-    let feed_problems = match feed_problem_count {
-        0 => None,
-        1 => Some("1 problem of a change feed".to_owned()),
-        count => Some(format!("{count} problems of change feeds")),
-    };
-    let problems: Vec<String> = warnings.into_iter().chain(feed_problems).collect();
+        1 => Some(one.to_owned()),
+        count => Some(format!("{count} {many}")),
+    });
+    let problems: Vec<String> = problems.collect();
     let problems = problems.join(" and ");
     Failure::new(format!("{problems}, which --strict treats as errors"))
         .with_help("correct what the output names, or omit --strict and [enrich] strict")
@@ -299,7 +312,12 @@ fn write_tables(
     Ok(())
 }
 
-fn write_model(model: &Model, review: &Review, out: &mut dyn io::Write) -> io::Result<()> {
+fn write_model(
+    model: &Model,
+    review: &Review,
+    unknown: &Diagnostics,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
     let rules: Vec<_> = model.rules().iter().map(|rule| rule.as_str()).collect();
     let off = if model.enabled() { "" } else { ", off" };
     writeln!(
@@ -318,7 +336,7 @@ fn write_model(model: &Model, review: &Review, out: &mut dyn io::Write) -> io::R
             writeln!(out, "    on_lookup_failure: {on_failure}")?;
         }
     }
-    for warnings in [model.warnings(), &review.warnings] {
+    for warnings in [model.warnings(), &review.warnings, unknown] {
         if !warnings.is_empty() {
             out.write_all(draw(warnings).as_bytes())?;
         }

@@ -4,6 +4,7 @@ mod arguments;
 mod connectors;
 mod formats;
 mod named;
+mod places;
 mod plan;
 mod verify;
 
@@ -14,13 +15,14 @@ use std::sync::{Arc, Mutex};
 use lookaside_knowledge::Knowledge;
 use lookaside_oml::{Model, Options, Program};
 use lookaside_stream::{
-    Checkpoint, End, Flow, Progress, RunOptions, StopFlag, Strictness, Summary, WarningCallback,
+    Checkpoint, End, Progress, RunOptions, StopFlag, Strictness, Summary, WarningCallback,
 };
 use lookaside_value::NameTable;
 use tracing::{info, warn};
 
 pub(crate) use self::arguments::{EnrichArguments, count};
 use self::connectors::Input;
+use self::places::refuse_to_replace;
 use self::plan::EnrichPlan;
 pub(crate) use self::verify::verify;
 use crate::cli::metrics::{MetricsServer, RunObserver, recorder};
@@ -43,7 +45,10 @@ pub(crate) fn run(arguments: &EnrichArguments) -> CommandResult {
     let models = Models::read(&project.models_folder())?;
     let model = models.choose(plan.wanted())?;
     let made_of = models.iter().map(|model| model.file_name().into());
-    plan.refuse_to_replace(made_of.chain(project.config.watched_files()))?;
+    refuse_to_replace(
+        plan.outputs(),
+        made_of.chain(project.config.watched_files()),
+    )?;
     let metrics = plan
         .metrics
         .map(|address| MetricsServer::start(address, recorder()?));
@@ -106,10 +111,7 @@ fn enrich(
     } = input;
     let lag = lag.map(|lag| Arc::new(Mutex::new(lag)));
     let sinks = plan.open_others(sink, source.extent())?;
-    let input_format = plan.input_format.clone();
-    let input_format = input_format.on_warning(|warning| warn!("{warning}"));
-    let flow = Flow::with_names(names, input_format, plan.output_format.clone());
-    let flow = named::add_to(flow, &plan.named)?;
+    let flow = plan.flow(names)?;
 
     let tally = Arc::new(Tally::default());
     let over = StopFlag::new().map_err(cannot)?;
@@ -178,6 +180,10 @@ fn enrich(
     }
     let stale_count = knowledge.snapshot().counts.stale_answers;
     match &run {
+        Ok(summary) if summary.end == End::BrokenPipe && plan.is_service() => {
+            let message = "the reader of standard output is gone";
+            Err(Failure::new(message).with_help("write to a file, or start the reader again"))
+        }
         Ok(summary) => match exit_of(summary.end, &signals) {
             Exit::Done if stale_count > 0 && plan.strictness == Strictness::Strict => {
                 Err(stale(stale_count))

@@ -39,8 +39,8 @@ const RELOAD_SECONDS: [f64; 8] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 /// A change is visible soon after its commit, unless a standby has to confirm it.
 const GATE_WAIT_SECONDS: [f64; 10] = [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 1.0, 10.0];
 
-/// Descriptions of the counters of [`publish`].
-const DESCRIPTIONS: [(&str, &str); 12] = [
+/// Descriptions of the counters of [`publish`], and of those that the HTTP source counts itself.
+const DESCRIPTIONS: [(&str, &str); 13] = [
     (
         "lookaside_events_in_total",
         "Events read, including rejects.",
@@ -65,6 +65,10 @@ const DESCRIPTIONS: [(&str, &str); 12] = [
     (
         "lookaside_datagrams_lost_total",
         "UDP datagrams that the system discarded because they were not read in time.",
+    ),
+    (
+        "lookaside_requests_refused_total",
+        "HTTP requests with events that were not answered with 200, by status.",
     ),
     (
         "lookaside_lookup_failures_total",

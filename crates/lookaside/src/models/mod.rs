@@ -5,6 +5,7 @@
 //! | [`options`] | the environment of models: time zone and internal networks |
 //! | [`bind`] | binding models to the tables and providers of a project |
 //! | [`lookups`] | how the lookups of a model are answered, and warnings about them |
+//! | [`outputs`] | the outputs that the text of a model names |
 //! | [`transform`] | a model as the transform of a stream |
 //! | [`waiting`] | lookups that wait until their database is available |
 //! | [`test_file`] | the test files of models |
@@ -12,6 +13,7 @@
 pub(crate) mod bind;
 pub(crate) mod lookups;
 pub(crate) mod options;
+pub(crate) mod outputs;
 pub(crate) mod test_file;
 pub(crate) mod transform;
 pub(crate) mod waiting;

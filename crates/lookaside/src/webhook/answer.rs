@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lookaside_http::{Method, Reply};
+use metrics::counter;
 
 use crate::serve::{PROBLEM_TYPE, Problem};
 
@@ -24,8 +25,14 @@ pub(super) fn delivered(reply: Reply<'_>, event_count: u64) {
     });
 }
 
+/// Counts a request that is refused.
+pub(super) fn count_refusal(status: u16) {
+    counter!("lookaside_requests_refused_total", "status" => status.to_string()).increment(1);
+}
+
 /// Answers with a problem.
 pub(super) fn refuse(reply: Reply<'_>, problem: &Problem) {
+    count_refusal(problem.status);
     let mut reply = reply.status(problem.status);
     if let Some(seconds) = problem.retry_after {
         reply = reply.header_number("Retry-After", seconds);

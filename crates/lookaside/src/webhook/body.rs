@@ -76,6 +76,10 @@ impl BodySink for Body {
         }
     }
 
+    fn wants_more(&self) -> bool {
+        self.reservation.is_some() && !self.pending.shared.is_ending()
+    }
+
     fn end(mut self: Box<Self>, reply: Reply<'_>) {
         let shared = &self.pending.shared;
         if shared.is_ending() {

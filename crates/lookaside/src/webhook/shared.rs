@@ -66,6 +66,12 @@ impl Shared {
         self.wakers().iter().for_each(Waker::wake);
     }
 
+    /// Takes no further requests. May be called from any thread.
+    pub(super) fn close(&self) {
+        self.queue.close();
+        self.wakers().iter().for_each(Waker::wake);
+    }
+
     /// The number of a partition, which begins at 0 again after 2^31 requests.
     pub(super) fn next_number(&self) -> i32 {
         // Relaxed: it synchronizes nothing else.

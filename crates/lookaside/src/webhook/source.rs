@@ -8,6 +8,7 @@ use std::time::Duration;
 use lookaside_http::{Address, CaughtPanic, ErrorKind, Listen, Options, Server};
 use lookaside_stream::{MessageRead, MessageSource, Messages, OnStop, StopFlag};
 
+use super::answer;
 use super::options::{READ_BY_CURL, WebhookOptions};
 use super::queue::{Received, Taken};
 use super::service::WebhookService;
@@ -73,6 +74,7 @@ pub(crate) fn open(
         deferred_count_max: DEFERRED_COUNT_MAX,
         drain_timeout: END_TIMEOUT,
         on_panic: Some(log_panic),
+        on_refusal: Some(answer::count_refusal),
         // All routes are streamed, and have their own limit.
         body_size_max: 0,
         ..Options::default()
@@ -193,7 +195,7 @@ impl MessageSource for WebhookSource {
     }
 
     fn stop(&mut self) -> OnStop {
-        self.shared.queue.close();
+        self.shared.close();
         OnStop::Drain
     }
 

@@ -242,6 +242,6 @@ fn checkpoint_of(name: &str) -> String {
     let place = "device 1 inode 2 born 3 seen 4 offset 5 line 6 read 7 head 8 tail 9";
     let outputs = "out-device 0 out-inode 0 out-born 0 out-size 0 \
                    reject-device 0 reject-inode 0 reject-born 0 reject-size 0";
-    let text = format!("lookaside checkpoint 3: {place} {outputs} file \"{name}\"");
-    format!("{text:width$}\n", width = 576 + name.len() + 2 - 1)
+    let text = format!("lookaside checkpoint 4: {place} ended 0 {outputs} file \"{name}\"");
+    format!("{text:width$}\n", width = 584 + name.len() + 2 - 1)
 }

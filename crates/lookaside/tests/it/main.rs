@@ -30,6 +30,7 @@ mod program;
 mod providers;
 mod schema;
 mod serve;
+mod shared_files;
 mod signals;
 mod slow;
 mod tidy;

@@ -21,10 +21,10 @@ const KILL_COUNT: usize = 5;
 const REJECT_EVERY: usize = 7;
 
 /// A run, which is killed when the test fails.
-struct Run(Option<Child>);
+pub(crate) struct Run(pub(crate) Option<Child>);
 
 impl Run {
-    fn wait_with_output(mut self) -> Output {
+    pub(crate) fn wait_with_output(mut self) -> Output {
         let child = self.0.take().expect("it is waited for once");
         child.wait_with_output().unwrap()
     }
@@ -55,7 +55,7 @@ impl Drop for Run {
 }
 
 /// Starts a run that follows `app.log`, or reads standard input.
-fn start(project: &Project, arguments: &[&str]) -> Run {
+pub(crate) fn start(project: &Project, arguments: &[&str]) -> Run {
     let child = lookaside()
         .args(["enrich", ".", "-q"])
         .args(arguments)
@@ -68,14 +68,14 @@ fn start(project: &Project, arguments: &[&str]) -> Run {
 }
 
 /// The signal for a write beyond the limit.
-const SIGXFSZ: i32 = 25;
+pub(crate) const SIGXFSZ: i32 = 25;
 
 /// The unit of `ulimit -f`, in bytes.
 const ULIMIT_UNIT: u64 = 512;
 
 /// Starts a run that the kernel kills when it writes beyond a size: after it has written the part of
 /// the batch up to there.
-fn start_limited(project: &Project, arguments: &[&str], limit: u64) -> Run {
+pub(crate) fn start_limited(project: &Project, arguments: &[&str], limit: u64) -> Run {
     let program = lookaside();
     let child = Command::new("sh")
         .args([
@@ -94,7 +94,7 @@ fn start_limited(project: &Project, arguments: &[&str], limit: u64) -> Run {
     Run(Some(child.expect("the shell starts")))
 }
 
-const FOLLOW: [&str; 6] = [
+pub(crate) const FOLLOW: [&str; 6] = [
     "app.log",
     "--follow",
     "--checkpoint",
@@ -103,7 +103,7 @@ const FOLLOW: [&str; 6] = [
     "json",
 ];
 
-fn terminate(run: Run) -> Said {
+pub(crate) fn terminate(run: Run) -> Said {
     let pid = run.id().to_string();
     let killed = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
     assert!(killed.success());
@@ -118,15 +118,15 @@ fn terminate(run: Run) -> Said {
 }
 
 /// A log that grows, with the lines that are expected in the output and in the rejects.
-struct Log<'a> {
+pub(crate) struct Log<'a> {
     project: &'a Project,
     line_count: usize,
-    output: String,
+    pub(crate) output: String,
     rejects: String,
 }
 
 impl<'a> Log<'a> {
-    fn new(project: &'a Project) -> Self {
+    pub(crate) fn new(project: &'a Project) -> Self {
         Self {
             project,
             line_count: 0,
@@ -135,7 +135,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    fn write(&mut self, count: usize) {
+    pub(crate) fn write(&mut self, count: usize) {
         let mut lines = String::new();
         for _ in 0..count {
             let number = self.line_count;
@@ -466,32 +466,75 @@ fn only_so_many_rotated_files_are_kept() {
     );
 }
 
+/// Nor are files removed that the run reads or writes, whatever their names.
+#[test]
+fn files_in_use_are_not_removed_as_rotated_ones() {
+    let project = project();
+    let [input, reject, named] = [2, 3, 4].map(|day| format!("out-2020010{day}T000000Z.json"));
+    let other = "out-20209901T000000Z.json";
+    for name in [&input, "out-20200101T000000Z.json", other] {
+        project.write(name, "");
+    }
+    let output = format!("a={named}");
+    let arguments = [
+        &input,
+        "--follow",
+        "--format",
+        "json",
+        "-o",
+        "out.json",
+        "--reject",
+        &reject,
+        "--named-output",
+        &output,
+        "--rotate-size",
+        "10",
+        "--rotate-keep",
+        "1",
+    ];
+    let mut child = start(&project, &arguments);
+    let mut number = 0;
+    wait_until("the oldest file is removed", || {
+        number += 1;
+        append(&project, &input, &format!("{{\"n\":{number}}}\n"));
+        assert!(child.try_wait().unwrap().is_none());
+        !project.file("out-20200101T000000Z.json").exists()
+    });
+    terminate(child);
+    for name in [&input, &reject, &named, other] {
+        assert!(project.file(name).exists(), "{name}");
+    }
+    // The one that is kept, and the one that is written.
+    assert_eq!(files_of(&project, "out", ".json").len(), 6);
+}
+
 /// Runs without a checkpoint, killed within a line.
 #[test]
 fn an_incomplete_line_of_a_killed_run_is_cut_off() {
     let project = project();
     let arguments = ["-", "--format", "json", "-o", "out.json"];
-    let mut child = start(&project, &arguments);
+    let before = format!("{{\"n\":\"{}\"}}\n", "x".repeat(490));
+    project.write("out.json", &before);
+    let size = ULIMIT_UNIT as usize - before.len();
+    let mut child = start_limited(&project, &arguments, 1);
     let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(b"{\"n\":1}\n").unwrap();
-    wait_until("the line is written", || {
-        fs::read(project.file("out.json")).is_ok_and(|bytes| bytes == b"{\"n\":1}\n")
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
-    // As a kill in the middle of a write leaves it.
-    append(&project, "out.json", "{\"n\":2");
+    let line = format!("{{\"n\":\"{}\"}}\n", "y".repeat(size));
+    stdin.write_all(line.as_bytes()).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(SIGXFSZ));
+    assert_eq!(project.read("out.json"), before.clone() + &line[..size]);
     let said = run(&project, &arguments, "{\"n\":3}\n").ended(0);
-    said.err_has(&["an incomplete record of 6 bytes is cut off the end of output `out.json`"]);
-    assert_eq!(project.read("out.json"), "{\"n\":1}\n{\"n\":3}\n");
+    let cut =
+        format!("an incomplete record of {size} bytes is cut off the end of output `out.json`");
+    said.err_has(&[&cut]);
+    let expected = before + "{\"n\":3}\n";
+    assert_eq!(project.read("out.json"), expected);
     // That run has ended, so that this is not its line.
     append(&project, "out.json", "{\"n\":4}");
     let said = run(&project, &arguments, "{\"n\":5}\n").ended(0);
     said.err_has(&["output `out.json` does not end with a line end; one is added"]);
-    assert_eq!(
-        project.read("out.json"),
-        "{\"n\":1}\n{\"n\":3}\n{\"n\":4}\n{\"n\":5}\n"
-    );
+    let expected = expected + "{\"n\":4}\n{\"n\":5}\n";
+    assert_eq!(project.read("out.json"), expected);
 }
 
 /// The same in the middle of a write, for each kind of file: each record that is left is whole, also
@@ -547,7 +590,7 @@ fn an_incomplete_batch_of_a_killed_run_is_cut_off() {
     }
 }
 
-fn append(project: &Project, name: &str, text: &str) {
+pub(crate) fn append(project: &Project, name: &str, text: &str) {
     let mut file = OpenOptions::new()
         .append(true)
         .open(project.file(name))
@@ -556,7 +599,7 @@ fn append(project: &Project, name: &str, text: &str) {
 }
 
 /// A run that reads standard input to its end.
-fn run(project: &Project, arguments: &[&str], input: &str) -> Said {
+pub(crate) fn run(project: &Project, arguments: &[&str], input: &str) -> Said {
     let mut child = start(project, arguments);
     child
         .stdin
@@ -608,7 +651,12 @@ fn a_checkpoint_finds_its_output_or_says_what_to_do() {
     said.err_has(&["output `out.json` begins anew; `./short` has 20 bytes"]);
     assert_eq!(project.read("out.json"), log.output[whole..]);
     fs::rename(project.file("short"), project.file("out.json")).unwrap();
-    project.write("app.checkpoint", &checkpoint);
+    // As a killed run leaves it.
+    assert!(checkpoint.contains(" ended 1 "), "{checkpoint}");
+    project.write(
+        "app.checkpoint",
+        &checkpoint.replace(" ended 1 ", " ended 0 "),
+    );
     file.set_len(0).unwrap();
     (&file).write_all(&log.output.as_bytes()[..whole]).unwrap();
 

@@ -128,7 +128,7 @@ fn mistakes_name_the_output() {
         ),
         ("[enrich.named_outputs]\na = 'events.parquet'", "parquet"),
         (
-            "[enrich.named_outputs]\na = 'prices/data.csv'",
+            "[enrich.named_outputs.a]\noutput = 'prices/data.csv'\noptions = { columns = ['a'] }",
             "is a file of the project",
         ),
     ] {
@@ -142,4 +142,151 @@ fn mistakes_name_the_output() {
     let text = said.out + &said.err;
     assert!(text.contains("knowdb.toml:6: "), "{text}");
     assert!(text.contains("xml"), "{text}");
+}
+
+/// `check` and a run refuse the same, with the same text.
+#[test]
+fn check_refuses_what_a_run_refuses() {
+    let many: String = (0..64).map(|n| format!("a{n} = '{n}.json'\n")).collect();
+    let many = format!("[enrich.named_outputs]\n{many}");
+    let long = format!("[enrich.named_outputs]\na = '{}.json'", "x".repeat(300));
+    for (enrich, expected) in [
+        (
+            "[enrich.named_outputs]\nnone = 'x.json'",
+            "an output cannot be named `none`",
+        ),
+        (
+            "[enrich.named_outputs]\n'' = 'x.json'",
+            "an output cannot be named ``",
+        ),
+        (&*many, "a run has at most 64 outputs"),
+        (&*long, "File name too long"),
+        (
+            "[enrich.named_outputs]\na = 'x.csv'",
+            "the columns of csv output `a` are not known",
+        ),
+        (
+            "[enrich.named_outputs]\na = 'missing/x.json'",
+            "the folder does not exist",
+        ),
+        ("[enrich.named_outputs]\na = 'models'", "is a directory"),
+        (
+            "[enrich.named_outputs]\na = 'x.json'\nb = './x.json'",
+            "are the same file",
+        ),
+        (
+            "output = 'x.json'\n[enrich.named_outputs]\na = 'x.json'",
+            "are the same file",
+        ),
+        (
+            "reject = 'x.json'\n[enrich.named_outputs]\na = 'x.json'",
+            "are the same file",
+        ),
+        (
+            "[enrich.named_outputs]\na = 'events.json'",
+            "events.json` is also the input",
+        ),
+        (
+            "[enrich.named_outputs]\na = { output = 'prices/data.csv', options = { columns = 'a' } }",
+            "is a file of the project",
+        ),
+        ("split = ''", "the path `` to split has an empty part"),
+        (
+            "split = 'a//b'",
+            "the path `a//b` to split has an empty part",
+        ),
+        ("split = '/a'", "the path `/a` to split has an empty part"),
+    ] {
+        let project = project(&format!("input = 'events.json'\n{enrich}"));
+        for command in ["check", "enrich"] {
+            let said = project.run(&[command, "."]).ended(1);
+            assert!(
+                said.err.contains(expected),
+                "{command} {enrich}: {}",
+                said.err
+            );
+        }
+        assert_eq!(project.read("events.json"), EVENTS);
+        assert!(!project.file("x.json").exists(), "{enrich}");
+    }
+}
+
+/// Outputs can be added by flags, so that this is only a warning.
+#[test]
+fn check_warns_of_names_that_no_output_has() {
+    let project = project("[enrich.named_outputs]\nalerts = 'x.json'");
+    let said = project.run(&["check", "."]).ended(0);
+    said.out_has(&["no output is named `pager`", "route.oml:9:"]);
+    let said = project.run(&["check", ".", "--strict"]).ended(1);
+    said.err_has(&["1 name of an output that is not set"]);
+}
+
+/// Hints name what applies to the output, and rejects the output that refused the event.
+#[test]
+fn hints_and_rejects_name_the_output() {
+    for (flag, expected) in [
+        (
+            "alerts=x.csv",
+            "[enrich.named_outputs] of knowdb.toml: alerts = { output = \"x.csv\", options = { columns = ",
+        ),
+        (
+            "alerts=x.tsv",
+            "[enrich.named_outputs] of knowdb.toml: alerts = { output = \"x.tsv\", format = \"csv\", ",
+        ),
+        (
+            "alerts=x.yaml",
+            "[enrich.named_outputs] of knowdb.toml: alerts = { output = \"x.yaml\", format = \"json\" }",
+        ),
+    ] {
+        let project = project("");
+        let said = project.run(&["enrich", ".", "events.json", "--named-output", flag]);
+        let said = said.ended(2);
+        assert!(said.err.contains(expected), "{flag}: {}", said.err);
+        assert!(!said.err.contains("--output-"), "{flag}: {}", said.err);
+    }
+    let project = project(
+        "[enrich.named_outputs]\n\
+         alerts = { output = 'x.csv', options = { columns = 'id' } }\npager = 'pager.json'",
+    );
+    project.write(
+        "events.json",
+        "{\"id\":1,\"level\":\"error\",\"items\":{\"sku\":\"a\"}}\n",
+    );
+    let said = project.run(&["enrich", ".", "events.json"]).ended(0);
+    let said = said.err_has(&["output `alerts`: no CSV column for `sku`"]);
+    assert!(!said.err.contains("--output-option"), "{}", said.err);
+}
+
+/// Several rejects of an event are not as many events.
+#[test]
+fn rejected_elements_are_not_all_of_the_input() {
+    let project = project("split = 'items'");
+    let events =
+        "{\"id\":1,\"level\":\"fatal\",\"items\":[1,2,3]}\n{\"id\":2,\"level\":\"info\"}\n";
+    project.write("events.json", events);
+    let said = project.run(&["enrich", ".", "events.json"]).ended(0);
+    assert!(said.err.contains("rejects: 3"), "{}", said.err);
+    assert!(!said.err.contains("all of the input"), "{}", said.err);
+}
+
+/// Metadata is not part of an event; a test compares it if it names it.
+#[test]
+fn tests_of_models_compare_metadata_that_they_name() {
+    let project = project("");
+    let input = r#"{"id":1,"level":"error","items":{"sku":"a"}}"#;
+    let tests = |outputs: &[&str]| {
+        let lines = outputs
+            .iter()
+            .map(|output| format!("{{\"input\":{input},\"output\":{output}}}\n"));
+        project.write("models/route.test.jsonl", &lines.collect::<String>());
+        project.run(&["test", "."])
+    };
+    let event = r#""id":1,"sku":"a","price":5"#;
+    let said = tests(&[
+        &format!("{{{event}}}"),
+        &format!("{{{event},\"@meta/output\":\"alerts\"}}"),
+    ]);
+    said.ended(0).out_has(&["2 passed, 0 failed"]);
+    let said = tests(&[&format!("{{{event},\"@meta/output\":\"pager\"}}")]);
+    said.ended(1).out_has(&["+ \"@meta/output\": \"alerts\""]);
 }

@@ -47,6 +47,11 @@ struct Run {
 impl Run {
     /// Starts a run with options of the URL, behind its question mark, and flags.
     fn start(project: &Project, options: &str, flags: &[&str]) -> Self {
+        Self::start_to(Stdio::null(), project, options, flags)
+    }
+
+    /// Starts a run with a standard output.
+    fn start_to(stdout: Stdio, project: &Project, options: &str, flags: &[&str]) -> Self {
         let mut child = lookaside()
             .args([
                 "enrich",
@@ -57,7 +62,7 @@ impl Run {
             .args(["--log", "json", "--log-level", "info"])
             .args(flags)
             .current_dir(project.path())
-            .stdout(Stdio::null())
+            .stdout(stdout)
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program starts");

@@ -8,6 +8,8 @@ use lookaside_pipeline::LastWorker;
 
 use super::encoding::dead_letter_of;
 use super::job::{Output, RunJob};
+use super::results::in_output;
+use super::routes::OutputNames;
 use super::warning::WarningCallback;
 use crate::message::{Partition, RefusedMessage};
 use crate::progress::Counts;
@@ -26,7 +28,10 @@ pub(super) struct BlockWriter {
 pub(super) struct Sinks {
     /// The default output, then the named ones.
     pub(super) outputs: Vec<Sink>,
+    pub(super) output_names: OutputNames,
     pub(super) rejects: Option<Sink>,
+    /// The paths of the files that are read.
+    pub(super) inputs: Vec<PathBuf>,
     pub(super) checkpoint: Option<Checkpoint>,
     /// The blocks of the run, if their bytes are written to sinks of messages.
     pub(super) blocks: Option<Arc<Partition>>,
@@ -75,6 +80,7 @@ impl Sinks {
         if self.rotates {
             self.rotate_due(Some(output))?;
         }
+        self.is_stored = false;
         for (sink, encoded) in self.outputs.iter_mut().zip(&output.encoded) {
             sink.write(&encoded.bytes)?;
         }
@@ -147,9 +153,10 @@ impl Sinks {
     /// Writes the messages that the sinks' brokers refused to the rejects, and counts them.
     pub(super) fn process_refused(&mut self, totals: &mut Totals) -> Result<()> {
         let outputs = self.outputs.iter_mut().enumerate();
-        for (index, refused) in outputs
+        for (index, mut refused) in outputs
             .flat_map(|(index, sink)| sink.take_refused().into_iter().map(move |it| (index, it)))
         {
+            refused.reason = in_output(self.output_names.named(index), refused.reason);
             totals.refuse(index, &refused, &self.progress, self.strictness)?;
             match &mut self.rejects {
                 Some(rejects) if rejects.takes_messages() => {
@@ -227,10 +234,7 @@ impl Sinks {
                 sink.complete()?;
             }
         }
-        if self.is_stored && self.blocks.is_none() {
-            let mark = self.checkpoint.as_ref().and_then(Checkpoint::mark);
-            mark.map_or(Ok(()), |mark| self.store(mark))?;
-        }
+        self.store_end()?;
         let mut parts = Vec::new();
         for sink in self.outputs.into_iter().chain(self.rejects) {
             if is_part(&sink) {

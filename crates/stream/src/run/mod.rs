@@ -51,6 +51,7 @@ use std::time::Instant;
 use lookaside_pipeline::{Pipeline, StageOptions};
 use lookaside_value::{Batch, NameTable};
 
+pub use split::SplitPath;
 pub use transform::{Identity, Report, Transform};
 pub use warning::WarningCallback;
 
@@ -62,7 +63,6 @@ use self::limit::Limit;
 use self::results::ResultEncoding;
 use self::routes::{OUTPUT_COUNT_MAX, OutputNames};
 use self::shared::{RunOutcome, Shared};
-use self::split::Split;
 use self::worker::{Maker, Worker};
 use crate::message::{MessageFraming, MetaNames, OnNull, Partition};
 use crate::sink::Written;
@@ -144,10 +144,9 @@ pub struct RunOptions {
     /// A checkpoint, which is updated after each batch with how far a followed file was read and
     /// written. Output files that have grown since it was stored are cut back to their size then.
     pub checkpoint: Option<Checkpoint>,
-    /// The field, or a path of members in it, separated by slashes, whose elements become events of
-    /// their own if it is an array. Each has the other fields of the event, and the element in place
-    /// of the array.
-    pub split: Option<String>,
+    /// Whose elements become events of their own if it is an array. Each has the other fields of the
+    /// event, and the element in place of the array.
+    pub split: Option<SplitPath>,
     /// How the payloads of messages are split into events.
     pub framing: MessageFraming,
     /// What is done with messages whose payload is null.
@@ -199,7 +198,8 @@ impl Flow {
     /// and `none` drops the record, so that neither can be a name.
     ///
     /// # Errors
-    /// When an output has this name, or there are 64 outputs.
+    /// When an output has this name, there are 64 outputs, or the format is CSV without columns, which
+    /// only the default output takes from its first record.
     pub fn with_named_output(mut self, name: &str, format: OutputFormat) -> Result<Self> {
         let is_taken = self.named.iter().any(|(known, _)| **known == *name);
         if is_taken || !OutputNames::is_free(name) {
@@ -207,6 +207,9 @@ impl Flow {
         }
         if self.named.len() + 1 == OUTPUT_COUNT_MAX {
             return Err(Error::too_many_outputs(OUTPUT_COUNT_MAX));
+        }
+        if !format.is_ready() {
+            return Err(Error::unknown_columns(name));
         }
         format.intern(Arc::make_mut(&mut self.names));
         self.named.push((name.into(), format));
@@ -272,9 +275,12 @@ impl Flow {
         let meta = MetaNames::of(&self.names);
         let rotates = all().any(Sink::rotates);
 
+        let output_names = OutputNames::new(self.named.iter().map(|(name, _)| &**name));
         let mut sinks = Sinks {
             outputs,
+            output_names: output_names.clone(),
             rejects: options.rejects,
+            inputs: source.paths(),
             checkpoint: options.checkpoint,
             blocks: blocks.clone(),
             marks: VecDeque::new(),
@@ -303,12 +309,13 @@ impl Flow {
             .into_iter()
             .zip(transforms)
             .map(|(hand, transform)| {
-                let results = formats.iter().zip(&sinks.outputs);
-                let results =
-                    results.map(|(format, sink)| ResultEncoding::new(format, &self.names, sink));
+                let results = formats.iter().zip(&sinks.outputs).enumerate();
+                let results = results.map(|(index, (format, sink))| {
+                    ResultEncoding::new(output_names.named(index), format, &self.names, sink)
+                });
                 let encoding = Encoding {
                     results: results.collect::<Result<Vec<_>>>()?,
-                    output_names: OutputNames::new(self.named.iter().map(|(name, _)| &**name)),
+                    output_names: output_names.clone(),
                     rejects: RejectEncoding::new(sinks.rejects.as_ref())?,
                     meta: meta.clone(),
                     on_null: options.on_null,
@@ -372,7 +379,7 @@ impl Flow {
                 .expect("the default output is first"),
             strictness: options.strictness,
             framing: options.framing,
-            split: options.split.as_deref().map(Split::new),
+            split: options.split,
             meta,
             progress: options.progress,
         };
@@ -466,14 +473,13 @@ impl Flow {
         }
     }
 
-    /// Refuses formats that need lines before the first one: a message stands alone, and only the
-    /// default output has a record in the first block for certain.
+    /// Refuses formats that need lines before the first one, since a message stands alone.
     fn check_formats(&self, source: &Source, sinks: &[Sink]) -> Result<()> {
         if source.has_messages() && self.input.has_header() {
             return Err(Error::header_in_messages());
         }
-        for (index, (format, sink)) in self.formats().zip(sinks).enumerate() {
-            let is_alone = source.has_messages() || sink.takes_messages() || index > 0;
+        for (format, sink) in self.formats().zip(sinks) {
+            let is_alone = source.has_messages() || sink.takes_messages();
             if is_alone && !format.is_ready() {
                 return Err(Error::unknown_columns(sink.name()));
             }

@@ -13,6 +13,8 @@ use crate::{Error, OutputFormat, Rejects, Result, Sink};
 
 /// How a worker encodes results for one output.
 pub(super) struct ResultEncoding {
+    /// The name of the output in the reasons of rejects; `None` for the default one.
+    name: Option<Box<str>>,
     encoder: Box<dyn Encoder>,
     kind: Kind,
 }
@@ -95,7 +97,12 @@ fn value_of<'a>(value: &'a Option<DefaultValue>, record: &'a Record) -> Option<&
 }
 
 impl ResultEncoding {
-    pub(super) fn new(format: &OutputFormat, names: &NameTable, sink: &Sink) -> Result<Self> {
+    pub(super) fn new(
+        name: Option<&str>,
+        format: &OutputFormat,
+        names: &NameTable,
+        sink: &Sink,
+    ) -> Result<Self> {
         let kind = match sink.result_meta() {
             Some(meta) => Kind::Messages {
                 meta: meta.clone(),
@@ -105,6 +112,7 @@ impl ResultEncoding {
             None => Kind::Bytes(sink.compression().compressor().map_err(Error::compress)?),
         };
         Ok(Self {
+            name: name.map(Into::into),
             encoder: format.encoder(names),
             kind,
         })
@@ -132,7 +140,14 @@ impl ResultEncoding {
             Kind::Bytes(compressor) => {
                 let mut text = String::from_utf8(mem::take(bytes))
                     .expect("an output has no bytes before it is encoded");
-                *count = encode_text(&mut *self.encoder, results, index, &mut text, rejects);
+                let name = self.name.as_deref();
+                *count = encode_text(
+                    &mut *self.encoder,
+                    results,
+                    (index, name),
+                    &mut text,
+                    rejects,
+                );
                 counts.events_out += *count;
                 counts.bytes_out += text.len() as u64;
                 *bytes = text.into_bytes();
@@ -186,6 +201,7 @@ impl ResultEncoding {
             let meta = results.metas.get(at).unwrap_or(&no_meta);
             payload.clear();
             if let Err(reason) = self.encoder.encode_record(record, batch.names(), payload) {
+                let reason = in_output(self.name.as_deref(), reason);
                 reject_record(record, batch.names(), reason, rejects);
                 continue;
             }
@@ -228,7 +244,7 @@ impl ResultEncoding {
 fn encode_text(
     encoder: &mut dyn Encoder,
     results: &Results<'_>,
-    index: usize,
+    (index, name): (usize, Option<&str>),
     text: &mut String,
     rejects: &mut Rejects,
 ) -> u64 {
@@ -243,12 +259,21 @@ fn encode_text(
                 if !results.routes.contains(at, index) {
                     count -= 1;
                 } else if let Err(reason) = encoder.encode_record(record, batch.names(), text) {
+                    let reason = in_output(name, reason);
                     reject_record(record, batch.names(), reason, rejects);
                 }
             }
         }
     }
     count - (rejects.count() - rejects_before)
+}
+
+/// The reason why an output does not accept a record, with the name of the output.
+pub(super) fn in_output(name: Option<&str>, reason: String) -> String {
+    match name {
+        Some(name) => format!("output `{name}`: {reason}"),
+        None => reason,
+    }
 }
 
 /// Forwards a null payload.

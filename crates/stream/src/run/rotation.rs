@@ -4,9 +4,10 @@ use std::time::SystemTime;
 
 use super::block_writer::Sinks;
 use super::job::Output;
+use crate::file_identity::FileIdentity;
 use crate::sink::{RecordEnds, Recorded};
 use crate::source::{Mark, OutputPositions};
-use crate::{OutputFormat, Result, Sink};
+use crate::{Checkpoint, OutputFormat, Result, Sink};
 
 impl Sinks {
     /// Cuts the outputs back to the checkpoint, or to their last complete record, and stores `first`,
@@ -24,19 +25,21 @@ impl Sinks {
             warning,
             ..
         } = self;
-        let recorded = |position| {
-            let checkpoint = checkpoint.as_ref()?;
-            Some(Recorded {
-                name: checkpoint.name(),
-                position,
-            })
-        };
         let warn = |text: &str| warning.warn(text);
         let positions = checkpoint.as_ref().map(|it| it.outputs());
         let OutputPositions {
             output: written,
             rejects: rejected,
+            is_ended,
         } = positions.unwrap_or_default();
+        let recorded = |position| {
+            let checkpoint = checkpoint.as_ref()?;
+            Some(Recorded {
+                name: checkpoint.name(),
+                position,
+                is_ended,
+            })
+        };
         for (index, (output, format)) in outputs.iter_mut().zip(formats).enumerate() {
             let recorded = (index == 0).then(|| recorded(written)).flatten();
             output.begin(recorded, format.record_ends(), &warn)?;
@@ -53,18 +56,33 @@ impl Sinks {
         }
     }
 
-    /// Stores a mark with the positions that the outputs have now.
+    /// Stores a mark with the positions that the outputs have now, while the run goes on.
     ///
     /// If results are messages, their marks are stored later than the results are written, and
     /// rejects of theirs may have been written meanwhile. With the position of that time, the next
     /// run repeats these, but cuts none off.
     pub(super) fn store(&mut self, mark: Mark) -> Result<()> {
+        self.store_as(mark, false)
+    }
+
+    /// Stores the mark again when nothing more is written, if everything that was written belongs to
+    /// it.
+    pub(super) fn store_end(&mut self) -> Result<()> {
+        if !self.is_stored || !self.marks.is_empty() {
+            return Ok(());
+        }
+        let mark = self.checkpoint.as_ref().and_then(Checkpoint::mark);
+        mark.map_or(Ok(()), |mark| self.store_as(mark, true))
+    }
+
+    fn store_as(&mut self, mark: Mark, is_ended: bool) -> Result<()> {
         let Some(checkpoint) = &mut self.checkpoint else {
             return Ok(());
         };
         let outputs = OutputPositions {
             output: self.outputs[0].position(),
             rejects: self.rejects.as_ref().and_then(Sink::position),
+            is_ended,
         };
         checkpoint.store(mark, outputs)
     }
@@ -82,7 +100,7 @@ impl Sinks {
             if self.outputs[index].is_rotation_due(size, now) {
                 self.outputs[index].rotate(now)?;
                 self.end_rotation()?;
-                self.warn_of(self.outputs[index].remove_old());
+                self.warn_of(self.outputs[index].remove_old(&|file| self.is_in_use(file)));
             }
         }
         let size = next.map_or(0, |next| next.reject_bytes.len());
@@ -91,7 +109,8 @@ impl Sinks {
         {
             rejects.rotate(now)?;
             self.end_rotation()?;
-            self.warn_of(self.rejects.as_ref().and_then(Sink::remove_old));
+            let rejects = self.rejects.as_ref();
+            self.warn_of(rejects.and_then(|it| it.remove_old(&|file| self.is_in_use(file))));
         }
         Ok(())
     }
@@ -100,6 +119,17 @@ impl Sinks {
     fn end_rotation(&mut self) -> Result<()> {
         let mark = self.checkpoint.as_ref().and_then(|it| it.mark());
         mark.map_or(Ok(()), |mark| self.store(mark))
+    }
+
+    /// Whether the run reads or writes this file.
+    fn is_in_use(&self, file: &FileIdentity) -> bool {
+        let mut inputs = self.inputs.iter();
+        inputs.any(|path| FileIdentity::of_path(path).as_ref() == Some(file))
+            || self
+                .outputs
+                .iter()
+                .chain(&self.rejects)
+                .any(|sink| sink.writes_to(file))
     }
 
     fn warn_of(&self, warning: Option<String>) {

@@ -37,6 +37,11 @@ impl OutputNames {
         Self(names.map(Into::into).collect())
     }
 
+    /// The name of the output with this index, for the reasons of rejects; `None` for the default one.
+    pub(super) fn named(&self, index: usize) -> Option<&str> {
+        (index > 0).then(|| &*self.0[index])
+    }
+
     /// Whether a further output can have this name.
     pub(super) fn is_free(name: &str) -> bool {
         !matches!(name, DEFAULT | NONE | "")

@@ -10,7 +10,7 @@ use super::block_producer::{BlockProducer, Produced, ProducerState};
 use super::block_writer::{BlockWriter, Sinks, Totals};
 use super::job::{RunJob, Spares};
 use super::limit::Limit;
-use super::split::Split;
+use super::split::SplitPath;
 use crate::message::{MessageFraming, MetaNames};
 use crate::source::{Block, Reader};
 use crate::{Error, InputFormat, OutputFormat, Progress, Result, StopFlag};
@@ -36,7 +36,7 @@ pub(super) struct Shared {
     pub(super) output_format: OutputFormat,
     pub(super) strictness: Strictness,
     pub(super) framing: MessageFraming,
-    pub(super) split: Option<Split>,
+    pub(super) split: Option<SplitPath>,
     pub(super) meta: MetaNames,
     pub(super) progress: Progress,
 }

@@ -4,22 +4,36 @@ use std::sync::Arc;
 
 use lookaside_value::{Batch, Name, Names, Object, Record, Text, Value};
 
-use crate::Rejects;
 use crate::format::{reject_record, write_json_record};
+use crate::{Error, Rejects, Result};
 
 /// The most bytes of records that one record becomes, as JSON without their elements: the other
 /// fields are repeated for each element, so that a short event could fill the memory.
 const SIZE_MAX: usize = 16 << 20;
 
 /// The place of an array in records: a field, or a path of members in it, separated by slashes.
+///
+/// ```
+/// use lookaside_stream::SplitPath;
+///
+/// assert!(SplitPath::new("order/items").is_ok());
+/// assert!(SplitPath::new("order//items").is_err());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Split {
+pub struct SplitPath {
     path: Box<str>,
 }
 
-impl Split {
-    pub(super) fn new(path: &str) -> Self {
-        Self { path: path.into() }
+impl SplitPath {
+    /// The place that a text names.
+    ///
+    /// # Errors
+    /// An error of kind [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) if a part of the path is empty.
+    pub fn new(path: &str) -> Result<Self> {
+        match path.split('/').any(str::is_empty) {
+            true => Err(Error::split_path(path)),
+            false => Ok(Self { path: path.into() }),
+        }
     }
 
     /// Replaces each record that has an array there by one record for each of its elements, which
@@ -112,7 +126,7 @@ fn replaced(value: &Value, members: &[&str], new: &Value) -> Value {
 }
 
 /// Refuses a record whose parts would be too large.
-fn check_size(rest: &Record, names: &Names, count: usize) -> Result<(), String> {
+fn check_size(rest: &Record, names: &Names, count: usize) -> std::result::Result<(), String> {
     let mut json = String::new();
     write_json_record(rest, names, &mut json);
     if json.len().saturating_mul(count) <= SIZE_MAX {
@@ -137,7 +151,9 @@ mod tests {
         let (mut batch, mut rejects) = (Batch::new(names.clone()), Rejects::new());
         let mut decoder = format.decoder(&names);
         decoder.decode(&Chunk::new(lines.as_bytes(), 1), &mut batch, &mut rejects);
-        let empty_count = Split::new(path).apply(&mut batch, &mut rejects);
+        let empty_count = SplitPath::new(path)
+            .unwrap()
+            .apply(&mut batch, &mut rejects);
         let records = batch.records().iter().map(|record| {
             let mut json = format!("{} ", record.line);
             write_json_record(record, batch.names(), &mut json);

@@ -1,9 +1,8 @@
 //! How a run continues a file that an earlier one has appended to, maybe until it was killed.
 //!
-//! With a checkpoint, the file is cut back to the size that belongs to the position of the input, so
-//! that what is read again is not in it twice. Without one, only an incomplete record at its end is
-//! cut off, and only if a run has left it: a run marks the files that it appends to by an attribute,
-//! and removes that when it ends.
+//! With the checkpoint of a run that did not end, the file is cut back to the size that belongs to the
+//! position of the input, so that what is read again is not in it twice. Otherwise, only an incomplete
+//! record at its end is cut off, and only if a run that was killed has left it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,6 +13,7 @@ use std::time::Duration;
 
 use super::Begin;
 use super::growing::GrowingFile;
+use super::last_write::unfinished_from;
 use super::torn::complete_size;
 use crate::file_identity::{FilePosition, Identity, folder_of, identity};
 use crate::{Compression, Error, Result};
@@ -74,6 +74,7 @@ impl GrowingFile {
     /// The size that a checkpoint records, after checking that this is the file.
     fn recorded_size(&self, recorded: FilePosition, begin: &Begin<'_>) -> Result<u64> {
         let checkpoint = begin.checkpoint.as_ref().map_or("", |it| it.name);
+        let is_ended = begin.checkpoint.as_ref().is_some_and(|it| it.is_ended);
         let failed = |error| Error::open_output(begin.name, error);
         if recorded.identity == self.identity {
             if self.size < recorded.size {
@@ -83,6 +84,10 @@ impl GrowingFile {
                     recorded.size,
                     checkpoint,
                 ));
+            }
+            if is_ended {
+                // What follows was appended by others.
+                return self.complete_size(begin).map_err(failed);
             }
             warn_of_cut(begin, begin.name, self.size - recorded.size);
             return Ok(recorded.size);
@@ -100,7 +105,7 @@ impl GrowingFile {
                 path.display(),
                 recorded.size
             )),
-            Some((path, size)) if size > recorded.size => {
+            Some((path, size)) if size > recorded.size && !is_ended => {
                 let name = path.display().to_string();
                 let file = OpenOptions::new().write(true).open(&path);
                 file.and_then(|file| file.set_len(recorded.size))
@@ -136,12 +141,12 @@ impl GrowingFile {
 
     /// The size without an incomplete record or member that a killed run has left.
     fn complete_size(&self, begin: &Begin<'_>) -> io::Result<u64> {
-        let Some(start) = self.unfinished_from() else {
+        // Another descriptor, since the search moves the position.
+        let file = File::open(&self.path)?;
+        let Some(start) = unfinished_from(&file)? else {
             return Ok(self.size);
         };
         let compression = Compression::of_path(&self.path);
-        // Another descriptor, since the search moves the position.
-        let file = File::open(&self.path)?;
         let complete = complete_size(&file, start, compression, begin.ends)?;
         let size = self.size - complete;
         if size > 0 {
@@ -171,8 +176,9 @@ impl GrowingFile {
 fn warn_of_cut(begin: &Begin<'_>, name: &str, size: u64) {
     if size > 0 {
         (begin.warn)(&format!(
-            "{size} bytes are cut off the end of output `{name}`, which were written after the \
-             checkpoint; they are written again"
+            "{size} bytes are cut off the end of output `{name}`, behind the size that the checkpoint \
+             records: results that a run has left that did not end, which are written again, and \
+             what other programs have appended"
         ));
     }
 }

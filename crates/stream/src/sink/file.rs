@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,22 @@ const FILE_MODE: u32 = 0o666;
 
 /// The suffix of an incomplete file.
 const PART_SUFFIX: &str = ".part";
+
+/// Checks that a file can be at this path, without creating it.
+pub(super) fn check_place(path: &Path) -> io::Result<()> {
+    // `Path` ignores a trailing slash, which means a folder.
+    if path.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::metadata(folder_of(path)).map(drop)
+        }
+        Err(error) => Err(error),
+    }
+}
 
 /// Opens the target for the path and the extent of the stream.
 pub(super) fn open(path: &Path, extent: Extent) -> io::Result<Box<dyn SinkTarget>> {
@@ -46,9 +63,6 @@ struct WholeFile {
 
 impl WholeFile {
     fn create(path: &Path) -> io::Result<Self> {
-        if path.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
         let mode = fs::metadata(path).map_or(FILE_MODE, |metadata| metadata.permissions().mode());
         let mut prefix = OsString::from(".");
         prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
@@ -73,10 +87,23 @@ impl SinkTarget for WholeFile {
     }
 
     fn keep_part(self: Box<Self>) -> io::Result<Option<PathBuf>> {
-        let mut path = self.path.into_os_string();
-        path.push(PART_SUFFIX);
-        self.file.persist(&path)?;
-        Ok(Some(path.into()))
+        let Self { mut file, path } = *self;
+        for number in 0.. {
+            let mut part = path.clone().into_os_string();
+            part.push(PART_SUFFIX);
+            if number > 0 {
+                part.push(format!("-{number}"));
+            }
+            // Whatever has the name already, such as the part of an earlier run, stays.
+            match file.persist_noclobber(&part) {
+                Ok(_) => return Ok(Some(part.into())),
+                Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
+                    file = error.file;
+                }
+                Err(error) => return Err(error.error),
+            }
+        }
+        unreachable!("a folder has fewer files than there are numbers")
     }
 
     fn finish(self: Box<Self>) -> io::Result<()> {
@@ -95,5 +122,26 @@ impl SinkTarget for Device {
 
     fn finish(self: Box<Self>) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_takes_a_name_that_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.json");
+        fs::write(folder.path().join("out.json.part"), "of another program").unwrap();
+        for (text, name) in [("a\n", "out.json.part-1"), ("b\n", "out.json.part-2")] {
+            let mut file = Box::new(WholeFile::create(&path).unwrap());
+            file.write(text.as_bytes()).unwrap();
+            let kept = file.keep_part().unwrap().unwrap();
+            assert_eq!(kept, folder.path().join(name));
+            assert_eq!(fs::read_to_string(kept).unwrap(), text);
+        }
+        let foreign = fs::read_to_string(folder.path().join("out.json.part")).unwrap();
+        assert_eq!(foreign, "of another program");
     }
 }

@@ -1,16 +1,17 @@
 //! A file that grows by complete batches, and is continued by the next run.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
-
+use super::append::{FailedWrite, append, blank_out, cut_off};
+use super::last_write::{mark, unmark};
 use super::rotation::Rotation;
 use super::{Begin, SinkTarget};
 use crate::content::content;
-use crate::file_identity::{FilePosition, Identity, identity};
+use crate::file_identity::{FileIdentity, FilePosition, Identity, identity};
 use crate::rotated_name::RotatedName;
 use crate::{Compression, Progress, Result};
 
@@ -18,28 +19,24 @@ use crate::{Compression, Progress, Result};
 /// record.
 const FIRST_SIZE_MAX: u64 = 64 << 10;
 
-/// The extended attribute of a file that a run appends to: the size from which on, as a number. A run
-/// that ends removes it, so that a file with it may end within a batch of a killed run.
-const ATTRIBUTE: &str = "user.lookaside.appended-from";
-
-/// The digits of the longest size.
-const DIGITS_MAX: usize = 20;
-
-/// A file that grows by complete batches; a partially written batch is truncated away.
+/// A file that grows by complete batches; of a batch that was written in part, nothing is left.
 pub(super) struct GrowingFile {
     pub(super) file: File,
+    /// Whether it was created, and no run has begun with it.
+    is_new: bool,
     pub(super) identity: Identity,
     pub(super) path: PathBuf,
     /// The size before the run, or that of the next file when it was begun.
     size_before: u64,
+    /// The end of the last write of this run; other programs may have appended behind it.
     pub(super) size: u64,
     /// Whether the previous content ends within a line, so that a line end must be written first.
     pub(super) owes_line_end: bool,
     /// Whether no other run can append to the file meanwhile.
     pub(super) is_locked: bool,
-    /// Whether this run has set the attribute.
-    is_marked: bool,
-    /// Whether the file ends with a part of a batch, which could not be truncated away.
+    /// Whether writes are marked, which not every file system supports.
+    are_writes_marked: bool,
+    /// Whether a part of a batch is in the file, which could not be removed.
     is_torn: bool,
     /// The bytes with which each file begins.
     header: Vec<u8>,
@@ -57,18 +54,26 @@ pub(super) struct GrowingFile {
 impl GrowingFile {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true);
-        let file = options.open(path)?;
+        options.read(true).append(true);
+        let (file, is_new) = match options.clone().create_new(true).open(path) {
+            Ok(file) => (file, true),
+            // Also a symbolic link without its target.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                (options.create(true).open(path)?, false)
+            }
+            Err(error) => return Err(error),
+        };
         let metadata = file.metadata()?;
         Ok(Self {
             file,
+            is_new,
             identity: identity(&metadata),
             path: path.to_path_buf(),
             size_before: metadata.len(),
             size: metadata.len(),
             owes_line_end: false,
             is_locked: false,
-            is_marked: false,
+            are_writes_marked: true,
             is_torn: false,
             header: Vec::new(),
             is_header_pending: false,
@@ -89,14 +94,6 @@ impl GrowingFile {
         self.is_locked
     }
 
-    /// The size from which on a run has appended that did not end, if the file has such a part.
-    pub(super) fn unfinished_from(&self) -> Option<u64> {
-        let mut digits = [0; DIGITS_MAX];
-        let size = fgetxattr(&self.file, ATTRIBUTE, &mut digits).ok()?;
-        let start = str::from_utf8(&digits[..size]).ok()?.parse().ok()?;
-        (start <= self.size).then_some(start)
-    }
-
     /// Continues with the content of the file as it is, up to `size`, which is shorter if it was cut.
     pub(super) fn continue_from(&mut self, size: u64) -> io::Result<()> {
         self.size = size;
@@ -106,7 +103,7 @@ impl GrowingFile {
             self.due = rotation.due_after(self.file.metadata()?.modified()?);
         }
         if self.is_locked {
-            self.set_attribute();
+            unmark(&self.file);
         }
         Ok(())
     }
@@ -130,7 +127,7 @@ impl GrowingFile {
 
     /// Continues with the next file, which is empty.
     pub(super) fn begin_next(&mut self, file: File) -> io::Result<()> {
-        self.remove_attribute();
+        self.end_writes();
         self.identity = identity(&file.metadata()?);
         self.file = file;
         self.size_before = 0;
@@ -141,45 +138,54 @@ impl GrowingFile {
         if !self.try_lock() {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        self.set_attribute();
         Ok(())
     }
 
-    /// Not supported by each file system; without it, the end of a killed run is not recognized.
-    fn set_attribute(&mut self) {
-        let digits = self.size.to_string();
-        let set = fsetxattr(
-            &self.file,
-            ATTRIBUTE,
-            digits.as_bytes(),
-            XattrFlags::empty(),
-        );
-        self.is_marked = set.is_ok();
-    }
-
-    fn remove_attribute(&mut self) {
-        if self.is_marked && !self.is_torn {
-            // It stays if that fails; then the next run finds a file that ends with a batch.
-            let _ = fremovexattr(&self.file, ATTRIBUTE);
+    /// Nothing is written to the file any more, which does not end within a write.
+    fn end_writes(&self) {
+        if self.are_writes_marked && !self.is_torn {
+            unmark(&self.file);
         }
-        self.is_marked = false;
     }
 
     /// Appends all of these bytes or none.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self.file.write_all(bytes) {
-            Ok(()) => {
-                self.size += bytes.len() as u64;
+        self.are_writes_marked = self.are_writes_marked && mark(&self.file, bytes)?;
+        match append(&self.file, bytes) {
+            Ok(end) => {
+                self.size = end;
                 Ok(())
             }
-            Err(error) => {
-                // Only the first error is reported; if the file cannot be truncated either, that
-                // error is ignored. What other runs have appended meanwhile is not truncated.
-                let is_alone = self.is_locked || self.try_lock();
-                let is_cut = is_alone && self.file.set_len(self.size).is_ok();
-                self.is_torn = !is_cut;
+            Err(FailedWrite { error, pieces }) => {
+                // Only the first error is reported.
+                self.is_torn = !self.withdraw(pieces).unwrap_or(false);
                 Err(error)
             }
+        }
+    }
+
+    /// Removes what a failed write has left, and nothing that others have appended; `false` if a
+    /// part of it stays.
+    fn withdraw(&mut self, mut pieces: Vec<Range<u64>>) -> io::Result<bool> {
+        // Nothing is cut off while another run can append.
+        if self.is_locked || self.try_lock() {
+            cut_off(&self.file, &mut pieces)?;
+        }
+        // In a compressed file, there is nothing that a reader would skip.
+        if Compression::of_path(&self.path) != Compression::Plain {
+            return Ok(pieces.is_empty());
+        }
+        blank_out(&self.file, &pieces)?;
+        Ok(true)
+    }
+
+    /// Removes a file that no run has begun with, unless something else has written to it, or
+    /// another run has begun. An error is ignored: an empty file stays.
+    fn remove(&mut self) {
+        let is_empty = self.file.metadata().is_ok_and(|it| it.len() == 0);
+        let has_name = fs::metadata(&self.path).is_ok_and(|it| identity(&it) == self.identity);
+        if is_empty && has_name && self.try_lock() {
+            let _ = fs::remove_file(&self.path);
         }
     }
 
@@ -194,7 +200,9 @@ impl GrowingFile {
 
 impl SinkTarget for GrowingFile {
     fn begin(&mut self, begin: &Begin<'_>) -> Result<()> {
-        self.continue_previous(begin)
+        self.continue_previous(begin)?;
+        self.is_new = false;
+        Ok(())
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -260,8 +268,8 @@ impl SinkTarget for GrowingFile {
         GrowingFile::rotate(self, now)
     }
 
-    fn remove_old(&self) -> Option<String> {
-        GrowingFile::remove_old(self)
+    fn remove_old(&self, is_in_use: &dyn Fn(&FileIdentity) -> bool) -> Option<String> {
+        GrowingFile::remove_old(self, is_in_use)
     }
 
     fn finish(self: Box<Self>) -> io::Result<()> {
@@ -271,6 +279,9 @@ impl SinkTarget for GrowingFile {
 
 impl Drop for GrowingFile {
     fn drop(&mut self) {
-        self.remove_attribute();
+        self.end_writes();
+        if self.is_new {
+            self.remove();
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! Sinks: the outputs of a run.
 
+mod append;
 mod continuing;
 mod file;
 mod growing;
+mod last_write;
 mod replay;
 mod rotating;
 mod rotation;
@@ -92,6 +94,8 @@ pub(crate) struct Recorded<'a> {
     pub(crate) name: &'a str,
     /// `None` if it has no mark yet, or the sink was not a file that is appended to.
     pub(crate) position: Option<FilePosition>,
+    /// Whether the run that stored it has ended: what is behind the position is not of that run.
+    pub(crate) is_ended: bool,
 }
 
 /// The target that a sink writes to.
@@ -153,8 +157,9 @@ pub(crate) trait SinkTarget: Send {
         Ok(())
     }
 
-    /// Removes rotated files that are not to be kept; returns a warning if that fails.
-    fn remove_old(&self) -> Option<String> {
+    /// Removes rotated files that are not to be kept, and not in use by the run; returns a warning if
+    /// that fails.
+    fn remove_old(&self, _is_in_use: &dyn Fn(&FileIdentity) -> bool) -> Option<String> {
         None
     }
 
@@ -222,6 +227,32 @@ impl Sink {
         }
     }
 
+    /// Checks an output before it is opened, as [`Self::open`] and a run do: its name, that the folder
+    /// of a file exists, and that it is neither one of the `inputs` nor one of the `others`.
+    ///
+    /// # Errors
+    /// When it cannot be written to.
+    pub fn check_place(text: &str, inputs: &[&str], others: &[&str]) -> Result<()> {
+        Self::check_name(text)?;
+        if matches!(text, "-" | "null") || text.starts_with("tcp://") {
+            return Ok(());
+        }
+        let path = Path::new(text);
+        file::check_place(path).map_err(|error| Error::open_output(text, error))?;
+        let Some(identity) = FileIdentity::of_path(path) else {
+            return Ok(());
+        };
+        let is_it =
+            |other: &&&str| FileIdentity::of_path(Path::new(other)).as_ref() == Some(&identity);
+        if let Some(input) = inputs.iter().find(is_it) {
+            return Err(Error::output_is_input(text, input));
+        }
+        match others.iter().find(is_it) {
+            Some(other) => Err(Error::outputs_are_one(other, text)),
+            None => Ok(()),
+        }
+    }
+
     /// Standard output; if its reader is gone, the run ends normally.
     ///
     /// # Errors
@@ -256,11 +287,7 @@ impl Sink {
     /// When the file, or the temporary file next to it, cannot be created.
     pub fn file(path: &Path, extent: Extent) -> Result<Self> {
         let name = path.display().to_string();
-        // `Path` ignores a trailing slash, which means a folder.
-        let target = match name.ends_with('/') {
-            true => Err(io::ErrorKind::IsADirectory.into()),
-            false => file::open(path, extent),
-        };
+        let target = file::check_place(path).and_then(|()| file::open(path, extent));
         let target = target.map_err(|error| Error::open_output(&name, error))?;
         let mut sink = Self::new(name, target);
         sink.compression = Compression::of_path(path);
@@ -453,10 +480,11 @@ impl Sink {
         }
     }
 
-    /// Removes rotated files that are not to be kept; returns a warning if that fails.
-    pub(crate) fn remove_old(&self) -> Option<String> {
+    /// Removes rotated files that are not to be kept, and not in use by the run; returns a warning if
+    /// that fails.
+    pub(crate) fn remove_old(&self, is_in_use: &dyn Fn(&FileIdentity) -> bool) -> Option<String> {
         match &self.target {
-            Target::Bytes(target) => target.remove_old(),
+            Target::Bytes(target) => target.remove_old(is_in_use),
             Target::Messages { .. } => None,
         }
     }
@@ -512,6 +540,16 @@ impl Sink {
     /// The file that is written, if it is one.
     pub(crate) fn identity(&self) -> Option<&FileIdentity> {
         self.identity.as_ref()
+    }
+
+    /// Whether it writes to this file now.
+    pub(crate) fn writes_to(&self, file: &FileIdentity) -> bool {
+        match self.position() {
+            Some(FilePosition { identity, .. }) => {
+                *file == FileIdentity::Existing(identity.device, identity.inode)
+            }
+            None => self.identity.as_ref() == Some(file),
+        }
     }
 
     /// Whether both sinks would overwrite each other in one file. Standard output twice does not:

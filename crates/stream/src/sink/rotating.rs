@@ -18,7 +18,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::growing::GrowingFile;
-use crate::file_identity::{folder_of, identity};
+use crate::file_identity::{FileIdentity, folder_of, identity};
 use crate::rotated_name::{self, RotatedName};
 
 impl GrowingFile {
@@ -73,11 +73,11 @@ impl GrowingFile {
         }
     }
 
-    /// Removes the oldest rotated files, if only some are kept; returns a warning if
-    /// that fails.
-    pub(super) fn remove_old(&self) -> Option<String> {
+    /// Removes the oldest rotated files that are not in use, if only some are kept; returns a warning
+    /// if that fails.
+    pub(super) fn remove_old(&self, is_in_use: &dyn Fn(&FileIdentity) -> bool) -> Option<String> {
         let keep = self.rotation.and_then(|rotation| rotation.keep)?;
-        let removed = rotated_files(&self.path).and_then(|files| {
+        let removed = rotated_files(&self.path, is_in_use).and_then(|files| {
             let excess = files.len().saturating_sub(keep.get());
             files[..excess]
                 .iter()
@@ -95,8 +95,11 @@ impl GrowingFile {
     }
 }
 
-/// The rotated files of the file with this path, the oldest first.
-fn rotated_files(path: &Path) -> io::Result<Vec<PathBuf>> {
+/// The rotated files of the file with this path that are not in use, the oldest first.
+fn rotated_files(
+    path: &Path,
+    is_in_use: &dyn Fn(&FileIdentity) -> bool,
+) -> io::Result<Vec<PathBuf>> {
     let own_name = path.file_name().unwrap_or_default().as_bytes();
     let folder = folder_of(path);
     let mut found = Vec::new();
@@ -104,6 +107,7 @@ fn rotated_files(path: &Path) -> io::Result<Vec<PathBuf>> {
         let entry = entry?;
         if let Some(name) = rotated_name::parse(own_name, entry.file_name().as_bytes())
             && entry.file_type()?.is_file()
+            && !FileIdentity::of_path(&entry.path()).is_some_and(|it| is_in_use(&it))
         {
             found.push((name, entry.path()));
         }

@@ -1,9 +1,9 @@
 //! Checkpoints: how far a followed file was read and written, for the next run.
 //!
 //! ```text
-//! lookaside checkpoint 3: device 2049 inode 1442 born 1769846400000000000 seen 1769846461000000000
+//! lookaside checkpoint 4: device 2049 inode 1442 born 1769846400000000000 seen 1769846461000000000
 //!     offset 51200 line 403 read 51222 head 3632233996 tail 4187224165
-//!     out-device 2049 out-inode 1443 out-born 1769846400000000000 out-size 73000
+//!     ended 0 out-device 2049 out-inode 1443 out-born 1769846400000000000 out-size 73000
 //!     reject-device 0 reject-inode 0 reject-born 0 reject-size 0 file "app.log"
 //! ```
 //!
@@ -11,7 +11,8 @@
 //! followed path last referred to it. `read` bytes of the file were read, which may end within a
 //! record; `head` and `tail` are the CRC-32 of the first and of the last 4 KiB of them. Then follow the
 //! output file and that of the rejects, with their sizes up to which they belong to what was read; all
-//! of its numbers are 0 for an output that is not a file.
+//! of its numbers are 0 for an output that is not a file. `ended` is 1 if the run has ended since: then
+//! it has written nothing behind these sizes.
 //!
 //! It is one line of a fixed size, written in place by one system call after each batch that was
 //! written: a killed process leaves the old line or the new one. (A power failure may leave
@@ -105,6 +106,8 @@ pub(crate) struct OutputPositions {
     pub(crate) output: Option<FilePosition>,
     /// As `output`, for the rejects.
     pub(crate) rejects: Option<FilePosition>,
+    /// Whether the run has ended, so that nothing of it is behind these positions.
+    pub(crate) is_ended: bool,
 }
 
 /// A file that stores the [`Mark`] of a followed file, and the sizes of the output files there.
@@ -130,9 +133,9 @@ pub struct Checkpoint {
     text: String,
 }
 
-/// The fixed size without the name of the file: fits 15 numbers of 20 digits, two of 10 and the words
-/// between them.
-const SIZE: usize = 576;
+/// The fixed size without the name of the file: fits 15 numbers of 20 digits, two of 10, one of 1 and
+/// the words between them.
+const SIZE: usize = 584;
 
 /// The longest line: file names have up to 255 bytes, and an escaped one has up to four times as many.
 /// Less than a page, so that a killed process does not leave half of it.
@@ -144,7 +147,8 @@ const MARK_WORDS: [&str; 9] = [
 ];
 
 /// The names of the numbers of the outputs.
-const OUTPUT_WORDS: [&str; 8] = [
+const OUTPUT_WORDS: [&str; 9] = [
+    "ended",
     "out-device",
     "out-inode",
     "out-born",
@@ -154,7 +158,7 @@ const OUTPUT_WORDS: [&str; 8] = [
     "reject-born",
     "reject-size",
 ];
-const HEAD: &str = "lookaside checkpoint 3:";
+const HEAD: &str = "lookaside checkpoint 4:";
 const FILE: &str = " file ";
 
 impl Checkpoint {
@@ -242,10 +246,9 @@ fn format(mark: Mark, outputs: OutputPositions, followed: &str, text: &mut Strin
     text.push_str(HEAD);
     // Writing to a string does not fail.
     let _ = write!(text, " {mark}");
-    for (word, number) in OUTPUT_WORDS
-        .into_iter()
-        .zip(output.into_iter().chain(rejects))
-    {
+    let ended = std::iter::once(u64::from(outputs.is_ended));
+    let numbers = ended.chain(output).chain(rejects);
+    for (word, number) in OUTPUT_WORDS.into_iter().zip(numbers) {
         let _ = write!(text, " {word} {number}");
     }
     text.push_str(FILE);
@@ -266,6 +269,7 @@ fn parse(bytes: &[u8]) -> Option<(Mark, OutputPositions, &str)> {
     let mut words = place.split_whitespace();
     let mark = mark_of(&mut words)?;
     let [
+        ended,
         out_device,
         out_inode,
         out_born,
@@ -278,6 +282,7 @@ fn parse(bytes: &[u8]) -> Option<(Mark, OutputPositions, &str)> {
     let outputs = OutputPositions {
         output: position(out_device, out_inode, out_born, out_size),
         rejects: position(device, inode, born, size),
+        is_ended: ended == 1,
     };
     words.next().is_none().then_some((mark, outputs, followed))
 }
@@ -360,6 +365,7 @@ mod tests {
         let mut outputs = OutputPositions {
             output: Some(longest),
             rejects: Some(longest),
+            is_ended: true,
         };
         let mut checkpoint = Checkpoint::open(&path, followed).unwrap();
         checkpoint.store(mark, outputs).unwrap();

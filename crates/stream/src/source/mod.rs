@@ -282,6 +282,16 @@ impl Source {
         self.inputs.iter().find(is_there).map(Opened::name)
     }
 
+    /// The paths of the inputs that are files.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        let inputs = self.inputs.iter();
+        let paths = inputs.filter_map(|input| match input {
+            Opened::File(path) | Opened::Follow(path, ..) => Some(path.clone()),
+            _ => None,
+        });
+        paths.collect()
+    }
+
     /// Whether the source ends by itself: listeners and followed files do not, and pipes may not.
     pub fn extent(&self) -> Extent {
         let endless = self.inputs.iter().any(|input| match input {

@@ -89,7 +89,7 @@ pub(crate) struct Taken {
     payload: Option<String>,
     topic: Option<String>,
     timestamp_ms: Option<i64>,
-    headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 /// A sink that remembers what it takes, and delivers it at once.

@@ -6,7 +6,7 @@ use std::thread;
 
 use lookaside_stream::{
     Extent, Flow, FormatOptions, Identity, InputFormat, OutputFormat, Partition, Receipt, Report,
-    ResultMeta, RunOptions, Sink, Source, StopFlag, Strictness, Transform,
+    ResultMeta, RunOptions, Sink, Source, SplitPath, StopFlag, Strictness, Transform,
 };
 use lookaside_value::{Batch, NameTable, Value};
 
@@ -113,6 +113,35 @@ fn records_are_written_to_the_outputs_that_they_name() {
     assert_eq!((summary.events_dropped, summary.rejects.count()), (3, 2));
 }
 
+/// A broker of a named output refuses a message.
+#[test]
+fn a_refused_message_names_its_output() {
+    let (default, _) = bytes("default");
+    let dead_letters = Memory::default();
+    let bus = Memory {
+        poison: Some("7"),
+        ..Memory::default()
+    };
+    let options = RunOptions {
+        named_sinks: vec![Sink::messages("b", Box::new(bus), ResultMeta::default())],
+        rejects: Some(Sink::messages(
+            "dead",
+            Box::new(dead_letters.clone()),
+            ResultMeta::default(),
+        )),
+        ..RunOptions::default()
+    };
+    let flow = flow().with_named_output("bus", format("json", "")).unwrap();
+    let lines = "{\"n\":7,\"to\":\"bus\"}\n";
+    let source = Source::new().with_reader("events", lines.as_bytes());
+    let summary = flow.run(source, vec![Routed], default, options).unwrap();
+    let reason = &summary.rejects.first()[0].reason;
+    assert!(reason.starts_with("output `bus`: "), "{reason}");
+    let taken = dead_letters.taken.lock().unwrap();
+    let headers = format!("{:?}", taken[0].headers);
+    assert!(headers.contains("output `bus`: "), "{headers}");
+}
+
 #[test]
 fn the_columns_of_the_default_output_are_those_of_its_first_record() {
     let (default, csv) = bytes("default");
@@ -149,9 +178,13 @@ fn what_no_run_can_have_is_refused() {
     let error = error.unwrap_err().to_string();
     assert!(error.contains("a run has at most 64 outputs"), "{error}");
 
-    let refused = |format: OutputFormat, sinks: [Sink; 2]| {
-        let flow = flow().with_named_output("a", format).unwrap();
-        let [default, named] = sinks;
+    // Only the default output has a record in the first block for certain.
+    let error = flow().with_named_output("a", format("csv", ""));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("the columns of csv output `a`"), "{error}");
+
+    let refused = |[default, named]: [Sink; 2]| {
+        let flow = flow().with_named_output("a", format("json", "")).unwrap();
         let options = RunOptions {
             named_sinks: vec![named],
             ..RunOptions::default()
@@ -160,11 +193,9 @@ fn what_no_run_can_have_is_refused() {
         let run = flow.run(source, vec![Routed], default, options);
         run.unwrap_err().to_string()
     };
-    let error = refused(format("csv", ""), [Sink::null(), bytes("b").0]);
-    assert!(error.contains("the columns of csv output `b`"), "{error}");
     let folder = tempfile::tempdir().unwrap();
     let file = || Sink::file(&folder.path().join("one"), Extent::Endless).unwrap();
-    let error = refused(format("json", ""), [file(), file()]);
+    let error = refused([file(), file()]);
     assert!(error.contains("are the same file"), "{error}");
 }
 
@@ -195,7 +226,7 @@ fn elements_become_events_which_can_have_different_outputs() {
     let (named, other) = bytes("a");
     let options = RunOptions {
         named_sinks: vec![named],
-        split: Some("items".to_owned()),
+        split: Some(SplitPath::new("items").unwrap()),
         ..RunOptions::default()
     };
     let flow = flow().with_named_output("a", format("json", "")).unwrap();
@@ -314,7 +345,7 @@ fn a_message_is_acknowledged_when_all_outputs_have_delivered_its_results() {
         let options = RunOptions {
             give_up: Some(StopFlag::new().unwrap()),
             named_sinks: vec![sink("a"), sink("b")],
-            split: Some("n".to_owned()),
+            split: Some(SplitPath::new("n").unwrap()),
             ..RunOptions::default()
         };
         let default = sink("default");

@@ -45,6 +45,18 @@ fn a_connection_answers_at_once_and_its_last_line_needs_no_end() {
     assert_eq!((summary.end, summary.events_out), (End::Stopped, 4));
 }
 
+/// Each connection is as a file.
+#[test]
+fn a_byte_order_mark_at_the_start_of_a_connection_is_skipped() {
+    let (mut live, address) = listen();
+    for name in ["one", "two"] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "\u{feff}{name}\nmore\n").unwrap();
+        live.expect(&[name, "more"]);
+    }
+    assert!(live.stop().0.is_empty());
+}
+
 /// Somewhat more than fits into a block, after which the connection is silent.
 #[test]
 fn counted_events_that_fill_blocks_are_all_processed() {

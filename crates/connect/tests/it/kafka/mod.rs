@@ -1,5 +1,6 @@
 //! Kafka: a broker of its own for tests that stop it, and one that the others share.
 
+mod dialogues;
 mod exactly_once;
 mod failures;
 mod groups;

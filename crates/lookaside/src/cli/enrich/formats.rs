@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lookaside_stream::FormatOptions;
+use lookaside_stream::{FormatOptions, Sink};
 
 use crate::failure::Failure;
 
@@ -23,6 +23,7 @@ pub(super) fn format_of_name(output: &str) -> Result<&'static str, Failure> {
     if output.contains("://") {
         return Ok("json");
     }
+    Sink::check_name(output).map_err(|error| Failure::from_error(&error))?;
     let name = output.to_ascii_lowercase();
     let name = [".gz", ".zst"]
         .iter()

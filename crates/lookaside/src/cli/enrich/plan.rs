@@ -1,7 +1,6 @@
 //! The settings of a run: from flags first, then from the project's `[enrich]` section, then
 //! defaults.
 
-use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -12,15 +11,17 @@ use jiff::tz::TimeZone;
 use lookaside_connect::ConnectUrl;
 use lookaside_knowledge::Contract;
 use lookaside_stream::{
-    Checkpoint, Extent, InputFormat, Mark, OutputFormat, Rotation, Sink, Source, StopFlag,
-    Strictness, TcpOptions, worker_count,
+    Checkpoint, Extent, Flow, InputFormat, Mark, OutputFormat, Rotation, Sink, Source, SplitPath,
+    StopFlag, Strictness, TcpOptions, worker_count,
 };
-use lookaside_value::OnLookupFailure;
+use lookaside_value::{NameTable, OnLookupFailure};
+use tracing::warn;
 
 use super::EnrichArguments;
 use super::connectors::{self, Input};
 use super::formats::{format_failure, format_of_name, merged};
-use super::named::{NamedOutput, named_outputs};
+use super::named::{self, NamedOutput, named_outputs};
+use super::places::Places;
 use crate::cli::output::{check_stdin, check_stdout};
 use crate::config::DRAIN_TIMEOUT;
 use crate::failure::Failure;
@@ -42,15 +43,15 @@ pub(super) struct EnrichPlan {
     checkpoint: Option<PathBuf>,
     tcp: TcpOptions,
     rotation: RotationChoice,
-    pub(super) input_format: InputFormat,
-    pub(super) output_format: OutputFormat,
+    input_format: InputFormat,
+    output_format: OutputFormat,
     choice: Choice,
     pub(super) timezone: TimeZone,
     output: String,
     pub(super) named: Vec<NamedOutput>,
     reject: Option<String>,
-    /// The field whose elements become events.
-    pub(super) split: Option<String>,
+    /// Whose elements become events.
+    pub(super) split: Option<SplitPath>,
     pub(super) strictness: Strictness,
     pub(super) worker_count: usize,
     pub(super) event_limit: Option<NonZero<u64>>,
@@ -109,17 +110,6 @@ impl EnrichPlan {
             .unwrap_or_else(|| "-".to_owned());
         let reject = given(arguments.reject.as_ref(), settings.reject.as_ref(), project);
         let named = named_outputs(arguments, project)?;
-        let results = || std::iter::once(&output).chain(named.iter().map(|named| &named.target));
-        for text in results().chain(&reject) {
-            if let (Some(input), Some(output)) = (&connector, connectors::url(text)?) {
-                connectors::refuse_same_topic(input, &output)?;
-            }
-        }
-        for text in results() {
-            if connectors::url(text)?.is_none() {
-                Sink::check_name(text).map_err(|error| Failure::from_error(&error))?;
-            }
-        }
         let output_format = output_format(arguments, project, &output)?;
         connectors::check_table(&output, &output_format)?;
         reject
@@ -134,21 +124,18 @@ impl EnrichPlan {
             None => worker_count(),
         };
         let is_strict = arguments.strict || settings.strict;
-        Ok(Self {
+        let checkpoint = checkpoint(arguments, &input, &output)?;
+        let plan = Self {
             choice: choice(arguments, project, format, &input[0]),
             follow: arguments.follow,
-            checkpoint: checkpoint(arguments, &input, &output)?,
+            checkpoint,
             tcp: tcp_options(arguments, project),
             rotation: rotation(arguments, project)?,
             timezone: timezone(arguments.timezone.as_ref().or(settings.timezone.as_ref()))?,
             output,
             named,
             reject,
-            split: arguments
-                .split
-                .as_ref()
-                .or(settings.split.as_ref())
-                .cloned(),
+            split: split(arguments, project)?,
             strictness: if is_strict {
                 Strictness::Strict
             } else {
@@ -177,7 +164,19 @@ impl EnrichPlan {
             webhook,
             input_format,
             output_format,
-        })
+        };
+        let mut places = Places::of_inputs(&plan.input)?;
+        plan.outputs().try_for_each(|output| places.add(output))?;
+        plan.flow(NameTable::new())?;
+        Ok(plan)
+    }
+
+    /// The formats of the run, whose batches start from `names`.
+    pub(super) fn flow(&self, names: NameTable) -> Result<Flow, Failure> {
+        let input_format = self.input_format.clone();
+        let input_format = input_format.on_warning(|warning| warn!("{warning}"));
+        let flow = Flow::with_names(names, input_format, self.output_format.clone());
+        named::add_to(flow, &self.named)
     }
 
     /// The model to run.
@@ -188,30 +187,17 @@ impl EnrichPlan {
         }
     }
 
-    /// Returns an error for outputs that are files of the project: a typing error must not
-    /// overwrite a table.
-    pub(super) fn refuse_to_replace(
-        &self,
-        files: impl IntoIterator<Item = PathBuf>,
-    ) -> Result<(), Failure> {
+    /// Whether clients wait for answers, so that only a signal or a limit is a normal end.
+    pub(super) fn is_service(&self) -> bool {
+        self.webhook.is_some()
+    }
+
+    /// All outputs, also that of the rejects.
+    pub(super) fn outputs(&self) -> impl Iterator<Item = &String> {
         let named = self.named.iter().map(|named| &named.target);
-        let outputs = std::iter::once(&self.output)
+        std::iter::once(&self.output)
             .chain(named)
-            .chain(&self.reject);
-        // Only existing files can be replaced.
-        let outputs: Vec<_> = outputs
-            .filter_map(|name| Some((name, fs::canonicalize(name).ok()?)))
-            .collect();
-        for file in files {
-            let Ok(path) = fs::canonicalize(file) else {
-                continue;
-            };
-            if let Some((name, _)) = outputs.iter().find(|(_, output)| *output == path) {
-                let message = format!("output {name} is a file of the project");
-                return Err(Failure::new(message).with_help("write to another file"));
-            }
-        }
-        Ok(())
+            .chain(&self.reject)
     }
 
     pub(super) fn open_checkpoint(&self) -> Result<Option<Checkpoint>, Failure> {
@@ -377,6 +363,16 @@ fn rotation(arguments: &EnrichArguments, project: &Project) -> Result<RotationCh
     }
 }
 
+/// Whose elements become events, if it is set.
+fn split(arguments: &EnrichArguments, project: &Project) -> Result<Option<SplitPath>, Failure> {
+    let path = arguments.split.as_ref().or(project.settings.split.as_ref());
+    let path = path.map(|path| SplitPath::new(path)).transpose();
+    path.map_err(|error| match arguments.split {
+        Some(_) => Failure::usage(error.to_string()),
+        None => Failure::from_error(&error),
+    })
+}
+
 /// The file that stores the position in the followed file.
 fn checkpoint(
     arguments: &EnrichArguments,
@@ -450,10 +446,22 @@ fn input(arguments: &EnrichArguments, project: &Project) -> Result<Vec<String>, 
     } else {
         flags.into_iter().cloned().collect()
     };
-    if input.len() > 1 && input.iter().any(|text| ConnectUrl::is_one(text)) {
-        let message = "a topic is the only input of a run, and there are others";
-        return Err(Failure::usage(message)
-            .with_help("name several topics in one URL, separated by commas"));
+    if input.len() > 1
+        && let Some(text) = input.iter().find(|text| ConnectUrl::is_one(text))
+    {
+        let is_http = connectors::url(text)?.is_some_and(|url| WebhookOptions::is_of(&url));
+        let (what, help) = match is_http {
+            true => (
+                "an address for HTTP requests",
+                "start a run for each address, or read the other inputs in another run",
+            ),
+            false => (
+                "a topic",
+                "name several topics in one URL, separated by commas",
+            ),
+        };
+        let message = format!("{what} is the only input of a run, and there are others");
+        return Err(Failure::usage(message).with_help(help));
     }
     let Some(last) = input.last() else {
         return Err(Failure::usage("no input is specified").with_help(

@@ -1,14 +1,16 @@
 //! Checks the values of `[enrich]`, for `lookaside check`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lookaside_connect::ConnectUrl;
-use lookaside_stream::{InputFormat, OutputFormat, Sink};
+use lookaside_stream::{Flow, FormatOptions, InputFormat, OutputFormat, Sink, SplitPath};
 
 use super::connectors::{self, shown};
 use super::formats::{format_of_name, merged};
+use super::named::NamedOutput;
+use super::places::{Places, refuse_to_replace};
 use super::plan::{WORKER_COUNT_MAX, default_key};
-use crate::config::{ENRICH, EnrichSettings, NamedOutputSettings};
+use crate::config::{ENRICH, EnrichSettings};
 use crate::failure::Failure;
 use crate::models::options::timezone;
 use crate::models::{Models, Wanted};
@@ -52,8 +54,10 @@ pub(crate) fn verify(project: &Project, models: &Models) -> Verdict {
         };
         verdict.add(project, key, &error.to_string());
     }
-    for named in &settings.named_outputs {
-        verdict.check_named(project, named);
+    verdict.check_named(project);
+    verdict.check_places(project, models);
+    if let Some(Err(error)) = settings.split.as_ref().map(|path| SplitPath::new(path)) {
+        verdict.add(project, "split", &error.to_string());
     }
     if let Some(name) = &settings.timezone
         && timezone(Some(name)).is_err()
@@ -103,14 +107,65 @@ impl Verdict {
         self.problems.push(format!("{file}:{line}: {message}"));
     }
 
-    fn check_named(&mut self, project: &Project, named: &NamedOutputSettings) {
-        let key = format!("named_outputs.{}", named.name);
-        let options = merged(&named.options, &[]);
-        let format = format_name(&named.output, named.format.as_deref());
-        let format = format
-            .and_then(|name| OutputFormat::new(name, &options).map_err(|error| error.to_string()));
-        if let Err(message) = format {
-            self.add(project, &key, &message);
+    fn add_failure(&mut self, project: &Project, key: &str, failure: &Failure) {
+        let help = failure.help().map(|help| format!("; {help}"));
+        let message = format!("{}{}", failure.line(), help.unwrap_or_default());
+        self.add(project, key, &message);
+    }
+
+    /// Adds each named output to a flow, as a run does.
+    fn check_named(&mut self, project: &Project) {
+        let json = |error| Failure::from_error(&error);
+        let none = FormatOptions::new();
+        let formats = InputFormat::new("json", &none).map_err(json);
+        let formats =
+            formats.and_then(|input| Ok((input, OutputFormat::new("json", &none).map_err(json)?)));
+        let Ok((input, output)) = formats else { return };
+        let mut flow = Flow::new(input, output);
+        for settings in &project.settings.named_outputs {
+            let named = NamedOutput::of_settings(settings, project);
+            match named.and_then(|named| named.add_to(flow.clone())) {
+                Ok(added) => flow = added,
+                Err(failure) => {
+                    let key = format!("named_outputs.{}", settings.name);
+                    self.add_failure(project, &key, &failure);
+                }
+            }
+        }
+    }
+
+    /// Checks where the outputs are written to, apart from names and URLs, which are checked elsewhere.
+    fn check_places(&mut self, project: &Project, models: &Models) {
+        let settings = &project.settings;
+        let inputs = settings.input.iter().map(|text| project.resolve(text));
+        let inputs: Vec<_> = inputs.collect();
+        let named = settings.named_outputs.iter();
+        let named = named.map(|named| (format!("named_outputs.{}", named.name), &named.output));
+        let default = settings
+            .output
+            .iter()
+            .map(|text| ("output".to_owned(), text));
+        let reject = settings
+            .reject
+            .iter()
+            .map(|text| ("reject".to_owned(), text));
+        let outputs = default.chain(named).chain(reject);
+        let outputs: Vec<_> = outputs
+            .filter(|(_, text)| connectors::url(text).is_ok() && Sink::check_name(text).is_ok())
+            .map(|(key, text)| (key, project.resolve(text)))
+            .collect();
+        let Ok(mut places) = Places::of_inputs(&inputs) else {
+            return;
+        };
+        let made_of = models.iter().map(|model| model.file_name().into());
+        let files: Vec<PathBuf> = made_of.chain(project.config.watched_files()).collect();
+        for (key, output) in &outputs {
+            let checked = places
+                .add(output)
+                .and_then(|()| refuse_to_replace([output], files.iter().cloned()));
+            if let Err(failure) = checked {
+                self.add_failure(project, key, &failure);
+            }
         }
     }
 
@@ -139,11 +194,7 @@ impl Verdict {
             let url = text.parse().map_err(|error| Failure::of_connector(&error));
             match url.and_then(|url| check(&url)) {
                 Ok(found) => self.connectors.push(format!("{key}: {found}")),
-                Err(failure) => {
-                    let help = failure.help().map(|help| format!("; {help}"));
-                    let message = format!("{}{}", failure.line(), help.unwrap_or_default());
-                    self.add(project, &key, &message);
-                }
+                Err(failure) => self.add_failure(project, &key, &failure),
             }
         }
     }
@@ -180,9 +231,6 @@ impl Verdict {
 
 /// The format of an output: the one that is set, or that of its name.
 fn format_name<'a>(output: &str, set: Option<&'a str>) -> Result<&'a str, String> {
-    if !ConnectUrl::is_one(output) {
-        Sink::check_name(output).map_err(|error| error.to_string())?;
-    }
     match set {
         Some(name) => Ok(name),
         None => format_of_name(output).map_err(|failure| failure.message().to_owned()),

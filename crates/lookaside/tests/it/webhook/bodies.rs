@@ -83,6 +83,24 @@ fn what_is_not_an_event_becomes_a_reject_and_is_answered() {
     assert!(log.contains("/events[0]"), "{log}");
 }
 
+/// As at the beginning of a file.
+#[test]
+fn a_byte_order_mark_before_the_events_is_skipped() {
+    let project = project("");
+    let run = Run::start(&project, "", &["--output", "out.json"]);
+    let mut client = run.client();
+    for (header, body, count) in [
+        (NDJSON, "\u{feff}{\"n\":1}\n{\"n\":2}\n", 2),
+        (JSON, "\u{feff}[{\"n\":3},{\"n\":4}]", 2),
+        (JSON, "\u{feff}{\"n\":5}", 1),
+    ] {
+        let answer = client.ask("POST", "/events", &[header], body.as_bytes());
+        let expected = format!("{{\"events\":{count}}}\n");
+        assert_eq!(answer.is(200).text(), expected);
+    }
+    assert_eq!(numbers(&project.read("out.json")), [1, 2, 3, 4, 5]);
+}
+
 #[test]
 fn other_formats_have_lines_or_one_event() {
     let project = project("");

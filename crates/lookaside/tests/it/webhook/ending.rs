@@ -1,6 +1,7 @@
 //! Signals: what was answered is delivered.
 
 use std::collections::HashMap;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -176,6 +177,39 @@ fn what_is_not_delivered_at_the_end_is_answered_with_503() {
     assert!(answer.header("Retry-After").is_some());
     // Without a reader, the process would wait in its write until it is aborted.
     let _found = pipe.read(300);
+    let (code, log) = run.ended();
+    assert_eq!(code, Some(143), "{log}");
+}
+
+/// A service that ends with 0 would not be started again.
+#[test]
+fn a_reader_that_is_gone_is_a_failure() {
+    let project = project("");
+    let mut run = Run::start_to(Stdio::piped(), &project, "", &[]);
+    let mut client = run.client();
+    drop(run.child.stdout.take());
+    client.ask("POST", "/events", &[], b"{\"n\":1}").is(503);
+    let (code, log) = run.ended();
+    assert_eq!(code, Some(1), "{log}");
+    assert!(
+        log.contains("the reader of standard output is gone"),
+        "{log}"
+    );
+}
+
+/// Its events are not processed, so that the client has to send it again.
+#[test]
+fn a_body_that_is_incomplete_at_the_end_is_answered() {
+    let project = project("");
+    let run = Run::start(&project, "", &["--output", "out.json"]);
+    let mut late = run.client();
+    let head = "POST /events HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{\"n\"";
+    late.split().1.raw(head.as_bytes());
+    run.wait_received();
+    run.signal(Signal::TERM);
+    let answer = late.receive("POST").is(503);
+    assert!(answer.text().contains("the run is ending"), "{answer:?}");
+    assert_eq!(answer.header("Connection"), Some("close"));
     let (code, log) = run.ended();
     assert_eq!(code, Some(143), "{log}");
 }

@@ -135,3 +135,31 @@ fn bodies_have_a_limit_also_decompressed() {
     assert_problem(&client.receive("POST"), 413, "too long");
     assert_eq!(project.read("out.json").lines().count(), 2);
 }
+
+/// The rest of a body is not waited for, nor read, when a limit is passed.
+#[test]
+fn a_body_beyond_a_limit_is_refused_before_its_end() {
+    let project = project("");
+    let options = "body_max=100000&buffer_max=100000";
+    let flags = ["--output", "out.json", "--metrics", "0"];
+    let run = Run::start(&project, options, &flags);
+    let body = chunked("", &vec![b' '; 101_000]);
+    for (size, status) in [(100_500, 503), (body.len() - 5, 413)] {
+        // Without the end of the body.
+        let mut client = run.client();
+        client.split().1.raw(&body[..size]);
+        let answer = client.receive("POST").is(status);
+        assert_eq!(answer.header("Connection"), Some("close"));
+    }
+    let mut client = run.client();
+    client.ask("GET", "/events", &[], b"").is(405);
+    client.split().1.raw(b"no HTTP\r\n\r\n");
+    client.receive("POST").is(400);
+    let metrics = run.address_of("serves metrics");
+    let text = crate::serve::client::Client::tcp(&metrics).get("/metrics");
+    let text = String::from_utf8(text.is(200).body).unwrap();
+    for status in [400, 405, 413, 503] {
+        let line = format!("lookaside_requests_refused_total{{status=\"{status}\"}} 1\n");
+        assert!(text.contains(&line), "{status}: {text}");
+    }
+}

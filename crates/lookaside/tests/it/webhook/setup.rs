@@ -27,6 +27,14 @@ fn mistakes_in_the_url_are_named_before_tables_are_loaded() {
             "`1k` is not a number of bytes",
         ),
         ("http://127.0.0.1:1/e?framing=all", "one of: lines, message"),
+        (
+            "http://127.0.0.1:1/e?token=hidden&token=hidden2",
+            "the option `token` is given twice",
+        ),
+        (
+            "http://127.0.0.1:1/e?headers=",
+            "`` is not the name of a header",
+        ),
     ] {
         let said = project.run(&["enrich", "--input", input]).ended(2);
         let err = said.err.replace("\n  ", " ");
@@ -49,6 +57,7 @@ fn mistakes_in_the_url_are_named_before_tables_are_loaded() {
     ] {
         let said = project.run(&arguments).ended(2);
         assert!(!said.err.contains("hidden"), "{}", said.err);
+        assert!(!said.err.contains("topic"), "{}", said.err);
     }
 }
 
@@ -63,8 +72,13 @@ fn an_address_that_is_taken_is_an_error() {
         "http://192.0.2.1:80/events",
         "http://nowhere.invalid:80/",
     ] {
-        let said = project.run(&["enrich", "--input", input]).ended(1);
-        let said = said.err_has(&["curl -sS URL |"]);
+        let flags = ["-o", "out.json", "--reject", "bad.json"];
+        let said = project.run(&[&["enrich", "--input", input][..], &flags].concat());
+        let said = said.ended(1).err_has(&["curl -sS URL |"]);
+        // Nothing is left of a run that has not begun.
+        for name in ["out.json", "bad.json"] {
+            assert!(!project.file(name).exists(), "{name}");
+        }
         assert!(!said.err.contains("hidden"), "{}", said.err);
     }
     let name = format!("http://{address}/events");
@@ -116,7 +130,10 @@ fn a_process_is_ready_when_it_listens() {
     let address = run.address();
     wait_until("it is ready", || ready().status == 200);
     Client::tcp(&address).post("/events", "{}").is(200);
-    let text = Client::tcp(&metrics).get("/metrics").is(200).body;
-    let text = String::from_utf8(text).unwrap();
-    assert!(text.contains("lookaside_events_in_total 1"), "{text}");
+    // A request is answered before its batch is counted.
+    wait_until("it is counted", || {
+        let text = Client::tcp(&metrics).get("/metrics").is(200).body;
+        let text = String::from_utf8(text).unwrap();
+        text.contains("lookaside_events_in_total 1\n")
+    });
 }
