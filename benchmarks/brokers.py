@@ -4,6 +4,7 @@ import base64
 import os
 import random
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -104,8 +105,22 @@ group.initial.rebalance.delay.ms=0
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def cpu_seconds(self):
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self.process.pid)
+
+    def message_count(self, topic):
+        """How many messages a topic has had, by the request ListOffsets: https://kafka.apache.org/protocol#The_Messages_ListOffsets"""
+        name = topic.encode()
+        partitions = b"".join(struct.pack(">iq", number, -1) for number in range(PARTITIONS))
+        request = (struct.pack(">hhihii", 2, 1, 0, -1, -1, 1) + struct.pack(">h", len(name)) + name
+                   + struct.pack(">i", PARTITIONS) + partitions)
+        host, port = self.address.split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            with connection.makefile("rb") as answer:
+                size, = struct.unpack(">i", answer.read(4))
+                body = answer.read(size)
+        # Each partition ends with its offset, behind the correlation, the count of topics, the name and the count of partitions.
+        return sum(offset for _, _, _, offset in struct.iter_unpack(">ihqq", body[14 + len(name):]))
 
     def url(self, topic, options=""):
         return f"kafka://{self.address}/{topic}{options}"
@@ -113,6 +128,11 @@ group.initial.rebalance.delay.ms=0
     def stop(self):
         self.process.terminate()
         self.process.wait()
+
+
+def cpu_seconds(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def free_port():
