@@ -32,8 +32,10 @@ mod content;
 mod error;
 mod extent;
 mod file_identity;
+mod fingerprint;
 mod format;
 mod latency;
+mod mark;
 mod message;
 mod progress;
 mod reject;
@@ -55,6 +57,7 @@ pub use format::{
 #[doc(hidden)]
 pub use format::{fuzz_access, fuzz_csv, fuzz_syslog};
 pub use latency::Latencies;
+pub use mark::Mark;
 pub use message::{
     Message, MessageFraming, MessageHeader, MessageRead, MessageSink, MessageSource, Messages,
     MetaValue, OnNull, OnStop, Partition, Receipt, RefusedMessage, ResultMeta,
@@ -66,6 +69,6 @@ pub use run::{
     worker_count,
 };
 pub use sink::{Rotation, Sink, TcpOptions};
-pub use source::{Checkpoint, LiveRead, Mark, Source, TcpFraming};
+pub use source::{Checkpoint, LiveRead, Source, TcpFraming};
 pub use stop::StopFlag;
 pub use summary::{End, Reconnects, Summary};

@@ -435,7 +435,11 @@ impl ConsumerContext for Group {
         let is_assign = code == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
         if is_assign {
             let goes_on = !self.stores_positions() || self.set_positions(list);
-            if !goes_on || !start::set(consumer, self.start, list) {
+            let is_set = |list: &mut TopicPartitionList| {
+                let is_closing = || self.is_closing();
+                start::set(consumer, &self.name, self.start, list, is_closing)
+            };
+            if !goes_on || !is_set(list) {
                 *list = TopicPartitionList::new();
             }
         }

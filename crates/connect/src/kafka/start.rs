@@ -3,12 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use rdkafka::error::KafkaResult;
 use rdkafka::{Offset, TopicPartitionList};
 use tracing::{debug, warn};
 
-use super::group::Group;
 use crate::options::Start;
 
 /// How long one attempt waits for the broker.
@@ -18,18 +17,19 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Sets the offsets at which partitions begin that are being assigned, if they have no offset here
-/// and none that the group has stored. Returns whether the run goes on: a broker that is away is
-/// waited for.
-pub(super) fn set(
-    consumer: &BaseConsumer<Group>,
+/// and none that the group has stored. A broker that is away is waited for, until `is_closing`;
+/// returns whether they are set.
+pub(super) fn set<C: ConsumerContext + 'static>(
+    consumer: &BaseConsumer<C>,
+    connector: &str,
     start: Start,
     assigned: &mut TopicPartitionList,
+    is_closing: impl Fn() -> bool,
 ) -> bool {
     if matches!(start, Start::Earliest | Start::Latest) {
         // The library does so by `auto.offset.reset`.
         return true;
     }
-    let connector = &*consumer.context().name;
     let mut has_failed = false;
     loop {
         match try_set(consumer, start, assigned) {
@@ -38,15 +38,15 @@ pub(super) fn set(
             Err(error) => warn!(connector, %error, "the offsets to begin at cannot be read"),
         }
         has_failed = true;
-        if consumer.context().is_closing() {
+        if is_closing() {
             return false;
         }
         thread::sleep(PAUSE);
     }
 }
 
-fn try_set(
-    consumer: &BaseConsumer<Group>,
+fn try_set<C: ConsumerContext + 'static>(
+    consumer: &BaseConsumer<C>,
     start: Start,
     assigned: &mut TopicPartitionList,
 ) -> KafkaResult<()> {

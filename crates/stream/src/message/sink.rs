@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Message, Messages, Receipt};
-use crate::{Mark, StopFlag};
+use crate::StopFlag;
+use crate::mark::Mark;
 
 /// A sink of messages, such as a topic of a broker.
 pub trait MessageSink: Send {

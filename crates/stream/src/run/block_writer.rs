@@ -11,10 +11,10 @@ use super::job::{Output, RunJob};
 use super::results::in_output;
 use super::routes::OutputNames;
 use super::warning::WarningCallback;
+use crate::mark::Mark;
 use crate::message::{Partition, RefusedMessage};
 use crate::progress::Counts;
 use crate::sink::{Settled, Written};
-use crate::source::Mark;
 use crate::{Checkpoint, End, Error, Progress, Rejects, Result, Sink, Strictness};
 
 /// The state of the writing thread: the single worker of the ring's last stage, and the sinks.

@@ -6,9 +6,10 @@ use std::time::Instant;
 use lookaside_value::Batch;
 
 use super::Report;
+use crate::mark::Mark;
 use crate::message::{Messages, Receipt};
 use crate::progress::Counts;
-use crate::source::{Block, Mark};
+use crate::source::Block;
 use crate::{Error, Rejects};
 
 /// Larger buffers are freed, so that one huge batch does not keep memory permanently.

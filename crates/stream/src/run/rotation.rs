@@ -5,8 +5,9 @@ use std::time::SystemTime;
 use super::block_writer::Sinks;
 use super::job::Output;
 use crate::file_identity::FileIdentity;
+use crate::mark::Mark;
 use crate::sink::{RecordEnds, Recorded};
-use crate::source::{Mark, OutputPositions};
+use crate::source::OutputPositions;
 use crate::{Checkpoint, OutputFormat, Result, Sink};
 
 impl Sinks {

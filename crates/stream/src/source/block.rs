@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memchr::{memchr, memchr_iter};
 
-use super::Mark;
+use crate::mark::Mark;
 use crate::message::{Messages, Receipt};
 use crate::reject::LONG_LINE_KEPT_SIZE;
 use crate::{Chunk, Error, Framing, Header, InputFormat, Result};

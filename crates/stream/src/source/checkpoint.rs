@@ -18,86 +18,15 @@
 //! written: a killed process leaves the old line or the new one. (A power failure may leave
 //! neither.)
 
-use std::fmt::{self, Write as _};
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::str::FromStr;
-use std::time::{Duration, SystemTime};
 
-use super::fingerprint::{Fingerprint, History};
-use crate::file_identity::{FilePosition, Identity, identity, nanoseconds};
+use crate::file_identity::{FilePosition, Identity};
+use crate::mark::{Mark, numbers};
 use crate::{Error, Result};
-
-/// The position up to which a followed file was read and written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// The file.
-    pub(super) identity: Identity,
-    /// When the followed path last referred to it, as far as known.
-    pub(super) seen: SystemTime,
-    /// The offset of the next byte.
-    pub(super) offset: u64,
-    /// The line that begins there, counted from 1.
-    pub(super) line: u64,
-    /// The fingerprint of what was read of the file: up to the offset, and maybe more.
-    pub(super) read: Fingerprint,
-}
-
-impl Mark {
-    /// The first byte of a file.
-    pub(crate) fn at_start(metadata: &Metadata) -> Option<Self> {
-        Some(Self {
-            identity: identity(metadata),
-            seen: metadata.modified().ok()?,
-            offset: 0,
-            line: 1,
-            read: History::default().fingerprint(),
-        })
-    }
-
-    /// The position `size` bytes earlier, where `line` begins.
-    pub(crate) fn before(self, size: usize, line: u64) -> Self {
-        Self {
-            offset: self.offset - size as u64,
-            line,
-            ..self
-        }
-    }
-}
-
-/// The numbers of the mark, each after its name; [`FromStr`] reads them.
-impl fmt::Display for Mark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let numbers = [
-            self.identity.device,
-            self.identity.inode,
-            self.identity.born,
-            nanoseconds(self.seen),
-            self.offset,
-            self.line,
-            self.read.size,
-            self.read.head.into(),
-            self.read.tail.into(),
-        ];
-        for (index, (word, number)) in MARK_WORDS.into_iter().zip(numbers).enumerate() {
-            let blank = if index == 0 { "" } else { " " };
-            write!(f, "{blank}{word} {number}")?;
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for Mark {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let mut words = text.split_whitespace();
-        let mark = mark_of(&mut words).filter(|_| words.next().is_none());
-        mark.ok_or_else(|| Error::no_mark(text))
-    }
-}
 
 /// How far the files of the outputs belong to a [`Mark`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,11 +69,6 @@ const SIZE: usize = 584;
 /// The longest line: file names have up to 255 bytes, and an escaped one has up to four times as many.
 /// Less than a page, so that a killed process does not leave half of it.
 const SIZE_MAX: u64 = 2000;
-
-/// The names of the numbers of a mark.
-const MARK_WORDS: [&str; 9] = [
-    "device", "inode", "born", "seen", "offset", "line", "read", "head", "tail",
-];
 
 /// The names of the numbers of the outputs.
 const OUTPUT_WORDS: [&str; 9] = [
@@ -267,7 +191,7 @@ fn parse(bytes: &[u8]) -> Option<(Mark, OutputPositions, &str)> {
         return None;
     }
     let mut words = place.split_whitespace();
-    let mark = mark_of(&mut words)?;
+    let mark = Mark::read(&mut words)?;
     let [
         ended,
         out_device,
@@ -287,41 +211,6 @@ fn parse(bytes: &[u8]) -> Option<(Mark, OutputPositions, &str)> {
     words.next().is_none().then_some((mark, outputs, followed))
 }
 
-/// The numbers after these words.
-fn numbers<'a, const N: usize>(
-    names: [&str; N],
-    words: &mut impl Iterator<Item = &'a str>,
-) -> Option<[u64; N]> {
-    let mut numbers = [0; N];
-    for (word, number) in names.into_iter().zip(&mut numbers) {
-        words.next().filter(|found| *found == word)?;
-        *number = words.next()?.parse().ok()?;
-    }
-    Some(numbers)
-}
-
-fn mark_of<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Mark> {
-    let [device, inode, born, seen, offset, line, size, head, tail] = numbers(MARK_WORDS, words)?;
-    let mark = Mark {
-        identity: Identity {
-            device,
-            inode,
-            born,
-        },
-        seen: SystemTime::UNIX_EPOCH + Duration::from_nanos(seen),
-        offset,
-        line,
-        read: Fingerprint {
-            size,
-            head: head.try_into().ok()?,
-            tail: tail.try_into().ok()?,
-        },
-    };
-    // Each line has at least one byte, so a valid mark satisfies this.
-    let is_place = offset <= size && line.checked_sub(1)? <= offset;
-    is_place.then_some(mark)
-}
-
 /// The position in an output file; no file has the inode 0.
 fn position(device: u64, inode: u64, born: u64, size: u64) -> Option<FilePosition> {
     let identity = Identity {
@@ -335,8 +224,10 @@ fn position(device: u64, inode: u64, born: u64, size: u64) -> Option<FilePositio
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::{Duration, SystemTime};
 
     use super::*;
+    use crate::fingerprint::Fingerprint;
 
     #[test]
     fn a_mark_is_read_as_it_was_written() {

@@ -11,12 +11,12 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::checkpoint::Mark;
-use super::fingerprint::History;
 use super::rotation::{self, After, Known, REST, Search, Successors};
 use super::{Input, ReadOutcome};
 use crate::Progress;
 use crate::file_identity::{Identity, identity};
+use crate::fingerprint::History;
+use crate::mark::Mark;
 use crate::wake::{Wait, Waited, Wake};
 
 /// How often a file that has not grown is read again, and how often the size and path of one that

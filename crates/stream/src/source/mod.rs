@@ -5,7 +5,6 @@
 
 mod block;
 mod checkpoint;
-mod fingerprint;
 mod follow;
 mod octet_counting;
 mod pipe;
@@ -25,13 +24,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use block::{Block, BlockRead, Skip, Skipped};
+pub use checkpoint::Checkpoint;
 pub(crate) use checkpoint::OutputPositions;
-pub use checkpoint::{Checkpoint, Mark};
 pub(crate) use reader::Reader;
 
 use self::rotation::Search;
 use crate::compression::Compression;
 use crate::file_identity::FileIdentity;
+use crate::mark::Mark;
 use crate::message::MessageSource;
 use crate::wake::Wait;
 use crate::{Error, Extent, Result, unsupported};

@@ -10,6 +10,7 @@ mod formats;
 mod limit;
 mod memory;
 mod messages;
+mod metadata;
 mod order;
 mod outputs;
 mod reconnect;

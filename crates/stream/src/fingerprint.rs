@@ -15,15 +15,15 @@ const WINDOW_SIZE: usize = 4 << 10;
 /// It detects accidental changes, not deliberate ones. CRC-32 is part of flate2, which is already a
 /// dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fingerprint {
-    pub(super) size: u64,
-    pub(super) head: u32,
-    pub(super) tail: u32,
+pub(crate) struct Fingerprint {
+    pub(crate) size: u64,
+    pub(crate) head: u32,
+    pub(crate) tail: u32,
 }
 
 /// The beginning and the end of what was read of a file.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(crate) struct History {
     size: u64,
     /// The CRC-32 of the first bytes.
     head: Crc,
@@ -33,7 +33,7 @@ pub(super) struct History {
 
 impl History {
     /// The history of the first `size` bytes of a file; `None` if it has fewer.
-    pub(super) fn of(file: &File, size: u64) -> io::Result<Option<Self>> {
+    pub(crate) fn of(file: &File, size: u64) -> io::Result<Option<Self>> {
         if file.metadata()?.len() < size {
             return Ok(None);
         }
@@ -53,12 +53,12 @@ impl History {
     }
 
     /// The number of bytes that were read.
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
     /// Adds bytes that were read after the previous ones.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         let missing = (WINDOW_SIZE as u64).saturating_sub(self.size);
         let missing = usize::try_from(missing).unwrap_or(WINDOW_SIZE);
         self.head.update(&bytes[..bytes.len().min(missing)]);
@@ -69,7 +69,7 @@ impl History {
         self.tail.extend_from_slice(kept);
     }
 
-    pub(super) fn fingerprint(&self) -> Fingerprint {
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
         let mut tail = Crc::new();
         tail.update(&self.tail);
         Fingerprint {
@@ -80,7 +80,7 @@ impl History {
     }
 
     /// Whether the file still has, at the end of what was read, the same bytes.
-    pub(super) fn ends_in(&self, file: &File) -> io::Result<bool> {
+    pub(crate) fn ends_in(&self, file: &File) -> io::Result<bool> {
         let mut found = [0; WINDOW_SIZE];
         let found = &mut found[..self.tail.len()];
         let start = self.size - found.len() as u64;
