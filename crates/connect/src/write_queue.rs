@@ -5,22 +5,30 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lookaside_stream::{RefusedMessage, StopFlag};
+use tracing::{info, warn};
 
 /// How often a wait looks whether the run gives up.
 const WAIT: Duration = Duration::from_millis(100);
 
+/// After what time without a delivery a warning is logged.
+const STALL: Duration = Duration::from_secs(10);
+
 /// The state of a sink whose messages a thread of its own writes.
-#[derive(Default)]
 pub(crate) struct WriteState {
+    /// The name of the connector.
+    name: String,
     state: Mutex<State>,
     /// Signals that the state changed.
     changed: Condvar,
 }
 
-#[derive(Default)]
 pub(crate) struct State {
     /// How many bytes were passed to the thread and are not written.
     under_way_size: usize,
+    /// When something was written last, or the first of these bytes was passed on.
+    written: Instant,
+    /// Whether a warning was logged since.
+    is_warned: bool,
     refused: Vec<RefusedMessage>,
     /// Why nothing can be written at all.
     failure: Option<String>,
@@ -29,6 +37,21 @@ pub(crate) struct State {
 }
 
 impl WriteState {
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            state: Mutex::new(State {
+                under_way_size: 0,
+                written: Instant::now(),
+                is_warned: false,
+                refused: Vec::new(),
+                failure: None,
+                is_closing: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
     /// Takes `size` bytes once no more than `size_max` are under way with them. What is larger is
     /// taken alone.
     ///
@@ -43,7 +66,7 @@ impl WriteState {
         let room = size_max.saturating_sub(size);
         loop {
             if let Some(mut state) = self.wait_until_under_way(room, WAIT, give_up)? {
-                state.under_way_size += size;
+                state.add(size);
                 return Ok(());
             }
         }
@@ -60,14 +83,17 @@ impl WriteState {
         timeout: Duration,
         give_up: Option<&StopFlag>,
     ) -> io::Result<bool> {
-        let state = self.wait_until_under_way(size_max - 1, timeout, give_up)?;
+        let mut state = self.wait_until_under_way(size_max - 1, timeout, give_up)?;
+        if let Some(state) = &mut state {
+            state.warn(&self.name);
+        }
         Ok(state.is_some())
     }
 
     /// Takes `size` bytes, whether there is room or not.
     #[cfg(feature = "postgres")]
     pub(crate) fn add(&self, size: usize) {
-        self.lock().under_way_size += size;
+        self.lock().add(size);
     }
 
     /// Waits until nothing is under way, no longer than `timeout`; returns whether that is so.
@@ -98,6 +124,7 @@ impl WriteState {
             if give_up.is_some_and(StopFlag::is_raised) {
                 return Err(io::ErrorKind::Interrupted.into());
             }
+            state.warn(&self.name);
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(None);
@@ -108,7 +135,13 @@ impl WriteState {
 
     /// Records that as many bytes are written.
     pub(crate) fn end(&self, size: usize) {
-        self.lock().under_way_size -= size;
+        let mut state = self.lock();
+        state.under_way_size -= size;
+        state.written = Instant::now();
+        if std::mem::take(&mut state.is_warned) {
+            info!(connector = self.name, "results are delivered again");
+        }
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -146,5 +179,52 @@ impl WriteState {
     ) -> MutexGuard<'a, State> {
         let waited = self.changed.wait_timeout(state, timeout);
         waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl State {
+    fn add(&mut self, size: usize) {
+        if self.under_way_size == 0 {
+            self.written = Instant::now();
+        }
+        self.under_way_size += size;
+    }
+
+    /// Logs a warning if nothing was written for a while.
+    fn warn(&mut self, connector: &str) {
+        if !self.is_warned && self.under_way_size > 0 && self.written.elapsed() >= STALL {
+            self.is_warned = true;
+            let seconds = STALL.as_secs();
+            warn!(
+                connector,
+                "no result was delivered for {seconds} s; is the server available?"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sink_that_delivers_nothing_for_a_while_is_warned_of_once() {
+        let state = WriteState::new("test://a");
+        let is_warned = || {
+            assert!(state.wait_room(100, Duration::ZERO, None).unwrap());
+            state.lock().is_warned
+        };
+        let pass_time = || state.lock().written -= STALL;
+        pass_time();
+        assert!(!is_warned(), "nothing is under way");
+        state.begin(7, 100, None).unwrap();
+        assert!(!is_warned(), "the time begins with the first bytes");
+        state.begin(7, 100, None).unwrap();
+        pass_time();
+        assert!(is_warned());
+        state.end(7);
+        assert!(!is_warned());
+        pass_time();
+        assert!(is_warned());
     }
 }

@@ -29,7 +29,7 @@ impl<T: Send + 'static> WriteThread<T> {
         size_max: usize,
         write: impl FnOnce(&Receiver<T>, Arc<WriteState>) + Send + 'static,
     ) -> Result<Self> {
-        let shared = Arc::new(WriteState::default());
+        let shared = Arc::new(WriteState::new(name));
         let (sender, receiver) = unbounded();
         let thread = std::thread::Builder::new()
             .name(thread_name.into())

@@ -56,7 +56,7 @@ impl NatsSink {
     pub(super) fn open(runtime: Runtime, context: Context, options: SinkOptions) -> Result<Self> {
         let name = options.connection.name;
         let subject = Subject::from(options.subject);
-        let state = Arc::new(WriteState::default());
+        let state = Arc::new(WriteState::new(&name));
         let (sender, chunks) = unbounded_channel();
         let writer = Writer {
             name: name.clone(),
