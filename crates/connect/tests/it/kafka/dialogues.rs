@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lookaside_stream::Identity;
+use lookaside_stream::{
+    Flow, FormatOptions, Identity, InputFormat, OutputFormat, RunOptions, Source,
+};
 use lookaside_testing::{KafkaBroker, wait_until};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -123,23 +125,16 @@ fn requests_that_fail_and_leaders_that_move_lose_nothing() {
     assert_eq!(consume(&brokers, output, 4000).len(), 4000);
 }
 
-#[test]
-fn brokers_demand_a_password() {
-    let jaas = "listener.name.broker.plain.sasl.jaas.config=\
-                org.apache.kafka.common.security.plain.PlainLoginModule required \
-                user_app=\"p@ss/word\";";
-    let map = "listener.security.protocol.map=\
-               BROKER:SASL_PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT";
-    let Some(broker) = KafkaBroker::start(&[
-        "auto.create.topics.enable=true",
-        map,
-        "sasl.enabled.mechanisms=PLAIN",
-        jaas,
-    ]) else {
-        return;
+/// An event goes round two topics of a broker that demands a password; a wrong one is named.
+fn check_password(broker: &KafkaBroker, options: &[(&str, &str)]) {
+    let options: Vec<_> = options
+        .iter()
+        .map(|(option, value)| format!("{option}={value}"))
+        .collect();
+    let url = |user: &str, rest: &str| {
+        let (address, options) = (broker.address(), options.join("&"));
+        format!("kafka://{user}@{address}/{rest}&{options}")
     };
-    let sasl = "sasl.mechanism=PLAIN&security.protocol=sasl_plaintext";
-    let url = |user: &str, rest: &str| format!("kafka://{user}@{}/{rest}&{sasl}", broker.address());
     let user = "app:p%40ss%2Fword";
     for topic in ["in", "out"] {
         // The broker creates it when it is asked for.
@@ -148,32 +143,87 @@ fn brokers_demand_a_password() {
         });
     }
     let (input, output) = (url(user, "in?group=g"), url(user, "out?key=n"));
-    let running = start(&input, &output, None, Identity);
-    let back = start(
-        &url(user, "out?group=g"),
-        &url(user, "in?key=n"),
-        None,
-        Identity,
+    let forth = start(&input, &output, None, Identity);
+    let (input, output) = (url(user, "out?group=g"), url(user, "in?key=n"));
+    let back = start(&input, &output, None, Identity);
+    let first = Flow::new(
+        InputFormat::new("json", &FormatOptions::new()).unwrap(),
+        OutputFormat::new("json", &FormatOptions::new()).unwrap(),
     );
-    // An event goes round.
-    let producer: ThreadedProducer<DefaultProducerContext> = ClientConfig::new()
-        .set("bootstrap.servers", broker.address().to_string())
-        .set("security.protocol", "sasl_plaintext")
-        .set("sasl.mechanism", "PLAIN")
-        .set("sasl.username", "app")
-        .set("sasl.password", "p@ss/word")
-        .create()
+    let source = Source::new().with_reader("one", &b"{\"n\":1}\n"[..]);
+    let sink = try_sink(&url(user, "in?key=n")).unwrap();
+    first
+        .run(source, vec![Identity], sink, RunOptions::default())
         .unwrap();
-    let record = BaseRecord::<[u8], _>::to("in").payload("{\"n\":1}");
-    producer.send(record).map_err(|(error, _)| error).unwrap();
-    running.wait_for_events(2);
+    forth.wait_for_events(2);
     back.wait_for_events(1);
-    running.stop();
+    forth.stop();
     back.stop();
 
-    let wrong = url("app:wrong%2Fsecret", "in?group=g");
-    let error = try_source(&wrong).map(|_| ()).unwrap_err();
+    let error = try_source(&url("app:wrong%2Fsecret", "in?group=g"))
+        .map(|_| ())
+        .unwrap_err();
     let text = format!("{error}; {}", error.hint().unwrap_or_default());
     assert!(text.contains("SASL") && text.contains("correct"), "{text}");
     assert!(!text.contains("secret"), "{text}");
+}
+
+#[test]
+fn brokers_demand_a_password() {
+    let Some(broker) = KafkaBroker::start(&[
+        "auto.create.topics.enable=true",
+        "listener.security.protocol.map=\
+         BROKER:SASL_PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms=PLAIN",
+        "listener.name.broker.plain.sasl.jaas.config=\
+         org.apache.kafka.common.security.plain.PlainLoginModule required \
+         user_app=\"p@ss/word\";",
+    ]) else {
+        return;
+    };
+    let options = [
+        ("sasl.mechanism", "PLAIN"),
+        ("security.protocol", "sasl_plaintext"),
+    ];
+    check_password(&broker, &options);
+}
+
+#[cfg(feature = "kafka-tls")]
+#[test]
+fn brokers_demand_tls_and_scram() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
+    let (certificate, both) = (folder.path().join("ca.pem"), folder.path().join("both.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    let pem = made.signing_key.serialize_pem() + &made.cert.pem();
+    std::fs::write(&both, pem).unwrap();
+    let Some(broker) = KafkaBroker::start_with_user(
+        &[
+            "auto.create.topics.enable=true",
+            "listener.security.protocol.map=\
+             BROKER:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "sasl.enabled.mechanisms=SCRAM-SHA-512",
+            "listener.name.broker.scram-sha-512.sasl.jaas.config=\
+             org.apache.kafka.common.security.scram.ScramLoginModule required;",
+            "ssl.keystore.type=PEM",
+            &format!("ssl.keystore.location={}", both.display()),
+        ],
+        "SCRAM-SHA-512=[name=app,password=p@ss/word]",
+    ) else {
+        return;
+    };
+    let options = [
+        ("sasl.mechanism", "SCRAM-SHA-512"),
+        ("security.protocol", "sasl_ssl"),
+        ("ssl.ca.location", certificate.to_str().unwrap()),
+    ];
+    check_password(&broker, &options);
+    // Without the authority, the certificate is not trusted.
+    let url = format!(
+        "kafka://app:x@{}/in?group=g&sasl.mechanism=SCRAM-SHA-512&security.protocol=sasl_ssl",
+        broker.address()
+    );
+    let error = try_source(&url).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("no broker answers"), "{error}");
 }
