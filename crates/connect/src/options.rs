@@ -205,32 +205,45 @@ impl<'a> UrlOptions<'a> {
         let Some(text) = self.text(option) else {
             return Ok(None);
         };
-        let quoted = text.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
-        match (quoted, text) {
-            (Some(text), _) => Ok(Some(MetaValue::Constant(text.to_owned()))),
-            (None, "") => {
-                let wanted = "the name of a field, or a text in single quotes";
-                Err(Error::bad_option(&self.name, option, text, wanted))
+        let wrong = || {
+            let wanted = "the name of a field, or a text in single quotes";
+            Err(Error::bad_option(&self.name, option, text, wanted))
+        };
+        let has_quotes = [text.starts_with('\''), text.ends_with('\'')];
+        match (has_quotes, text.len()) {
+            (_, 0 | 1) if has_quotes != [false; 2] || text.is_empty() => wrong(),
+            ([false, false], _) => Ok(Some(MetaValue::Field(text.to_owned()))),
+            ([true, true], size) => {
+                let text = &text[1..size - 1];
+                Ok(Some(MetaValue::Constant(text.to_owned())))
             }
-            (None, field) => Ok(Some(MetaValue::Field(field.to_owned()))),
+            _ => wrong(),
         }
     }
 
     /// The options `key`, `topic`, `timestamp` and `header.NAME`.
     #[cfg(any(feature = "kafka", feature = "nats", feature = "redis"))]
     pub(crate) fn result_meta(&self) -> Result<ResultMeta> {
-        let mut headers: Vec<(String, MetaValue)> = Vec::new();
+        let mut headers = Vec::new();
         for (name, _) in self.with_prefix(HEADER) {
-            // The last value of an option counts.
-            headers.retain(|(known, _)| known != name);
             if let Some(value) = self.meta_value(&format!("{HEADER}{name}"))? {
                 headers.push((name.to_owned(), value));
             }
         }
+        let topic = self.meta_value("topic")?;
+        if topic == Some(MetaValue::Constant(String::new())) {
+            let wanted = "a name that is not empty";
+            return Err(Error::bad_option(&self.name, "topic", "''", wanted));
+        }
+        let timestamp = self.meta_value("timestamp")?;
+        if let Some(MetaValue::Constant(text)) = &timestamp {
+            let wanted = "the name of a field, whose value is a time";
+            return Err(Error::bad_option(&self.name, "timestamp", text, wanted));
+        }
         Ok(ResultMeta {
             key: self.meta_value("key")?,
-            topic: self.meta_value("topic")?,
-            timestamp: self.meta_value("timestamp")?,
+            topic,
+            timestamp,
             headers,
         })
     }
@@ -240,7 +253,7 @@ impl<'a> UrlOptions<'a> {
     pub(crate) fn start_or_time(&self) -> Result<Start> {
         self.start_of(
             |text| time_ms(text).map(Start::Time),
-            "earliest, latest or a time such as 2026-11-28T10:00:00Z",
+            "earliest, latest or a time from 1970 on, such as 2026-11-28T10:00:00Z (a + is written %2B)",
         )
     }
 
@@ -248,7 +261,7 @@ impl<'a> UrlOptions<'a> {
     #[cfg(feature = "nats")]
     pub(crate) fn start_or_position(&self, what: &str) -> Result<Start> {
         self.start_of(
-            |text| text.parse().ok().map(Start::Position),
+            |text| Some(Start::Position(text.parse().ok().filter(|it| *it > 0)?)),
             &format!("earliest, latest or {what}"),
         )
     }
@@ -261,7 +274,7 @@ impl<'a> UrlOptions<'a> {
                 Ok(position) => Some(Start::Position(position)),
                 Err(_) => time_ms(text).map(Start::Time),
             },
-            &format!("earliest, latest, a time such as 2026-11-28T10:00:00Z, or {what}"),
+            &format!("earliest, latest, {what}, or a time from 1970 on, such as 2026-11-28T10:00:00Z (a + is written %2B)"),
         )
     }
 

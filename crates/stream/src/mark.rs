@@ -30,8 +30,9 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// The first byte of a file.
-    pub(crate) fn at_start(metadata: &Metadata) -> Option<Self> {
+    /// The first byte of a file with this metadata; `None` if the system does not tell when it was
+    /// modified.
+    pub fn at_start(metadata: &Metadata) -> Option<Self> {
         Some(Self {
             identity: identity(metadata),
             seen: metadata.modified().ok()?,

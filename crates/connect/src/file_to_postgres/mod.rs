@@ -15,6 +15,7 @@ mod positions;
 mod sink;
 mod writer;
 
+use std::fs;
 use std::path::Path;
 
 use lookaside_stream::{Mark, ResultMeta};
@@ -24,10 +25,10 @@ use self::sink::FollowedSink;
 use crate::postgres::{self, SinkOptions};
 use crate::{ConnectUrl, Error, OpenedSink, Result};
 
-/// Opens a sink for the results of a file that is followed under the path `followed`. With
+/// Opens a sink for the results of a file that is followed under the path `path`. With
 /// exactly-once delivery, the position in the file at which the run begins is in the database, and
 /// returned if there is one.
-pub(crate) fn open_sink(url: &ConnectUrl, followed: &Path) -> Result<(OpenedSink, Option<Mark>)> {
+pub(crate) fn open_sink(url: &ConnectUrl, path: &Path) -> Result<(OpenedSink, Option<Mark>)> {
     let options = SinkOptions::new(url)?;
     if !options.is_exactly_once {
         return Ok((postgres::open_sink(url)?, None));
@@ -39,9 +40,14 @@ pub(crate) fn open_sink(url: &ConnectUrl, followed: &Path) -> Result<(OpenedSink
         return Err(Error::missing_option(name, "source", hint));
     };
     let (mut client, table) = postgres::open_table(&options)?;
-    let followed = Followed::new(followed);
+    let followed = Followed::new(path);
     let mut positions = Positions::open(&mut client, name, &table, source, &followed)?;
-    let mark = positions.begin(&mut client, name)?;
+    let first = fs::metadata(path).ok().as_ref().and_then(Mark::at_start);
+    let mark = positions.begin(
+        &mut client,
+        name,
+        first.map(|mark| (mark, followed.position(&mark))),
+    )?;
     let sink = FollowedSink::open(client, table, followed, positions, &options)?;
     let sink = OpenedSink {
         sink: Box::new(sink),

@@ -72,12 +72,28 @@ impl Positions {
         })
     }
 
-    /// Reads the position at which the run begins, if there is one.
-    pub(super) fn begin(&mut self, client: &mut Client, name: &str) -> Result<Option<Mark>> {
+    /// Reads the position at which the run begins. If there is none, it is the first one, which is
+    /// stored with its text: from here on, a rename of the file loses no event, whatever ends the run.
+    pub(super) fn begin(
+        &mut self,
+        client: &mut Client,
+        name: &str,
+        first: Option<(Mark, String)>,
+    ) -> Result<Option<Mark>> {
         let read = self.read(client);
         self.stored = read.map_err(|failure| unavailable(name, failure))?;
         let Some(stored) = &self.stored else {
-            return Ok(None);
+            let Some((mark, text)) = first else {
+                return Ok(None);
+            };
+            let stored = client.run(|connection| self.store(connection, &text));
+            return match stored.map_err(|failure| unavailable(name, failure))? {
+                true => {
+                    self.stored = Some(text);
+                    Ok(Some(mark))
+                }
+                false => Err(Error::unavailable(name, &self.moved(), "start it again")),
+            };
         };
         let (table, source) = (&self.table, &self.source);
         let hint = format!(

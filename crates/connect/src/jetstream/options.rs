@@ -215,7 +215,14 @@ mod tests {
             ("nats://secret@a/T", "needs the option `durable`"),
             ("nats://a/T?durable=a.b", "needs the option `durable`"),
             ("nats://a/T?durabel=d", "did you mean `durable`?"),
-            ("nats://a/T?durable=d&start=now", "one of: earliest, latest"),
+            (
+                "nats://a/T?durable=d&start=now",
+                "earliest, latest or a sequence",
+            ),
+            (
+                "nats://a/T?durable=d&start=0",
+                "earliest, latest or a sequence",
+            ),
             ("nats://a/T?durable=d&ack_wait_ms=9", "at least 1000"),
             ("nats://a/T?durable=d&creds=/none", "credentials of `/none`"),
         ] {

@@ -22,7 +22,7 @@ use rdkafka::ClientContext;
 use rdkafka::client::Client;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::Producer;
+use rdkafka::producer::{BaseProducer, Producer};
 
 use self::context::Log;
 use self::options::SinkOptions;
@@ -129,8 +129,15 @@ pub(crate) fn check_source(url: &ConnectUrl) -> Result<String> {
 pub(crate) fn check_sink(url: &ConnectUrl) -> Result<String> {
     let options = SinkOptions::new(url)?;
     let (name, topic) = (options.name.clone(), options.topic.clone());
-    let sink = KafkaSink::open(options)?;
-    let found = find_topics(sink.producer().client(), &name, &[topic])?;
+    let producer: BaseProducer =
+        (options.config.create()).map_err(|error: KafkaError| options::refused(&name, &error))?;
+    // Not by its name: a broker that creates topics by itself would do so.
+    let all = producer.client().fetch_metadata(None, CONNECT_TIMEOUT);
+    let all = all.map_err(|error| unavailable(&name, &error))?;
+    if !all.topics().iter().any(|known| known.name() == topic) {
+        return Err(no_topic(&name, &topic));
+    }
+    let found = find_topics(producer.client(), &name, &[topic])?;
     Ok(format!("{name} is available: {found}"))
 }
 
@@ -174,14 +181,17 @@ fn find_topics<C: ClientContext>(
                 return Err(Error::unavailable(name, &reason, hint));
             }
             _ => {
-                let reason = format!("the topic `{topic}` does not exist");
-                let hint =
-                    "create it first, as in `kafka-topics --create --topic NAME --partitions 8`";
-                return Err(Error::unavailable(name, &reason, hint));
+                return Err(no_topic(name, topic));
             }
         }
     }
     Ok(found.join(", "))
+}
+
+fn no_topic(name: &str, topic: &str) -> Error {
+    let reason = format!("the topic `{topic}` does not exist");
+    let hint = "create it first, as in `kafka-topics --create --topic NAME --partitions 8`";
+    Error::unavailable(name, &reason, hint)
 }
 
 fn unavailable(name: &str, error: &KafkaError) -> Error {

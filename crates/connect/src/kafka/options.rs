@@ -349,7 +349,10 @@ mod tests {
             ("kafka://a/t", "needs the option `group`"),
             ("kafka://a/t?group=", "needs the option `group`"),
             ("kafka://a/t?groop=g", "did you mean `group`?"),
-            ("kafka://a/t?group=g&start=now", "one of: earliest, latest"),
+            (
+                "kafka://a/t?group=g&start=now",
+                "earliest, latest, an offset, or a time",
+            ),
             ("kafka://a/t?group=g&buffer_max=1000", "at least 1048576"),
             ("kafka://a/t?group=g&commit_interval_ms=x", "milliseconds"),
             ("kafka://u:p@a/t?group=g", "sasl.mechanism"),

@@ -46,10 +46,6 @@ impl KafkaSink {
         })
     }
 
-    pub(super) fn producer(&self) -> &ThreadedProducer<Deliveries> {
-        &self.producer
-    }
-
     fn send(&self, message: &Message<'_>, id: usize) -> io::Result<()> {
         let deliveries = self.producer.context();
         let wait = || {

@@ -271,7 +271,7 @@ mod tests {
         assert!(!options.consumer.is_empty());
         let options = source("redis://a/t?group=g&start=1970-01-01T00:00:02Z").unwrap();
         assert_eq!(options.start, "1999-18446744073709551615");
-        let url = "rediss://[::1]/t?maxlen=9&key=user&topic='u'&header.a=b&header.a='c'";
+        let url = "rediss://[::1]/t?maxlen=9&key=user&topic='u'&header.a='c'";
         let options = sink(url).unwrap();
         assert_eq!(options.maxlen, Some(9));
         let expected = ResultMeta {
@@ -299,6 +299,10 @@ mod tests {
             ("redis://a/t?group=g&claim_idle_ms=9", "at least 1000"),
             ("redis://a/t?group=g&pending_max=0", "at least 1"),
             ("redis://a/t?group=g&field=key", "other than `key`"),
+            (
+                "redis://a/t?group=g&start=2026-11-28T10:00:00+01:00",
+                "a + is written %2B",
+            ),
             ("redis://a,b/t?group=g", "several hosts"),
             ("redis://a:x/t?group=g", "not a number"),
             ("redis://secret@a/t?group=g", "no password"),
@@ -316,6 +320,10 @@ mod tests {
             ("redis://a/t?maxlen=many", "option `maxlen`"),
             ("redis://a/t?buffer_max=1", "at least 1048576"),
             ("redis://a/t?group=g", "no option `group`"),
+            ("redis://a/t?key='a", "a text in single quotes"),
+            ("redis://a/t?key='", "a text in single quotes"),
+            ("redis://a/t?header.a=", "a text in single quotes"),
+            ("redis://a/t?topic=''", "not empty"),
         ] {
             let error = sink(url).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains(expected), "{url}: {error}");

@@ -6,7 +6,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lookaside_stream::{Message, MessageSink, Messages, Receipt, RefusedMessage, StopFlag};
+use lookaside_stream::{
+    Message, MessageHeader, MessageSink, Messages, Receipt, RefusedMessage, StopFlag,
+};
 
 use super::client::Client;
 use super::options::{KEY_FIELD, SinkOptions};
@@ -65,7 +67,7 @@ impl RedisSink {
         let start = bytes.len();
         let field_count = usize::from(message.payload().is_some())
             + usize::from(message.key().is_some())
-            + message.headers().len();
+            + headers(message, payload_field).count();
         let limit_count = if maxlen.is_some() { 3 } else { 0 };
         let _ = write!(bytes, "*{}\r\n", 3 + limit_count + 2 * field_count);
         push(bytes, b"XADD");
@@ -85,7 +87,7 @@ impl RedisSink {
             push(bytes, KEY_FIELD.as_bytes());
             push(bytes, key)
         });
-        for header in message.headers() {
+        for header in headers(message, payload_field) {
             push(bytes, header.name.as_bytes());
             push(bytes, header.value.unwrap_or_default());
         }
@@ -99,6 +101,15 @@ impl RedisSink {
     }
 }
 
+/// The headers that are fields of an entry: not those with the name of another field.
+fn headers<'a>(
+    message: &Message<'a>,
+    payload_field: &'a str,
+) -> impl Iterator<Item = MessageHeader<'a>> {
+    let is_free = move |name: &str| name != payload_field && name != KEY_FIELD;
+    (message.headers()).filter(move |header| is_free(header.name))
+}
+
 /// Appends an argument, and returns its place.
 fn push(bytes: &mut Vec<u8>, argument: &[u8]) -> Range<usize> {
     let _ = write!(bytes, "${}\r\n", argument.len());
@@ -109,15 +120,15 @@ fn push(bytes: &mut Vec<u8>, argument: &[u8]) -> Range<usize> {
 }
 
 /// Why a message cannot be an entry, if it cannot.
-fn problem_of(message: &Message<'_>) -> Option<&'static str> {
-    let headers = message.headers();
-    let values = headers.filter_map(|header| header.value);
+fn problem_of(message: &Message<'_>, payload_field: &str) -> Option<&'static str> {
+    let values = message.headers().filter_map(|header| header.value);
     let mut values = values.chain(message.payload()).chain(message.key());
     if values.any(|value| value.len() > ARGUMENT_SIZE_MAX) {
         return Some("the message is larger than 512 MiB");
     }
-    let is_empty =
-        message.payload().is_none() && message.key().is_none() && message.headers().len() == 0;
+    let is_empty = message.payload().is_none()
+        && message.key().is_none()
+        && headers(message, payload_field).next().is_none();
     is_empty.then_some("an entry needs a field, and the message has neither payload nor key")
 }
 
@@ -129,7 +140,7 @@ impl MessageSink for RedisSink {
     fn write(&mut self, messages: &Messages, receipt: &Arc<Receipt>) -> io::Result<()> {
         let mut pipeline = Pipeline::default();
         for message in messages.iter() {
-            if let Some(reason) = problem_of(&message) {
+            if let Some(reason) = problem_of(&message, &self.options.payload_field) {
                 self.refuse(&message, receipt, reason);
                 continue;
             }

@@ -165,6 +165,12 @@ fn settings_name_topics_and_check_connects() {
     let project = project(&config);
     let topic = |name: &str| format!("kafka://{address}/{name}");
     produce(&project, &topic("in"), 0, 3);
+    // A check creates no topic.
+    for _ in 0..2 {
+        let said = project.run(&["check", "."]).ended(1);
+        said.err_has(&["the topic `out` does not exist", "create it first"]);
+    }
+    produce(&project, &topic("out"), 100, 1);
     project.run(&["check", "."]).ended(0).out_has(&[
         "input: ",
         "topic in with 4 partitions",
@@ -189,7 +195,7 @@ fn settings_name_topics_and_check_connects() {
         .ended(0);
     let said = project.run(&["enrich", "--limit", "4"]).ended(0);
     said.err_has(&["rejected", "in["]);
-    assert_eq!(consume(&project, &topic("out"), 3).len(), 3);
+    assert_eq!(consume(&project, &topic("out"), 4).len(), 4);
     let group = unique("reader");
     let input = format!("{}?group={group}", topic("dead"));
     project

@@ -242,6 +242,27 @@ fn a_run_that_stores_positions_does_not_wait_for_itself() {
 }
 
 #[test]
+fn a_file_that_is_renamed_after_an_idle_run_is_read_by_the_next_one() {
+    let db = Postgres::temporary().unwrap();
+    let project = with_strict_output(&db, "");
+    let output = format!("{}&delivery=exactly-once&source=app", table(&db));
+    let run = Run::follow(&project, &output);
+    let exists = "select to_regclass('lookaside_file_positions') is not null";
+    wait_until("the run has begun", || query(&db, exists) == "true");
+    let stored = "select count(*) from lookaside_file_positions";
+    wait_until("the position is stored", || query(&db, stored) == "1");
+    drop(run);
+    append(&project, "{\"n\":1}\n");
+    fs::rename(project.file("app.log"), project.file("app.log.1")).unwrap();
+    fs::write(project.file("app.log"), "{\"n\":2}\n").unwrap();
+    let run = Run::follow(&project, &output);
+    wait_until("both are written", || {
+        query(&db, "select count(*) from t") == "2"
+    });
+    run.terminate();
+}
+
+#[test]
 fn a_followed_file_that_is_written_once_has_one_position() {
     let db = Postgres::temporary().unwrap();
     db.execute("create table t (id int, s text)").unwrap();
@@ -271,6 +292,10 @@ fn a_followed_file_that_is_written_once_has_one_position() {
         (
             vec!["events.json", "events.json", "--follow", "--output", &named],
             "requires a single followed file",
+        ),
+        (
+            vec!["events.json", "--named-output", &format!("n={named}")],
+            "delivery=exactly-once is not possible for the named output n",
         ),
     ] {
         let said = project.run(&[&["enrich", "."], &arguments[..]].concat());

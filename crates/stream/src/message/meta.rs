@@ -33,7 +33,7 @@ pub(crate) struct RecordMeta<'a> {
     pub(crate) output: Option<Value>,
     pub(crate) key: Option<Value>,
     pub(crate) topic: Option<Value>,
-    pub(crate) timestamp_ms: Option<i64>,
+    pub(crate) timestamp: Option<Value>,
     pub(crate) headers: Vec<(&'a str, Value)>,
 }
 
@@ -114,7 +114,7 @@ impl MetaNames {
                 Meta::Output => taken.output = Some(value),
                 Meta::Key => taken.key = Some(value),
                 Meta::Topic => taken.topic = Some(value),
-                Meta::Timestamp => taken.timestamp_ms = timestamp_ms(&value),
+                Meta::Timestamp => taken.timestamp = Some(value),
                 Meta::Header(name) => taken.headers.push((name, value)),
                 // The broker determines both.
                 Meta::Partition | Meta::Offset => {}
@@ -145,13 +145,18 @@ fn text_or_bytes(bytes: &[u8]) -> Value {
     }
 }
 
-/// The milliseconds since 1970 of a number or a time; a time without an offset is taken as UTC.
+/// The milliseconds since 1970 of a number, a time, or a text as in RFC 3339; a time without an offset
+/// is taken as UTC.
 pub(crate) fn timestamp_ms(value: &Value) -> Option<i64> {
     match value {
         Value::Int(milliseconds) => Some(*milliseconds),
         Value::Time(time) => {
             let nanoseconds = time.to_utc().unix_nanos_at(0);
             i64::try_from(nanoseconds.div_euclid(1_000_000)).ok()
+        }
+        Value::Text(text) => {
+            let instant = text.parse::<Timestamp>().ok()?;
+            Some(instant.as_millisecond())
         }
         _ => None,
     }

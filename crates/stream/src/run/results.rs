@@ -205,6 +205,19 @@ impl ResultEncoding {
                 reject_record(record, batch.names(), reason, rejects);
                 continue;
             }
+            let set_time = meta.timestamp.as_ref();
+            let set_time = set_time.or(value_of(&defaults.timestamp, record));
+            let time = match set_time {
+                None | Some(Value::Null | Value::Ignore) => None,
+                Some(value) => match timestamp_ms(value) {
+                    Some(milliseconds) => Some(milliseconds),
+                    None => {
+                        let reason = "the timestamp is neither a time nor a number of milliseconds";
+                        reject_record(record, batch.names(), reason.to_owned(), rejects);
+                        continue;
+                    }
+                },
+            };
             let set = meta.key.as_ref().or(value_of(&defaults.key, record));
             let key = match set {
                 Some(value) => bytes_of(value, text),
@@ -220,8 +233,7 @@ impl ResultEncoding {
             if let Some(topic) = topic.and_then(|topic| text_of(topic, text)) {
                 messages.set_topic(&topic);
             }
-            let time = value_of(&defaults.timestamp, record).and_then(timestamp_ms);
-            if let Some(milliseconds) = meta.timestamp_ms.or(time) {
+            if let Some(milliseconds) = time {
                 messages.set_timestamp(milliseconds);
             }
             for (name, value) in &meta.headers {

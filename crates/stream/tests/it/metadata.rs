@@ -109,7 +109,9 @@ fn fields_and_constants_are_metadata_unless_a_record_sets_it() {
             r#"{"to":"a","at":7,"user":"amy","@meta/headers/own":"set"}"#,
         ),
         sent(1, r#"{"to":"b","user":""}"#),
-        sent(2, r#"{"to":"","at":"x"}"#),
+        sent(2, r#"{"to":"","at":null}"#),
+        sent(3, r#"{"at":"1970-01-01T00:00:01+00:00"}"#),
+        sent(4, r#"{"at":"x"}"#),
     ];
     let script = Script::new(&[Partition::new("t", 0)], messages, 3);
     run(
@@ -143,6 +145,7 @@ fn fields_and_constants_are_metadata_unless_a_record_sets_it() {
             "all a Some(7) own=set,from=here,user=amy",
             "all b None from=here,user=,own=",
             "all - None from=here",
+            "all - Some(1000) from=here",
         ]
     );
 }

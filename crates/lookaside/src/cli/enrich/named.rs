@@ -62,6 +62,7 @@ impl NamedOutput {
             OutputFormat::new(format, &options).map_err(|error| format_failure(&error, false))?;
         let target = project.resolve(output);
         connectors::check_table(&target, &format)?;
+        refuse_exactly_once(name, &target)?;
         Ok(Self {
             name: name.clone(),
             target,
@@ -74,6 +75,7 @@ impl NamedOutput {
         let format = format_of_name(target).map_err(|failure| advise(failure, name, target))?;
         let format = OutputFormat::new(format, &merged(&[], &[]).advised_as(""))
             .map_err(|error| format_failure(&error, true))?;
+        refuse_exactly_once(name, target)?;
         Ok(Self {
             name: name.clone(),
             target: target.clone(),
@@ -97,6 +99,16 @@ impl NamedOutput {
             }
         })
     }
+}
+
+/// Refuses to store positions with the results of a named output.
+fn refuse_exactly_once(name: &str, target: &str) -> Result<(), Failure> {
+    if connectors::is_exactly_once(target)? {
+        let message = format!("delivery=exactly-once is not possible for the named output {name}");
+        return Err(Failure::usage(message)
+            .with_help("set it for the default output, whose results have the positions"));
+    }
+    Ok(())
 }
 
 /// Adds the hint how an output gets a format, or options, which its flag cannot set.
