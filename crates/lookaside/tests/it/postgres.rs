@@ -229,6 +229,30 @@ fn a_followed_file_is_written_once_by_runs_that_are_killed() {
 }
 
 #[test]
+fn elements_of_arrays_are_written_once_by_runs_that_are_killed() {
+    let db = Postgres::temporary().unwrap();
+    let project = with_strict_output(&db, "split = 'n'");
+    let output = format!("{}&delivery=exactly-once&source=app", table(&db));
+    let count = || query(&db, "select count(*)::text from t");
+    let lines: String = (0..20_000)
+        .map(|line| format!("{{\"n\":[{0},{0}1,{0}2]}}\n", 1000 + line))
+        .collect();
+    append(&project, &lines);
+    for _ in 0..6 {
+        let before = count();
+        let _run = Run::follow(&project, &output);
+        wait_until("rows are written", || {
+            count() != before || before == "60000"
+        });
+    }
+    let run = Run::follow(&project, &output);
+    wait_until("all rows are written", || count() == "60000");
+    run.terminate();
+    let sql = "select count(*) || ' ' || count(distinct n) from t";
+    assert_eq!(query(&db, sql), "60000 60000");
+}
+
+#[test]
 fn a_run_that_stores_positions_does_not_wait_for_itself() {
     let db = Postgres::temporary().unwrap();
     let project = with_strict_output(&db, "");
