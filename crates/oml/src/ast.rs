@@ -9,7 +9,8 @@
 use std::ops::Range;
 
 use encoding_rs::Encoding;
-use lookaside_value::{Contract, OnLookupFailure, Text, Value};
+use jiff::tz::TimeZone;
+use lookaside_value::{Contract, OnLookupFailure, Text, TimeReader, TimeWriter, Value};
 use regex::Regex;
 
 use crate::Wildcard;
@@ -271,7 +272,7 @@ pub struct PipeStep {
 }
 
 /// A function of a pipe with its arguments.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum PipeFunction {
     /// `nth(i)`: the element of an array, counted from 0.
     Nth(usize),
@@ -308,6 +309,29 @@ pub enum PipeFunction {
         unit: TimeUnit,
         /// The offset of the clock, in minutes east of UTC, if the model sets it.
         offset_minutes: Option<i16>,
+    },
+    /// `Time::parse`, `Time::parse('%F', Europe/Berlin)`
+    TimeParse {
+        /// What reads the time.
+        reader: TimeReader,
+        /// The zone of times without an offset, if the model sets it.
+        zone: Option<TimeZone>,
+    },
+    /// `Time::format('%F', Europe/Berlin)`
+    TimeFormat {
+        /// What writes the time.
+        writer: TimeWriter,
+        /// The zone that the text is in, if the model sets it.
+        zone: Option<TimeZone>,
+    },
+    /// `Time::truncate(day)`
+    TimeTruncate(CalendarUnit),
+    /// `Time::since(@start, ms)`
+    TimeSince {
+        /// The earlier time.
+        start: Box<Expr>,
+        /// The unit of the difference.
+        unit: TimeUnit,
     },
     /// `to_json`
     ToJson,
@@ -349,6 +373,23 @@ pub enum TimeUnit {
     Millisecond,
     /// Microseconds.
     Microsecond,
+}
+
+/// A unit of the calendar or the clock that a time is truncated to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CalendarUnit {
+    /// Seconds.
+    Second,
+    /// Minutes.
+    Minute,
+    /// Hours.
+    Hour,
+    /// Days.
+    Day,
+    /// Weeks, which begin on Monday.
+    Week,
+    /// Months.
+    Month,
 }
 
 /// A part of a file path.

@@ -1,7 +1,8 @@
 //! The data types of Lookaside: values, rows and records, and the trait [`Lookup`], through which a
 //! language queries rows that are as fresh as a [`Contract`] requires.
 //!
-//! Nothing in this crate reads a file, opens a socket, depends on a SQL dialect or blocks.
+//! Nothing in this crate opens a socket, depends on a SQL dialect or blocks, and only [`parse_zone`]
+//! reads files: those of the system's time zones.
 //!
 //! ```
 //! use lookaside_value::{Batch, NameTable, Value};
@@ -29,6 +30,7 @@ mod row;
 mod row_error;
 mod text;
 mod time;
+mod time_format;
 mod value;
 
 pub use contract::{Contract, ParseContractError};
@@ -45,4 +47,5 @@ pub use row::{Row, RowRef, RowSet, RowSetBuilder};
 pub use row_error::{ColumnIndex, RowError};
 pub use text::Text;
 pub use time::{Time, TimeError};
+pub use time_format::{TimeFormatError, TimeReader, TimeWriter, parse_zone};
 pub use value::{Object, Type, Value};

@@ -5,7 +5,9 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use jiff::SignedDuration;
-use jiff::civil::DateTime;
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 
 /// A wall-clock time with the offset from UTC that it was written with, if any; or an instant.
 ///
@@ -73,6 +75,42 @@ impl Time {
         })
     }
 
+    /// A point in time as the wall clock of `zone` shows it, with the offset that applies then.
+    pub fn in_zone(timestamp: Timestamp, zone: &TimeZone) -> Self {
+        let offset = zone.to_offset(timestamp);
+        Self::from_civil(offset.to_datetime(timestamp)).with_offset(offset)
+    }
+
+    /// The time with the offset of `zone`, unless its own offset is known. Of a wall-clock time that
+    /// occurs twice, the first is meant; a skipped one has the offset before the change.
+    #[must_use]
+    pub fn or_zone(self, zone: &TimeZone) -> Self {
+        match self.offset_minutes {
+            NO_OFFSET => self.with_offset(offset_of_wall_clock(self.civil, zone)),
+            _ => self,
+        }
+    }
+
+    /// Keeps the wall clock alone if the offset cannot be represented: those with seconds, which
+    /// were used until 1972.
+    fn with_offset(self, offset: Offset) -> Self {
+        let minutes = i16::try_from(offset.seconds() / 60);
+        let minutes = minutes.ok().filter(|_| offset.seconds() % 60 == 0);
+        let time = minutes.and_then(|minutes| self.with_offset_minutes(minutes).ok());
+        time.unwrap_or(self)
+    }
+
+    /// The same offset with another wall-clock time.
+    ///
+    /// # Errors
+    /// When the instant in UTC is outside of the years -9999 to 9999.
+    pub fn with_civil(self, civil: DateTime) -> Result<Self, TimeError> {
+        match self.offset_minutes {
+            NO_OFFSET | INSTANT => Ok(Self { civil, ..self }),
+            minutes => Self::from_civil(civil).with_offset_minutes(minutes),
+        }
+    }
+
     /// The wall-clock time.
     pub fn civil(self) -> DateTime {
         self.civil
@@ -118,6 +156,15 @@ impl Time {
         Some(self.unix_nanos_at(i64::from(minutes) * 60))
     }
 
+    /// Nanoseconds since 1970-01-01 00:00 UTC, by its own offset or else in `zone`, as
+    /// [`Self::or_zone`] says.
+    pub fn unix_nanos_in(self, zone: &TimeZone) -> i128 {
+        self.unix_nanos().unwrap_or_else(|| {
+            let offset = offset_of_wall_clock(self.civil, zone);
+            self.unix_nanos_at(offset.seconds().into())
+        })
+    }
+
     /// Parses every form that [`FromStr`] accepts, and `Mon D H:M:S`, which has no year and gets
     /// `year`.
     ///
@@ -125,6 +172,18 @@ impl Time {
     /// When the text is in none of these forms or names a day that does not exist.
     pub fn parse_with_year(text: &str, year: i16) -> Result<Self, TimeError> {
         Scanner::new(text).time(Some(year)).ok_or(TimeError)
+    }
+
+    /// As [`Self::parse_with_year`], in the latest year in which the time is at most a day after
+    /// `today`.
+    ///
+    /// So a log of December that is read in January gets the previous year, and a time from a
+    /// sender whose clock or zone is ahead does not. The 29th of February gets the last leap year.
+    ///
+    /// # Errors
+    /// When the text has another form, or the day exists in none of these years.
+    pub fn parse_latest(text: &str, today: Date) -> Result<Self, TimeError> {
+        latest_year(today, |year| Self::parse_with_year(text, year).ok()).ok_or(TimeError)
     }
 
     /// Parses the time of an access log, `10/Oct/2000:13:55:36 -0700`, without its brackets.
@@ -190,6 +249,27 @@ impl Time {
             write!(out, "{sign}{:02}:{:02}", minutes / 60, minutes % 60)
                 .expect("a string takes any text");
         }
+    }
+}
+
+/// What `in_year` gives for the latest year in which it is at most a day after `today`.
+pub(crate) fn latest_year(
+    today: Date,
+    mut in_year: impl FnMut(i16) -> Option<Time>,
+) -> Option<Time> {
+    /// Two leap years are at most eight years apart (1896 and 1904).
+    const YEARS_BACK_MAX: i16 = 8;
+    let limit = today.tomorrow().unwrap_or(today);
+    (0..=YEARS_BACK_MAX).find_map(|years| {
+        let time = in_year(limit.year() - years)?;
+        (time.civil().date() <= limit).then_some(time)
+    })
+}
+
+fn offset_of_wall_clock(civil: DateTime, zone: &TimeZone) -> Offset {
+    match zone.to_ambiguous_timestamp(civil).offset() {
+        AmbiguousOffset::Unambiguous { offset } => offset,
+        AmbiguousOffset::Gap { before, .. } | AmbiguousOffset::Fold { before, .. } => before,
     }
 }
 
@@ -478,6 +558,28 @@ impl<'a> Scanner<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_without_year_is_not_in_the_future() {
+        let latest = |text, today| {
+            let time = Time::parse_latest(text, today).ok();
+            time.map(|time| time.to_string())
+        };
+        let today = Date::constant(2026, 1, 2);
+        for (text, expected) in [
+            ("Jan  2 23:59:59", "2026-01-02 23:59:59"),
+            ("Jan  3 23:59:59", "2026-01-03 23:59:59"),
+            ("Jan  4 00:00:00", "2025-01-04 00:00:00"),
+            ("Dec 31 23:59:59", "2025-12-31 23:59:59"),
+            ("Feb 29 12:00:00", "2024-02-29 12:00:00"),
+        ] {
+            assert_eq!(latest(text, today).as_deref(), Some(expected), "{text}");
+        }
+        let eve = Date::constant(2025, 12, 31);
+        let time = latest("Jan  1 00:00:01", eve);
+        assert_eq!(time.as_deref(), Some("2026-01-01 00:00:01"));
+        assert_eq!(latest("Feb 30 12:00:00", today), None);
+    }
 
     #[test]
     fn forms_of_time() {

@@ -3,6 +3,7 @@
 use jiff::tz::TimeZone;
 use lookaside_knowledge::{IntranetMode, Knowledge};
 use lookaside_oml::Intranet;
+use lookaside_value::parse_zone;
 
 use crate::failure::Failure;
 
@@ -22,18 +23,10 @@ pub(crate) fn timezone(name: Option<&String>) -> Result<TimeZone, Failure> {
     let Some(name) = name else {
         return Ok(TimeZone::UTC);
     };
-    // An offset is not a name of a zone, but a time can be written with both.
-    let offset = format!("2000-01-01T00:00{name}[{name}]");
-    TimeZone::get(name)
-        .or_else(|error| match offset.parse::<jiff::Zoned>() {
-            Ok(zoned) => Ok(zoned.time_zone().clone()),
-            Err(_) => Err(error),
-        })
-        .map_err(|error| {
-            Failure::usage(format!("unknown time zone {name}"))
-                .because(&error)
-                .with_help("write a name such as UTC or Europe/Berlin, or an offset such as +08:00")
-        })
+    parse_zone(name).ok_or_else(|| {
+        Failure::usage(format!("unknown time zone {name}"))
+            .with_help("write a name such as UTC or Europe/Berlin, or an offset such as +08:00")
+    })
 }
 
 #[cfg(test)]

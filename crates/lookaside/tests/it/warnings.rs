@@ -49,6 +49,28 @@ fn warned(project: &Project, texts: &[&str]) -> Said {
 }
 
 #[test]
+fn text_where_a_time_is_expected() {
+    let project = project("t : chars = read(service) ;\ns = @t | Time::to_ts ;\n");
+    let said = project.run(&["check", "."]).ended(0);
+    said.out_has(&[
+        "this value is text, which the function leaves unchanged",
+        "./models/e.oml:5:10",
+        "Time::parse | Time::to_ts",
+    ]);
+}
+
+#[test]
+fn a_format_that_is_not_one() {
+    let project = project("t = read(service) | Time::parse('%Y-%m-%E') ;\n");
+    let said = project.run(&["check", "."]).ended(1);
+    said.err_has(&[
+        "`%Y-%m-%E` is not an argument for `Time::parse`",
+        "./models/e.oml:4:34",
+        "──",
+    ]);
+}
+
+#[test]
 fn a_range_of_addresses_in_text() {
     let project = project(RANGE);
     warned(

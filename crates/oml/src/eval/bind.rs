@@ -1,5 +1,6 @@
 //! Binding: from the syntax tree of a model to a plan with interned names and prepared SQL.
 
+use jiff::tz::TimeZone;
 use lookaside_value::{
     Lookup as Database, LookupErrorKind, Name, NameTable, Record, Text, Type, Value,
 };
@@ -11,9 +12,9 @@ use crate::eval::context::{Context, World};
 use crate::eval::depth::{DEPTH_MAX, Depths};
 use crate::eval::plan::{
     Access, BoundTarget, Calc, Case, Collect, DictionaryLookup, Expr, Fmt, FmtPart, Key, Lookup,
-    Match, Member, Path, Pattern, Pick, SOURCE_COUNT_INLINE, Statement, Step,
+    Match, Member, Path, Pattern, Pick, PipeStep, SOURCE_COUNT_INLINE, Since, Statement, Step,
 };
-use crate::functions::{Conversion, Dictionary, Function, Predicate, lower_case};
+use crate::functions::{Clock, Conversion, Dictionary, Function, Predicate, lower_case};
 use crate::lexer::METADATA;
 use crate::parse::lost_semicolon;
 use crate::{Model, Wildcard};
@@ -100,8 +101,7 @@ impl Binder<'_> {
         let mut world = World {
             names: &lookaside_value::Names::new(table.into()),
             intranet: &self.options.intranet,
-            clock: &*self.options.clock,
-            now: None,
+            clock: Clock::new(&*self.options.clock),
             memos: &mut [],
             metadata: None,
             text: &mut String::new(),
@@ -242,9 +242,9 @@ impl Binder<'_> {
             ExprKind::Now(form) => Expr::Now(*form),
             ExprKind::Static(id) => Expr::Constant(self.constant_value(*id)),
             ExprKind::Pipe(pipe) => {
-                let functions = pipe.steps.iter().map(|step| self.function(&step.function));
-                let functions = functions.collect();
-                Expr::Pipe(Box::new(self.expr(&pipe.source)), functions)
+                let steps = pipe.steps.iter().map(|step| self.pipe_step(&step.function));
+                let steps = steps.collect();
+                Expr::Pipe(Box::new(self.expr(&pipe.source)), steps)
             }
             ExprKind::Match(choice) => Expr::Match(Box::new(self.choice(choice))),
             ExprKind::Object(members) => {
@@ -422,8 +422,27 @@ impl Binder<'_> {
         }
     }
 
-    fn function(&self, function: &PipeFunction) -> Function {
-        match function {
+    fn pipe_step(&mut self, function: &PipeFunction) -> PipeStep {
+        let zone_or_default = |zone: &Option<TimeZone>| {
+            let zone = zone.as_ref().unwrap_or(&self.options.timezone);
+            zone.clone()
+        };
+        PipeStep::Function(match function {
+            PipeFunction::TimeSince { start, unit } => {
+                return PipeStep::Since(Box::new(Since {
+                    start: self.expr(start),
+                    unit: *unit,
+                    zone: self.options.timezone.clone(),
+                }));
+            }
+            PipeFunction::TimeParse { reader, zone } => {
+                Function::ParseTime(reader.clone(), zone_or_default(zone))
+            }
+            PipeFunction::TimeFormat { writer, zone } => {
+                let own_zone = self.options.timezone.clone();
+                Function::FormatTime(writer.clone(), zone_or_default(zone), own_zone)
+            }
+            PipeFunction::TimeTruncate(unit) => Function::TruncateTime(*unit),
             PipeFunction::Nth(index) => Function::Nth(*index),
             PipeFunction::Get(path) => {
                 let names = path.split('/').filter(|name| !name.is_empty());
@@ -467,7 +486,7 @@ impl Binder<'_> {
             PipeFunction::Ip4ToInt => Function::Ip4ToInt,
             PipeFunction::IpToBiguint => Function::IpToBiguint,
             PipeFunction::IntranetIp => Function::IntranetIp,
-        }
+        })
     }
 }
 

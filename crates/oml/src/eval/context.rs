@@ -1,12 +1,11 @@
 //! The context of an expression while it is evaluated: one record, its result so far, and the state
 //! of the run.
 
-use jiff::civil::DateTime;
 use lookaside_value::{Name, Names, Record, Time, Value};
 
 use crate::ast::Now;
 use crate::eval::plan::{Key, Path, Pattern, Step};
-use crate::functions::Intranet;
+use crate::functions::{Clock, Intranet};
 use crate::lexer::METADATA;
 
 /// One record that is being evaluated.
@@ -20,9 +19,7 @@ pub(crate) struct Context<'r, 'w> {
 pub(crate) struct World<'w> {
     pub(crate) names: &'w Names,
     pub(crate) intranet: &'w Intranet,
-    pub(crate) clock: &'w (dyn Fn() -> DateTime + Send + Sync),
-    /// Read once per run, so that all records of a batch have the same time.
-    pub(crate) now: Option<DateTime>,
+    pub(crate) clock: Clock<'w>,
     pub(crate) memos: &'w mut [PatternMemo],
     /// Which names are metadata of messages, if the model mentions any.
     pub(crate) metadata: Option<&'w mut PatternMemo>,
@@ -42,7 +39,7 @@ impl World<'_> {
 
     /// The current time, in the requested form.
     pub(crate) fn now(&mut self, form: Now) -> Value {
-        let now = *self.now.get_or_insert_with(self.clock);
+        let now = self.clock.now();
         let date = i64::from(now.year()) * 10_000 + i64::from(now.month()) * 100;
         let date = date + i64::from(now.day());
         match form {

@@ -5,9 +5,9 @@ use lookaside_value::{Field, Object, Text, Value};
 use crate::ast::AccessMode;
 use crate::eval::context::Context;
 use crate::eval::plan::{
-    Access, Calc, Case, Collect, Expr, Fmt, FmtPart, Match, Member, SOURCE_COUNT_INLINE,
+    Access, Calc, Case, Collect, Expr, Fmt, FmtPart, Match, Member, PipeStep, SOURCE_COUNT_INLINE,
 };
-use crate::functions::{Number, access_direct};
+use crate::functions::{Number, access_direct, since};
 
 impl Expr {
     /// The value, if there is one.
@@ -18,12 +18,11 @@ impl Expr {
             Self::Access(access) => access.eval(context),
             Self::Match(choice) => choice.eval(context),
             Self::Fmt(fmt) => Some(fmt.eval(context)),
-            Self::Pipe(source, functions) => {
+            Self::Pipe(source, steps) => {
                 let value = source.eval(context)?;
-                let intranet = context.world.intranet;
-                functions
+                steps
                     .iter()
-                    .try_fold(value, |value, function| function.apply(value, intranet))
+                    .try_fold(value, |value, step| step.eval(value, context))
             }
             Self::Object(members) => Some(object(members, context)),
             Self::Array(items) => array(items, context),
@@ -44,6 +43,22 @@ impl Expr {
                 Some(access_direct(source.as_ref(), target.as_ref(), intranet))
             }
             Self::Now(form) => Some(context.world.now(*form)),
+        }
+    }
+}
+
+impl PipeStep {
+    #[inline]
+    fn eval(&self, value: Value, context: &mut Context<'_, '_>) -> Option<Value> {
+        match self {
+            Self::Function(function) => {
+                let world = &mut *context.world;
+                function.apply(value, world.intranet, &mut world.clock)
+            }
+            Self::Since(step) => {
+                let start = step.start.eval(context);
+                Some(since(&value, start.as_ref(), step.unit, &step.zone))
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ use lookaside_value::{Batch, Lookup, NameTable, Names, OnLookupFailure, Record, 
 
 use crate::Model;
 use crate::diagnostic::Diagnostics;
-use crate::functions::Intranet;
+use crate::functions::{Clock, Intranet};
 
 use self::context::{Context, PatternMemo, World};
 use self::lookup::LookupScratch;
@@ -168,8 +168,7 @@ impl Evaluator {
         let mut world = World {
             names,
             intranet: &plan.options.intranet,
-            clock: &*plan.options.clock,
-            now: None,
+            clock: Clock::new(&*plan.options.clock),
             memos: &mut self.memos,
             metadata: self.metadata.as_mut(),
             text: &mut self.text,

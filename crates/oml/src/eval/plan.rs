@@ -1,9 +1,10 @@
 //! A bound model: names are interned, constants are evaluated, columns are known.
 
+use jiff::tz::TimeZone;
 use lookaside_value::{Contract, Name, OnLookupFailure, StatementId, Text, Type, Value};
 
 use crate::Wildcard;
-use crate::ast::{AccessMode, CalcFunction, CalcOperator, Now};
+use crate::ast::{AccessMode, CalcFunction, CalcOperator, Now, TimeUnit};
 use crate::functions::{Conversion, Dictionary, Function, Predicate};
 
 /// A statement, run over all records of a batch before the next one.
@@ -65,7 +66,7 @@ pub(crate) enum Expr {
     Constant(Value),
     Access(Access),
     Now(Now),
-    Pipe(Box<Expr>, Box<[Function]>),
+    Pipe(Box<Expr>, Box<[PipeStep]>),
     Match(Box<Match>),
     Object(Box<[Member]>),
     Array(Box<[Self]>),
@@ -74,6 +75,22 @@ pub(crate) enum Expr {
     Calc(Box<Calc>),
     Dictionary(Box<DictionaryLookup>),
     AccessDirect(Box<[Self; 2]>),
+}
+
+/// A step of a pipe.
+#[derive(Debug)]
+pub(crate) enum PipeStep {
+    Function(Function),
+    /// `Time::since(start, unit)`, whose argument depends on the record.
+    Since(Box<Since>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Since {
+    pub(crate) start: Expr,
+    pub(crate) unit: TimeUnit,
+    /// The zone of times without an offset.
+    pub(crate) zone: TimeZone,
 }
 
 /// Finds a field.

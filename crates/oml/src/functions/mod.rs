@@ -6,6 +6,7 @@
 
 mod address;
 mod calc;
+mod clock;
 mod convert;
 mod dictionary;
 mod encoding;
@@ -16,16 +17,18 @@ mod select;
 mod time;
 
 use jiff::tz::TimeZone;
-use lookaside_value::Value;
+use lookaside_value::{TimeReader, TimeWriter, Value};
 
-use crate::ast::{Charset, PathPart, TimeUnit, UrlPart};
+use crate::ast::{CalendarUnit, Charset, PathPart, TimeUnit, UrlPart};
 
 pub use self::address::Intranet;
 pub(crate) use self::address::access_direct;
 pub(crate) use self::calc::Number;
+pub(crate) use self::clock::Clock;
 pub(crate) use self::convert::Conversion;
 pub(crate) use self::dictionary::Dictionary;
 pub(crate) use self::predicate::{Predicate, lower_case};
+pub(crate) use self::time::since;
 
 /// A function with its arguments, ready to run.
 #[derive(Clone, Debug)]
@@ -67,6 +70,12 @@ pub(crate) enum Function {
     ToTimestampAt(TimeUnit, i16),
     /// `Time::from_ts` and similar
     FromTimestamp(TimeUnit, TimeZone),
+    /// `Time::parse('format', zone)`; without arguments by guess
+    ParseTime(TimeReader, TimeZone),
+    /// `Time::format('format', zone)`, and the zone of times without an offset
+    FormatTime(TimeWriter, TimeZone, TimeZone),
+    /// `Time::truncate(unit)`
+    TruncateTime(CalendarUnit),
     /// `path(name|path)`
     Path(PathPart),
     /// `url(domain|host|uri|path|params)`
@@ -81,7 +90,12 @@ pub(crate) enum Function {
 
 impl Function {
     /// The result, or `None` if the function drops the field.
-    pub(crate) fn apply(&self, value: Value, intranet: &Intranet) -> Option<Value> {
+    pub(crate) fn apply(
+        &self,
+        value: Value,
+        intranet: &Intranet,
+        clock: &mut Clock<'_>,
+    ) -> Option<Value> {
         Some(match self {
             Self::Nth(index) => select::nth(value, *index),
             Self::Member(path) => select::member(value, path),
@@ -101,6 +115,9 @@ impl Function {
             Self::ToTimestamp(unit, zone) => time::to_timestamp(value, *unit, zone),
             Self::ToTimestampAt(unit, minutes) => time::to_timestamp_at(value, *unit, *minutes),
             Self::FromTimestamp(unit, zone) => time::from_timestamp(value, *unit, zone),
+            Self::ParseTime(reader, zone) => time::parse(&value, reader, zone, clock),
+            Self::FormatTime(writer, zone, own) => time::format(&value, writer, zone, own),
+            Self::TruncateTime(unit) => time::truncate(&value, *unit),
             Self::Path(part) => location::path(value, *part),
             Self::Url(part) => location::url(value, *part),
             Self::Ip4ToInt => return address::ip4_to_int(value),
@@ -243,6 +260,28 @@ mod tests {
             self.pick(&[TimeZone::UTC, turned, far])
         }
 
+        fn time_function(&mut self) -> Function {
+            const FORMATS: [&str; 4] = ["%Y-%m-%d %H:%M:%S", "%b %d", "%s", "%a %j %Y %z"];
+            const UNITS: [CalendarUnit; 6] = [
+                CalendarUnit::Second,
+                CalendarUnit::Minute,
+                CalendarUnit::Hour,
+                CalendarUnit::Day,
+                CalendarUnit::Week,
+                CalendarUnit::Month,
+            ];
+            let format = self.pick(&FORMATS);
+            match self.below(4) {
+                0 => Function::ParseTime(TimeReader::default(), self.zone()),
+                1 => Function::ParseTime(TimeReader::new(format).unwrap(), self.zone()),
+                2 => {
+                    let writer = TimeWriter::new(format).unwrap();
+                    Function::FormatTime(writer, self.zone(), self.zone())
+                }
+                _ => Function::TruncateTime(self.pick(&UNITS)),
+            }
+        }
+
         fn function(&mut self) -> Function {
             const UNITS: [TimeUnit; 3] = [
                 TimeUnit::Second,
@@ -263,7 +302,7 @@ mod tests {
                 Charset::Standard(encoding_rs::ISO_2022_JP),
                 Charset::Standard(encoding_rs::GB18030),
             ];
-            match self.below(23) {
+            match self.below(26) {
                 0 => Function::Nth(self.pick(&[0, 1, usize::MAX])),
                 1 => Function::Member((0..self.below(3)).map(|_| self.text().into()).collect()),
                 2 => Function::StartsWith(self.text().into()),
@@ -288,6 +327,7 @@ mod tests {
                 19 => Function::Url(self.pick(&URL_PARTS)),
                 20 => Function::Ip4ToInt,
                 21 => Function::IpToBiguint,
+                22..25 => self.time_function(),
                 _ => Function::IntranetIp,
             }
         }
@@ -316,7 +356,12 @@ mod tests {
         let mut random = Random(seed);
         let intranet = Intranet::default();
         let value = random.value(3);
-        if let Some(result) = random.function().apply(value.clone(), &intranet) {
+        let now = || jiff::civil::DateTime::constant(2024, 2, 29, 23, 59, 59, 0);
+        let mut clock = Clock::new(&now);
+        let other = random.value(0);
+        since(&value, Some(&other), TimeUnit::Microsecond, &random.zone());
+        let function = random.function();
+        if let Some(result) = function.apply(value.clone(), &intranet, &mut clock) {
             let mut text = String::new();
             result.write_raw(&mut text);
             result.write_json(&mut text);

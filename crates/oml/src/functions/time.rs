@@ -1,10 +1,13 @@
-//! Conversion of times to numbers and back.
+//! Functions on times: conversion to numbers and text, and back; truncation and differences.
 
 use jiff::Timestamp;
-use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
-use lookaside_value::{Time, Value};
+use jiff::ToSpan;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use lookaside_value::{Time, TimeReader, TimeWriter, Value};
 
-use crate::ast::TimeUnit;
+use super::Clock;
+use crate::ast::{CalendarUnit, TimeUnit};
 
 fn nanos_of(unit: TimeUnit) -> i128 {
     match unit {
@@ -18,12 +21,7 @@ fn nanos_of(unit: TimeUnit) -> i128 {
 /// unchanged.
 pub(crate) fn to_timestamp(value: Value, unit: TimeUnit, zone: &TimeZone) -> Value {
     match value {
-        Value::Time(time) => {
-            let nanos = time.unix_nanos().unwrap_or_else(|| {
-                time.unix_nanos_at(offset_of_wall_clock(time, zone).seconds().into())
-            });
-            count(nanos, unit)
-        }
+        Value::Time(time) => count(time.unix_nanos_in(zone), unit),
         other => other,
     }
 }
@@ -44,35 +42,80 @@ pub(crate) fn from_timestamp(value: Value, unit: TimeUnit, zone: &TimeZone) -> V
         return value;
     };
     let nanos = i128::from(number) * nanos_of(unit);
-    let Ok(timestamp) = Timestamp::from_nanosecond(nanos) else {
-        return value;
-    };
-    let offset = zone.to_offset(timestamp);
-    let time = Time::from_civil(offset.to_datetime(timestamp));
-    let whole_minutes = offset.seconds() % 60 == 0;
-    // Offsets with seconds were used until 1972; for them, only the wall clock can be kept.
-    let minutes = i16::try_from(offset.seconds() / 60)
-        .ok()
-        .filter(|_| whole_minutes);
-    Value::Time(
-        minutes
-            .and_then(|minutes| time.with_offset_minutes(minutes).ok())
-            .unwrap_or(time),
-    )
-}
-
-/// The offset of a zone at a wall-clock time. Of an ambiguous time, the first is taken; a skipped
-/// time is read with the offset before the change.
-fn offset_of_wall_clock(time: Time, zone: &TimeZone) -> Offset {
-    match zone.to_ambiguous_timestamp(time.civil()).offset() {
-        AmbiguousOffset::Unambiguous { offset } => offset,
-        AmbiguousOffset::Gap { before, .. } | AmbiguousOffset::Fold { before, .. } => before,
+    match Timestamp::from_nanosecond(nanos) {
+        Ok(timestamp) => Value::Time(Time::in_zone(timestamp, zone)),
+        Err(_) => value,
     }
 }
 
+/// The time that a text or number names, or an ignored value.
+pub(crate) fn parse(
+    value: &Value,
+    reader: &TimeReader,
+    zone: &TimeZone,
+    clock: &mut Clock<'_>,
+) -> Value {
+    let time = reader.read(value, zone, || clock.now().date());
+    time.map_or(Value::Ignore, Value::Time)
+}
+
+/// The text of a time in `zone`, or an ignored value. A time without an offset is in `own_zone`.
+pub(crate) fn format(
+    value: &Value,
+    writer: &TimeWriter,
+    zone: &TimeZone,
+    own_zone: &TimeZone,
+) -> Value {
+    match value {
+        Value::Time(time) => {
+            let text = writer.write(*time, zone, own_zone);
+            text.map_or(Value::Ignore, Value::Text)
+        }
+        _ => Value::Ignore,
+    }
+}
+
+/// The begin of the unit that a time is in, by its own wall clock, or an ignored value.
+pub(crate) fn truncate(value: &Value, unit: CalendarUnit) -> Value {
+    let Value::Time(time) = value else {
+        return Value::Ignore;
+    };
+    let begin = begin_of(time.civil(), unit).and_then(|civil| time.with_civil(civil).ok());
+    begin.map_or(Value::Ignore, Value::Time)
+}
+
+fn begin_of(civil: DateTime, unit: CalendarUnit) -> Option<DateTime> {
+    let date = civil.date();
+    let (hour, minute, second) = (civil.hour(), civil.minute(), civil.second());
+    Some(match unit {
+        CalendarUnit::Second => date.at(hour, minute, second, 0),
+        CalendarUnit::Minute => date.at(hour, minute, 0, 0),
+        CalendarUnit::Hour => date.at(hour, 0, 0, 0),
+        CalendarUnit::Day => date.at(0, 0, 0, 0),
+        CalendarUnit::Week => {
+            let days = i64::from(date.weekday().to_monday_zero_offset());
+            date.checked_sub(days.days()).ok()?.at(0, 0, 0, 0)
+        }
+        CalendarUnit::Month => date.first_of_month().at(0, 0, 0, 0),
+    })
+}
+
+/// The whole units from `start` to `end`, rounded towards 0, or an ignored value. Times without an
+/// offset are in `zone`.
+pub(crate) fn since(end: &Value, start: Option<&Value>, unit: TimeUnit, zone: &TimeZone) -> Value {
+    let (Value::Time(end), Some(Value::Time(start))) = (end, start) else {
+        return Value::Ignore;
+    };
+    let nanos = end.unix_nanos_in(zone) - start.unix_nanos_in(zone);
+    Value::Int(in_64_bits(nanos / nanos_of(unit)))
+}
+
 fn count(nanos: i128, unit: TimeUnit) -> Value {
-    let count = nanos.div_euclid(nanos_of(unit));
-    Value::Int(i64::try_from(count).expect("10,000 years of microseconds fit 64 bits"))
+    Value::Int(in_64_bits(nanos.div_euclid(nanos_of(unit))))
+}
+
+fn in_64_bits(count: i128) -> i64 {
+    i64::try_from(count).expect("20,000 years of microseconds fit 64 bits")
 }
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ impl Parser<'_> {
                     false => Ok(source),
                 };
             }
+            parser.warn_of_text(&source, &steps);
             let source = Box::new(source);
             Ok(Expr {
                 kind: ExprKind::Pipe(Pipe { source, steps }),

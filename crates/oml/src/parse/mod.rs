@@ -5,6 +5,7 @@
 //! after the statement, so that one run reports several errors.
 
 mod access;
+mod argument;
 mod calc;
 mod charset;
 mod collection;
@@ -20,6 +21,7 @@ mod recovery;
 mod sql;
 mod statement;
 mod statics;
+mod time;
 mod type_word;
 
 use std::collections::HashMap;
@@ -32,6 +34,8 @@ use crate::diagnostic::Diagnostic;
 use crate::lexer::{Cursor, Piece, is_word_char, span};
 
 pub(crate) use recovery::lost_semicolon;
+
+use time::TextFields;
 
 /// The maximal size of a model in bytes. Models are written by hand; a larger file is certainly not
 /// a model.
@@ -90,6 +94,7 @@ struct Parser<'a> {
     cursor: Cursor<'a>,
     statics: Vec<Static>,
     static_ids: HashMap<Text, StaticId>,
+    text_fields: TextFields,
     depth: usize,
     expression_count: usize,
     diagnostics: Vec<Diagnostic>,
@@ -102,6 +107,7 @@ impl<'a> Parser<'a> {
             cursor: Cursor::new(text),
             statics: Vec::new(),
             static_ids: HashMap::new(),
+            text_fields: TextFields::default(),
             depth: 0,
             expression_count: 0,
             diagnostics: Vec::new(),

@@ -4,7 +4,9 @@ use std::ops::RangeInclusive;
 
 use lookaside_value::{Text, Value, parse_float, parse_int};
 
+use super::argument::{InvalidArgument, invalid_argument};
 use super::charset::{NAMES, charset};
+use super::time::{from_ts, time_format, time_parse, time_truncate, to_ts, to_ts_zone};
 use super::{Parsed, Parser};
 use crate::ast::{Charset, PathPart, PipeFunction, PipeStep, Span, TimeUnit, UrlPart};
 use crate::diagnostic::Diagnostic;
@@ -19,24 +21,13 @@ enum Form {
     Arguments(usize, usize, Build),
     /// `f` or `f(x)`: without parentheses there are no arguments.
     Optional(usize, Build),
+    /// `Time::since(expression, unit)`
+    Since,
 }
 
 type Build = fn(&[Piece<'_>]) -> Result<PipeFunction, InvalidArgument>;
 
-/// The index of an invalid argument, and what it should be.
-struct InvalidArgument {
-    index: usize,
-    expected: String,
-}
-
-fn invalid_argument(index: usize, expected: impl Into<String>) -> InvalidArgument {
-    InvalidArgument {
-        index,
-        expected: expected.into(),
-    }
-}
-
-const FUNCTIONS: [(&str, Form); 26] = [
+const FUNCTIONS: [(&str, Form); 30] = [
     ("nth", Form::Arguments(1, 1, nth)),
     ("get", Form::Arguments(1, 1, get)),
     (
@@ -76,6 +67,10 @@ const FUNCTIONS: [(&str, Form); 26] = [
         "Time::from_ts_us",
         Form::Optional(1, |a| from_ts(a, TimeUnit::Microsecond)),
     ),
+    ("Time::parse", Form::Optional(2, time_parse)),
+    ("Time::format", Form::Arguments(1, 2, time_format)),
+    ("Time::truncate", Form::Arguments(1, 1, time_truncate)),
+    ("Time::since", Form::Since),
     ("to_json", Form::Plain(|| PipeFunction::ToJson)),
     ("to_str", Form::Plain(|| PipeFunction::ToStr)),
     ("skip_empty", Form::Plain(|| PipeFunction::SkipEmpty)),
@@ -138,6 +133,7 @@ impl<'a> Parser<'a> {
                 let arguments = self.written_arguments(name, name_span, least..=most)?;
                 self.build(name, build, &arguments)?
             }
+            Form::Since => self.time_since(name_span)?,
         };
         Ok(PipeStep {
             function,
@@ -233,53 +229,6 @@ fn base64_decode(arguments: &[Piece<'_>]) -> Result<PipeFunction, InvalidArgumen
     charset(&name.text)
         .map(PipeFunction::Base64Decode)
         .ok_or_else(|| invalid_argument(0, format!("an encoding, such as {}", NAMES.join(", "))))
-}
-
-fn to_ts(arguments: &[Piece<'_>], unit: TimeUnit) -> Result<PipeFunction, InvalidArgument> {
-    let offset_minutes = arguments.first().map(|zone| offset(zone, 0)).transpose()?;
-    Ok(PipeFunction::TimeToTs {
-        unit,
-        offset_minutes,
-    })
-}
-
-fn from_ts(arguments: &[Piece<'_>], unit: TimeUnit) -> Result<PipeFunction, InvalidArgument> {
-    let offset_minutes = arguments.first().map(|zone| offset(zone, 0)).transpose()?;
-    Ok(PipeFunction::TimeFromTs {
-        unit,
-        offset_minutes,
-    })
-}
-
-fn to_ts_zone(arguments: &[Piece<'_>]) -> Result<PipeFunction, InvalidArgument> {
-    let unit = match &*arguments[1].text {
-        "s" | "ss" => TimeUnit::Second,
-        "ms" => TimeUnit::Millisecond,
-        "us" => TimeUnit::Microsecond,
-        _ => return Err(invalid_argument(1, "`s`, `ms` or `us` as its unit")),
-    };
-    Ok(PipeFunction::TimeToTs {
-        unit,
-        offset_minutes: Some(offset(&arguments[0], 0)?),
-    })
-}
-
-/// Hours east of UTC, `8`, `-5` or `5:30`, as minutes.
-fn offset(zone: &Piece<'_>, index: usize) -> Result<i16, InvalidArgument> {
-    const HOURS_MAX: i16 = 18;
-    let expected = || invalid_argument(index, "hours east of UTC, such as `8`, `-5` or `5:30`");
-    let (hours, minutes) = zone.text.split_once(':').unwrap_or((&zone.text, "0"));
-    let is_west = hours.starts_with('-');
-    let hours: i16 = hours.parse().map_err(|_| expected())?;
-    let minutes: i16 = minutes.parse().map_err(|_| expected())?;
-    if !(-HOURS_MAX..=HOURS_MAX).contains(&hours) || !(0..60).contains(&minutes) {
-        return Err(expected());
-    }
-    let total = hours * 60 + if is_west { -minutes } else { minutes };
-    match total.abs() <= HOURS_MAX * 60 {
-        true => Ok(total),
-        false => Err(expected()),
-    }
 }
 
 fn path(arguments: &[Piece<'_>]) -> Result<PipeFunction, InvalidArgument> {

@@ -83,6 +83,7 @@ impl Parser<'_> {
         } else {
             self.assignment(targets)?
         };
+        self.text_fields.note(&kind);
         let end = self.cursor.at();
         if !self.cursor.eat(";") {
             self.missing_semicolon(end)?;

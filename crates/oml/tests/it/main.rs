@@ -13,3 +13,4 @@ mod robustness;
 mod script;
 mod set;
 mod sql;
+mod times;

@@ -37,7 +37,7 @@ const LITERALS: [&str; 9] = [
     "symbol(GET)",
 ];
 
-const STEPS: [&str; 37] = [
+const STEPS: [&str; 45] = [
     "nth(0)",
     "nth(18446744073709551615)",
     "get(a/b)",
@@ -62,6 +62,14 @@ const STEPS: [&str; 37] = [
     "Time::from_ts",
     "Time::from_ts_ms",
     "Time::from_ts_us(18)",
+    "Time::parse",
+    "Time::parse('%Y-%m-%d %H:%M:%S', -5)",
+    "Time::parse('%b %d')",
+    "Time::format('%s')",
+    "Time::truncate(week)",
+    "Time::truncate(month)",
+    "Time::since(read(a))",
+    "Time::since(take(b) | Time::parse, us)",
     "to_json",
     "to_str",
     "skip_empty",

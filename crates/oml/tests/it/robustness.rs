@@ -6,7 +6,7 @@ use lookaside_value::{Batch, NameTable, Object, Value};
 use crate::script::{Script, bind, options, push, run, shown};
 
 /// Statements of every form, over the fields `a`, `b` and `c`.
-const FORMS: [&str; 22] = [
+const FORMS: [&str; 24] = [
     "x : digit = read(a, option:[b, c/d[0]]) { _ : take(c) } ;",
     "x : float = take(b) ;",
     "x : ip = take(option:[a, b]) ;",
@@ -28,6 +28,8 @@ const FORMS: [&str; 22] = [
     "x = pipe read(b) | to_str | base64_decode(Gbk) | url(uri) | path(name) | on_fail('f') ;",
     "x = pipe read(c) | Time::to_ts_zone(-5, us) | ip4_to_int ;",
     "x = pipe read(a) | Time::to_ts | skip_empty | intranet_ip ;",
+    "x = pipe read(c) | Time::parse | Time::truncate(week) | Time::format('%F %Z', Asia/Tokyo) ;",
+    "x = pipe read(a) | Time::parse('%s') | Time::since(take(c), us) | Time::from_ts ;",
     "x = calc(abs(read(a)) * read(b) % round(@c) / -2) ;",
     "x = lookup_nocase(d, read(a), read(b)) ;",
     "x = access_direct(read(a), read(b)) ;",
