@@ -52,7 +52,8 @@ pub use compression::Compression;
 pub use error::{Error, ErrorKind, Result};
 pub use extent::Extent;
 pub use format::{
-    Chunk, Decoder, Encoder, FormatOptions, Framing, Header, InputFormat, OutputFormat,
+    Chunk, Decoder, Encoder, FieldKind, FieldType, FormatOptions, Framing, Header, InputFormat,
+    OutputFormat,
 };
 #[doc(hidden)]
 pub use format::{fuzz_access, fuzz_csv, fuzz_syslog};

@@ -109,6 +109,8 @@ impl<'a> TestBench<'a> {
     fn new(project: &Project, knowledge: &'a Knowledge) -> Result<Self, Failure> {
         let settings = &project.settings;
         let cannot = |error| Failure::from_error(&error);
+        let timezone = timezone(settings.timezone.as_ref())?;
+        let typed = |format: InputFormat| format.with_types(settings.types.clone(), &timezone);
         let line = settings.format.as_ref().map(|format| {
             let options = settings.options.iter();
             let options = options.fold(FormatOptions::new(), |all, (name, value)| {
@@ -118,13 +120,15 @@ impl<'a> TestBench<'a> {
         });
         Ok(Self {
             options: Options {
-                timezone: timezone(settings.timezone.as_ref())?,
+                timezone: timezone.clone(),
                 intranet: intranet(knowledge),
                 ..Options::default()
             },
             knowledge,
-            json: InputFormat::new("json", &FormatOptions::new()).map_err(cannot)?,
-            line: line.transpose().map_err(cannot)?,
+            json: InputFormat::new("json", &FormatOptions::new())
+                .map(typed)
+                .map_err(cannot)?,
+            line: line.transpose().map_err(cannot)?.map(typed),
             output: OutputFormat::new("json", &FormatOptions::new()).map_err(cannot)?,
         })
     }

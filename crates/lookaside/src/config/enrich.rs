@@ -4,7 +4,8 @@ use std::num::NonZero;
 use std::time::Duration;
 
 use lookaside_knowledge::{Config, Contract};
-use lookaside_value::OnLookupFailure;
+use lookaside_stream::{FieldKind, FieldType};
+use lookaside_value::{OnLookupFailure, TimeReader, parse_zone};
 use toml::Value;
 
 use super::reader::kind_of;
@@ -21,6 +22,8 @@ pub(crate) struct EnrichSettings {
     pub(crate) input: Vec<String>,
     pub(crate) format: Option<String>,
     pub(crate) options: Vec<(String, String)>,
+    /// The types of fields, by their names.
+    pub(crate) types: Vec<(String, FieldType)>,
     pub(crate) rule: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) output: Option<String>,
@@ -57,10 +60,11 @@ pub(crate) struct NamedOutputSettings {
     pub(crate) options: Vec<(String, String)>,
 }
 
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 24] = [
     "input",
     "format",
     "options",
+    "types",
     "rule",
     "model",
     "output",
@@ -96,6 +100,7 @@ impl EnrichSettings {
                 "input" => settings.input = entry.strings()?,
                 "format" => settings.format = Some(entry.string()?),
                 "options" => settings.options = entry.options()?,
+                "types" => settings.types = entry.types()?,
                 "rule" => settings.rule = Some(entry.string()?),
                 "model" => settings.model = Some(entry.string()?),
                 "output" => settings.output = Some(entry.string()?),
@@ -283,6 +288,88 @@ impl Entry<'_> {
         }
     }
 
+    /// Types by the names of fields, each a string or a table.
+    fn types(&self) -> Result<Vec<(String, FieldType)>, Failure> {
+        let Value::Table(types) = self.value else {
+            return Err(self.wanted("a table of types"));
+        };
+        types
+            .iter()
+            .map(|(name, value)| {
+                let key = format!("{}.{name}", self.key);
+                Ok((name.clone(), self.at(&key, value).field_type()?))
+            })
+            .collect()
+    }
+
+    fn field_type(&self) -> Result<FieldType, Failure> {
+        const MEMBERS: [&str; 4] = ["type", "format", "zone", "required"];
+        let mut field_type = FieldType {
+            kind: FieldKind::Chars,
+            is_required: false,
+        };
+        let members = match self.value {
+            Value::String(_) => {
+                field_type.kind = self.field_kind()?;
+                return Ok(field_type);
+            }
+            Value::Table(members) => members,
+            _ => return Err(self.wanted("a string or a table")),
+        };
+        let keys: Vec<String> = members
+            .keys()
+            .map(|member| format!("{}.{member}", self.key))
+            .collect();
+        let entries = members.iter().zip(&keys);
+        let entries = entries.map(|((member, value), key)| (member.as_str(), self.at(key, value)));
+        let entries: Vec<_> = entries.collect();
+        let Some((_, kind)) = entries.iter().find(|(member, _)| *member == "type") else {
+            return Err(self.failure(&format!("{ENRICH}.{} names no type", self.key)));
+        };
+        field_type.kind = kind.field_kind()?;
+        for (member, entry) in &entries {
+            match (*member, &mut field_type.kind) {
+                ("type", _) => {}
+                ("required", _) => field_type.is_required = entry.boolean()?,
+                ("format", FieldKind::Time { reader, .. }) => {
+                    let format = entry.string()?;
+                    *reader = TimeReader::new(&format).map_err(|error| {
+                        let key = entry.key;
+                        entry.failure(&format!(
+                            "{ENRICH}.{key} is {format:?}, which is not a format of times: {error}"
+                        ))
+                    })?;
+                }
+                ("zone", FieldKind::Time { zone, .. }) => {
+                    let name = entry.string()?;
+                    let found = parse_zone(&name);
+                    let message = format!("unknown time zone {name}");
+                    *zone = Some(found.ok_or_else(|| entry.failure(&message))?);
+                }
+                ("format" | "zone", _) => {
+                    let key = entry.key;
+                    return Err(entry.failure(&format!("{ENRICH}.{key} is only for times")));
+                }
+                (other, _) => {
+                    let hint = did_you_mean(other, MEMBERS);
+                    let message = format!("unknown key {ENRICH}.{}{hint}", entry.key);
+                    return Err(entry.failure(&message));
+                }
+            }
+        }
+        Ok(field_type)
+    }
+
+    fn field_kind(&self) -> Result<FieldKind, Failure> {
+        let name = self.string()?;
+        FieldKind::by_name(&name).ok_or_else(|| {
+            let hint = did_you_mean(&name, FieldKind::NAMES);
+            let help = format!("the types are {}", FieldKind::NAMES.join(", "));
+            self.failure(&format!("unknown type {name}{hint}"))
+                .with_help(help)
+        })
+    }
+
     /// An entry within this one.
     fn at<'a>(&'a self, key: &'a str, value: &'a Value) -> Entry<'a> {
         Entry {
@@ -370,6 +457,24 @@ mod tests {
         let options = [("columns", "a,b"), ("header", "false")];
         let expected = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(settings.options, expected);
+        let settings = read(
+            "[enrich.types]\nn = 'digit'\nt = { type = 'time', format = '%F', required = true }",
+        );
+        let settings = settings.unwrap();
+        let time = FieldKind::Time {
+            reader: TimeReader::new("%F").unwrap(),
+            zone: None,
+        };
+        let found: Vec<_> = settings
+            .types
+            .into_iter()
+            .map(|(name, found)| (name, found.kind, found.is_required))
+            .collect();
+        let expected = [
+            ("n".to_owned(), FieldKind::Digit, false),
+            ("t".to_owned(), time, true),
+        ];
+        assert_eq!(found, expected);
         let settings = read("[enrich]\nrotate_size = 4096").unwrap();
         assert_eq!(settings.rotate_size, NonZero::new(4096));
         let settings = read("[enrich]\ninput = ['a', 'b']").unwrap();
@@ -422,6 +527,35 @@ mod tests {
             (
                 "[enrich]\nrotate_keep = 0",
                 "error: FILE:3: enrich.rotate_keep must be at least 1, not 0",
+            ),
+            (
+                "[enrich.types]\nn = 'digits'",
+                "error: FILE:3: unknown type digits; did you mean \"digit\"?",
+            ),
+            (
+                "[enrich.types]\nn = 1",
+                "error: FILE:3: enrich.types.n must be a string or a table, not a whole number",
+            ),
+            (
+                "[enrich.types.t]\nformat = '%F'",
+                "error: FILE:2: enrich.types.t names no type",
+            ),
+            (
+                "[enrich.types.t]\ntype = 'time'\nformat = '%H'",
+                "error: FILE:4: enrich.types.t.format is \"%H\", which is not a format of times: it \
+                 has no complete date, such as %Y-%m-%d, %d/%b or %s",
+            ),
+            (
+                "[enrich.types.t]\ntype = 'time'\nzone = 'Mars'",
+                "error: FILE:4: unknown time zone Mars",
+            ),
+            (
+                "[enrich.types.t]\ntype = 'ip'\nzone = 'UTC'",
+                "error: FILE:4: enrich.types.t.zone is only for times",
+            ),
+            (
+                "[enrich.types.t]\ntype = 'ip'\nrequire = true",
+                "error: FILE:4: unknown key enrich.types.t.require; did you mean \"required\"?",
             ),
             (
                 "[enrich.options]\nx = { y = 1 }",

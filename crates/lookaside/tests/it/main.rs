@@ -34,6 +34,7 @@ mod shared_files;
 mod signals;
 mod slow;
 mod tidy;
+mod types;
 mod verify;
 mod warnings;
 mod webhook;

@@ -7,6 +7,7 @@ use memchr::{memchr, memchr_iter};
 
 use super::frame::{Quoted, quoted_end};
 use super::lines::{BYTE_ORDER_MARK, Reason, text, without_mark};
+use super::typed::BoundTypes;
 use super::{Chunk, Decoder, Header};
 use crate::{Error, Rejects, Result};
 
@@ -85,6 +86,7 @@ pub(crate) struct CsvDecoder {
     pub(crate) line_size_max: usize,
     /// The columns' names, resolved for each batch.
     pub(crate) columns: Vec<Name>,
+    pub(crate) types: Option<BoundTypes>,
 }
 
 impl Decoder for CsvDecoder {
@@ -137,14 +139,18 @@ impl Decoder for CsvDecoder {
 }
 
 impl CsvDecoder {
+    /// Prepares for a batch.
     fn resolve(&mut self, header: &Header, names: &mut Names) {
+        if let Some(types) = &mut self.types {
+            types.begin();
+        }
         self.columns.clear();
         self.columns
             .extend(header.0.iter().map(|column| names.intern(column)));
     }
 
     #[inline]
-    fn record(&self, text: &str, line: u64, batch: &mut Batch, rejects: &mut Rejects) {
+    fn record(&mut self, text: &str, line: u64, batch: &mut Batch, rejects: &mut Rejects) {
         let text = without_line_end(text);
         if text.is_empty() {
             return;
@@ -155,7 +161,11 @@ impl CsvDecoder {
         }
         let mut record = batch.new_record();
         record.line = line;
-        match self.fields(text, &mut record) {
+        let mut parsed = self.fields(text, &mut record);
+        if let (Ok(()), Some(types)) = (&parsed, &mut self.types) {
+            parsed = types.apply(&mut record);
+        }
+        match parsed {
             Ok(()) => batch.push(record),
             Err(reason) => {
                 batch.recycle(record);

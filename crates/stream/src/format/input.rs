@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use jiff::tz::TimeZone;
 use lookaside_value::NameTable;
 use regex::Regex;
 
@@ -17,6 +18,7 @@ use super::options::OptionReader;
 use super::raw::{RAW, RawLine};
 use super::regex::RegexLine;
 use super::syslog::{self, SyslogLine, YearSource};
+use super::typed::{FieldType, FieldTypes, TypedLine};
 use super::{Decoder, FormatOptions, Framing, Header};
 use crate::{Error, Result};
 
@@ -36,6 +38,7 @@ pub struct InputFormat {
     /// The prefix of an option in hints of messages.
     advice_prefix: &'static str,
     warning_hook: Option<WarningHook>,
+    types: Option<FieldTypes>,
 }
 
 /// A callback for a likely mistake in the options; called at most once, also across clones.
@@ -105,6 +108,7 @@ impl InputFormat {
             line_size_max: options.parse(LINE_SIZE_OPTION, LINE_SIZE_MAX, "a number of bytes")?,
             advice_prefix: options.prefix(),
             warning_hook: None,
+            types: None,
         })
     }
 
@@ -116,6 +120,16 @@ impl InputFormat {
             callback: Arc::new(callback),
             was_called: Arc::default(),
         });
+        self
+    }
+
+    /// Sets the types of fields. After a record was decoded, these fields are converted; null and
+    /// empty ones are removed, and a record with a value that does not fit is rejected, as is one
+    /// without a required field. Times without an offset are in `zone`, unless their type says
+    /// another one. Without any type, this costs nothing.
+    #[must_use]
+    pub fn with_types(mut self, types: Vec<(String, FieldType)>, zone: &TimeZone) -> Self {
+        self.types = FieldTypes::new(types, zone);
         self
     }
 
@@ -170,6 +184,9 @@ impl InputFormat {
 
     /// Adds the names that the format's records always use.
     pub fn intern(&self, names: &mut NameTable) {
+        if let Some(types) = &self.types {
+            types.intern(names);
+        }
         match &self.kind {
             Kind::Csv(csv) => {
                 for column in csv.columns.iter().flat_map(Header::columns) {
@@ -201,28 +218,39 @@ impl InputFormat {
     pub fn decoder(&self, names: &NameTable) -> Box<dyn Decoder> {
         let name = |text: &str| names.name(text).expect("the format's names are interned");
         match &self.kind {
-            Kind::Json => self.lines(JsonLine::default()),
+            Kind::Json => self.lines(JsonLine::default(), names),
             Kind::Csv(csv) => Box::new(CsvDecoder {
                 csv: csv.clone(),
                 line_size_max: self.line_size_max,
                 columns: Vec::new(),
+                types: self.types.as_ref().map(|types| types.bind(names)),
             }),
             &Kind::Kv {
                 pair_separator,
                 value_separator,
-            } => self.lines(KvLine::new(pair_separator, value_separator)),
-            Kind::Access => self.lines(AccessLine::new(name)),
-            Kind::Syslog(year) => self.lines(SyslogLine::new(*year, name)),
-            Kind::Regex(pattern) => self.lines(RegexLine::new(pattern, name)),
-            Kind::Raw => self.lines(RawLine { raw: name(RAW) }),
+            } => self.lines(KvLine::new(pair_separator, value_separator), names),
+            Kind::Access => self.lines(AccessLine::new(name), names),
+            Kind::Syslog(year) => self.lines(SyslogLine::new(*year, name), names),
+            Kind::Regex(pattern) => self.lines(RegexLine::new(pattern, name), names),
+            Kind::Raw => self.lines(RawLine { raw: name(RAW) }, names),
         }
     }
 
-    fn lines(&self, parser: impl ParseLine + 'static) -> Box<dyn Decoder> {
-        Box::new(LineDecoder {
-            parser,
-            line_size_max: self.line_size_max,
-        })
+    fn lines(&self, parser: impl ParseLine + 'static, names: &NameTable) -> Box<dyn Decoder> {
+        let line_size_max = self.line_size_max;
+        match &self.types {
+            None => Box::new(LineDecoder {
+                parser,
+                line_size_max,
+            }),
+            Some(types) => Box::new(LineDecoder {
+                parser: TypedLine {
+                    parser,
+                    types: types.bind(names),
+                },
+                line_size_max,
+            }),
+        }
     }
 }
 

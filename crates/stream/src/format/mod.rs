@@ -18,6 +18,7 @@ mod seen;
 mod syslog;
 mod syslog_data;
 mod times;
+mod typed;
 
 pub use access::fuzz_access;
 pub use csv::fuzz_csv;
@@ -25,6 +26,7 @@ pub use input::InputFormat;
 pub use options::FormatOptions;
 pub use output::OutputFormat;
 pub use syslog::fuzz_syslog;
+pub use typed::{FieldKind, FieldType};
 
 use lookaside_value::{Batch, NameTable, Names, Record, Text};
 

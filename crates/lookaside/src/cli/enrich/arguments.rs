@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use lookaside_stream::{FieldKind, FieldType};
 use lookaside_value::OnLookupFailure;
 
 use crate::cli::metrics;
@@ -70,6 +71,11 @@ pub(crate) struct EnrichArguments {
     /// An option of the input format, such as delimiter=tab; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "Input")]
     pub(crate) option: Vec<(String, String)>,
+
+    /// The type of a field: chars, digit, float, bool, ip or time; a value that does not fit rejects
+    /// the event; may be repeated
+    #[arg(long = "type", value_name = "FIELD=TYPE", value_parser = field_type, help_heading = "Input")]
+    pub(crate) types: Vec<(String, FieldType)>,
 
     /// Continue to read the last file as it grows and is rotated, until a signal ends the run
     #[arg(long, help_heading = "Input")]
@@ -185,6 +191,23 @@ pub(crate) struct EnrichArguments {
 fn policy() -> impl TypedValueParser<Value = OnLookupFailure> {
     let names = OnLookupFailure::ALL.map(OnLookupFailure::name);
     PossibleValuesParser::new(names).try_map(|name| name.parse())
+}
+
+/// Parses `FIELD=TYPE`.
+fn field_type(text: &str) -> Result<(String, FieldType), String> {
+    let wanted = || {
+        format!(
+            "write FIELD=TYPE with one of {}",
+            FieldKind::NAMES.join(", ")
+        )
+    };
+    let (name, kind) = pair(text).map_err(|_| wanted())?;
+    let kind = FieldKind::by_name(&kind).ok_or_else(wanted)?;
+    let field_type = FieldType {
+        kind,
+        is_required: false,
+    };
+    Ok((name, field_type))
 }
 
 /// Parses a count of at least 1.

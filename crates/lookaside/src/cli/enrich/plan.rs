@@ -11,8 +11,8 @@ use jiff::tz::TimeZone;
 use lookaside_connect::ConnectUrl;
 use lookaside_knowledge::Contract;
 use lookaside_stream::{
-    Checkpoint, Extent, Flow, InputFormat, Mark, OutputFormat, Rotation, Sink, Source, SplitPath,
-    StopFlag, Strictness, TcpOptions, worker_count,
+    Checkpoint, Extent, FieldType, Flow, InputFormat, Mark, OutputFormat, Rotation, Sink, Source,
+    SplitPath, StopFlag, Strictness, TcpOptions, worker_count,
 };
 use lookaside_value::{NameTable, OnLookupFailure};
 use tracing::warn;
@@ -104,8 +104,10 @@ impl EnrichPlan {
         };
         let is_flag = arguments.format.is_some() || !arguments.option.is_empty();
         let format_options = merged(options, &arguments.option).advised_as("--option ");
+        let timezone = timezone(arguments.timezone.as_ref().or(settings.timezone.as_ref()))?;
         let input_format = InputFormat::new(format, &format_options)
-            .map_err(|error| format_failure(&error, is_flag))?;
+            .map_err(|error| format_failure(&error, is_flag))?
+            .with_types(types(arguments, project), &timezone);
         let output = given(arguments.output.as_ref(), settings.output.as_ref(), project)
             .unwrap_or_else(|| "-".to_owned());
         let reject = given(arguments.reject.as_ref(), settings.reject.as_ref(), project);
@@ -131,7 +133,7 @@ impl EnrichPlan {
             checkpoint,
             tcp: tcp_options(arguments, project),
             rotation: rotation(arguments, project)?,
-            timezone: timezone(arguments.timezone.as_ref().or(settings.timezone.as_ref()))?,
+            timezone,
             output,
             named,
             reject,
@@ -371,6 +373,15 @@ fn split(arguments: &EnrichArguments, project: &Project) -> Result<Option<SplitP
         Some(_) => Failure::usage(error.to_string()),
         None => Failure::from_error(&error),
     })
+}
+
+/// The types of fields: a flag replaces the setting of its field.
+fn types(arguments: &EnrichArguments, project: &Project) -> Vec<(String, FieldType)> {
+    let flags = &arguments.types;
+    let mut types = project.settings.types.clone();
+    types.retain(|(name, _)| flags.iter().all(|(other, _)| other != name));
+    types.extend(flags.iter().cloned());
+    types
 }
 
 /// The file that stores the position in the followed file.

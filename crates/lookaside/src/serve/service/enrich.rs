@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use jiff::tz::TimeZone;
 use lookaside_http::negotiate::Encoding;
 use lookaside_http::{BodyReader, Reply, Request, Response, SlowBody};
 use lookaside_knowledge::Session;
@@ -30,6 +31,8 @@ use super::head::{EXPOSED, vary};
 use super::lookups_seen::{LookupsSeen, at_line};
 use super::waiters::Cancel;
 use super::{LogFields, RequestContext, Shared, Thread, log_line};
+use crate::config::EnrichSettings;
+use crate::models::options::timezone;
 use crate::models::transform::ModelTransform;
 use crate::suggestion::did_you_mean;
 
@@ -210,6 +213,7 @@ fn wanted(request: &Request<'_>, responder: &super::Responder) -> Result<Wanted,
     let is_usual = settings.format.as_ref() == Some(&input);
     let options = settings.options.iter().filter(|_| is_usual);
     let input = InputFormat::new(&input, &all(options));
+    let input = input.map_err(|error| bad(&error))?;
     // Output formats share some options, with the same meaning.
     let known = OutputFormat::option_names(&output);
     let options = settings.output_options.iter();
@@ -225,11 +229,21 @@ fn wanted(request: &Request<'_>, responder: &super::Responder) -> Result<Wanted,
         ));
     }
     Ok(Wanted {
-        input: input.map_err(|error| bad(&error))?,
+        input: typed(input, settings),
         output,
         strictness,
         has_summary,
     })
+}
+
+/// Sets the types of fields, if there are any.
+fn typed(input: InputFormat, settings: &EnrichSettings) -> InputFormat {
+    if settings.types.is_empty() {
+        return input;
+    }
+    // The models of the project were refused if the zone was unknown.
+    let zone = timezone(settings.timezone.as_ref()).unwrap_or(TimeZone::UTC);
+    input.with_types(settings.types.clone(), &zone)
 }
 
 /// Collects options; later ones override earlier ones.

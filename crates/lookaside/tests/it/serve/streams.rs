@@ -24,6 +24,25 @@ pub(super) fn model(client: &mut Client) -> String {
 }
 
 #[test]
+fn fields_have_the_types_of_the_project() {
+    let project = Project::with(&[
+        (
+            "knowdb.toml",
+            "version = 2\n[enrich]\ntimezone = 'Asia/Tokyo'\n[enrich.types]\nts = 'time'\n",
+        ),
+        (
+            "models/e.oml",
+            "name : e\n---\nepoch = read(ts) | Time::to_ts ;\n",
+        ),
+    ]);
+    let running = super::serve(&project, &[]);
+    let events = "{\"ts\":\"2026-01-01 09:00:00\"}\n{\"ts\":\"May\"}\n";
+    let answer = running.client().post("/v1/enrich/e", events).is(200);
+    assert_eq!(answer.text(), "{\"epoch\":1767225600}\n");
+    assert_eq!(answer.header("X-Rejected"), Some("1"));
+}
+
+#[test]
 fn events_are_enriched() {
     let (_project, running) = start();
     let mut client = running.client();
