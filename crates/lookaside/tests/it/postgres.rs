@@ -245,9 +245,8 @@ fn elements_of_arrays_are_written_once_by_runs_that_are_killed() {
             count() != before || before == "60000"
         });
     }
-    let run = Run::follow(&project, &output);
+    let _run = Run::follow(&project, &output);
     wait_until("all rows are written", || count() == "60000");
-    run.terminate();
     let sql = "select count(*) || ' ' || count(distinct n) from t";
     assert_eq!(query(&db, sql), "60000 60000");
 }
