@@ -235,7 +235,8 @@ fn elements_of_arrays_are_written_once_by_runs_that_are_killed() {
     let output = format!("{}&delivery=exactly-once&source=app", table(&db));
     let count = || query(&db, "select count(*)::text from t");
     let lines: String = (0..20_000)
-        .map(|line| format!("{{\"n\":[{0},{0}1,{0}2]}}\n", 1000 + line))
+        .map(|line| 3 * line)
+        .map(|n| format!("{{\"n\":[{n},{},{}]}}\n", n + 1, n + 2))
         .collect();
     append(&project, &lines);
     for _ in 0..6 {
