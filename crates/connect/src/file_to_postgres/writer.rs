@@ -41,7 +41,7 @@ enum WriteEnd {
 }
 
 impl Writer {
-    /// Writes until there is no more, the sink is dropped, or a transaction is impossible.
+    /// Writes blocks until the queue ends, the sink is dropped, or a transaction cannot succeed.
     pub(super) fn write(mut self, blocks: &Receiver<Batch>) {
         while let Ok(mut batch) = blocks.recv() {
             let deadline = Instant::now() + self.batch_time;
@@ -59,7 +59,7 @@ impl Writer {
         }
     }
 
-    /// Writes a batch, as often as it takes, without the rows that the server does not accept.
+    /// Writes a batch without the rows that the server does not accept; repeats this until it succeeds.
     fn commit(&mut self, batch: &mut Batch) -> Result<(), WriteEnd> {
         loop {
             // Also after rows were refused: their dead letters come first.

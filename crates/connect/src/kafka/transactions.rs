@@ -310,8 +310,8 @@ impl Transactions {
         Ok(!state.is_commit_waiting)
     }
 
-    /// Commits what is written and the positions up to which it was read, once the dead letters of
-    /// messages up to these positions are delivered. `None` if the deadline passes before that.
+    /// Waits until the dead letters of the messages in the transaction are delivered, then commits the
+    /// results and the positions. `None` if the deadline passes before that.
     ///
     /// Results must not become visible earlier: their positions could not be stored with them.
     fn commit(&self, deadline: Option<Instant>) -> io::Result<Option<MutexGuard<'_, State>>> {

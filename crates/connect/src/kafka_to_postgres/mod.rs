@@ -31,7 +31,11 @@ pub(crate) fn open_pair(
         let sink = postgres::open_sink(sink)?;
         return Ok((kafka::open_source(source)?, sink));
     }
-    if sink_options.has_batch_time {
+    if sink
+        .options()
+        .iter()
+        .any(|(option, _)| option == "batch_ms")
+    {
         let reason = "with delivery=exactly-once, `commit_interval_ms` of the source determines how \
                       long a transaction lasts";
         let hint = Some("omit `batch_ms`");

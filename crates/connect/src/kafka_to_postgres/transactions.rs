@@ -302,8 +302,8 @@ impl Transactions {
         }
     }
 
-    /// Commits the rows and the positions up to which they were read, once the dead letters of
-    /// messages up to these positions are delivered. `None` if the deadline passes before that.
+    /// Waits until the dead letters of the messages in the transaction are delivered, then commits the
+    /// rows and the positions. `None` if the deadline passes before that.
     ///
     /// Rows must not become visible earlier: their positions could not be stored with them.
     fn commit(&self, deadline: Option<Instant>) -> io::Result<Option<MutexGuard<'_, State>>> {

@@ -38,12 +38,6 @@ pub(crate) struct SinkOptions {
     pub(super) extra: Extra,
     pub(crate) batch_rows: usize,
     pub(crate) batch_time: Duration,
-    /// Whether the URL has a `batch_ms`.
-    #[cfg_attr(
-        not(feature = "kafka"),
-        expect(dead_code, reason = "only a topic has another time")
-    )]
-    pub(crate) has_batch_time: bool,
     pub(crate) buffer_max: usize,
     /// Whether transactions also store the positions of the source.
     pub(crate) is_exactly_once: bool,
@@ -139,7 +133,6 @@ impl SinkOptions {
         Ok(Self {
             is_exactly_once,
             source: source.map(str::to_owned),
-            has_batch_time: options.text("batch_ms").is_some(),
             config: config(url)?,
             table: table.to_owned(),
             conflict,

@@ -68,7 +68,7 @@ const DESCRIPTIONS: [(&str, &str); 13] = [
     ),
     (
         "lookaside_requests_refused_total",
-        "HTTP requests with events that were not answered with 200, by status.",
+        "HTTP requests that were not answered with 200, by status.",
     ),
     (
         "lookaside_lookup_failures_total",

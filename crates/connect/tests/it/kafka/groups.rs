@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use lookaside_stream::Identity;
 use lookaside_testing::{KafkaBroker, wait_until};
 
-use super::{committed, consume, create_topic, produce, start, unique};
+use super::{Running, committed, consume, create_topic, produce, start, unique};
 
 fn numbered(first: usize, count: usize) -> Vec<(String, String)> {
     (first..first + count)
@@ -115,21 +115,14 @@ fn members_that_join_and_leave_lose_nothing_and_repeat_nothing() {
     assert_eq!(stored.into_iter().flatten().sum::<i64>(), sent as i64);
 }
 
-/// Reads a topic with a group of its own; returns the numbers in the order of reading.
-fn numbers_from(broker: &KafkaBroker, topic: &str, start_at: &str, count: u64) -> Vec<String> {
+/// A run that copies a topic to a new one, with a new group that begins at `start_at`; also the new
+/// topic.
+fn copy_from(broker: &KafkaBroker, topic: &str, start_at: &str) -> (Running, String) {
     let output = create_topic(broker, 1, &[]);
     let (address, group) = (broker.address(), unique("group"));
     let source = format!("kafka://{address}/{topic}?group={group}&start={start_at}");
-    let running = start(
-        &source,
-        &format!("kafka://{address}/{output}"),
-        None,
-        Identity,
-    );
-    running.wait_for_events(count);
-    assert_eq!(running.stop().events_out, count);
-    let found = consume(broker, &output).into_iter();
-    found.map(|found| found.payload.unwrap()).collect()
+    let sink = format!("kafka://{address}/{output}");
+    (start(&source, &sink, None, Identity), output)
 }
 
 #[test]
@@ -174,18 +167,16 @@ fn a_new_group_begins_at_a_time_or_an_offset() {
         ("8", 2),
         ("0", 10),
     ] {
-        let found = numbers_from(broker, &timed, start_at, count);
+        let (running, output) = copy_from(broker, &timed, start_at);
+        running.wait_for_events(count);
+        assert_eq!(running.stop().events_out, count, "{start_at}");
+        let found = consume(broker, &output).into_iter();
+        let found: Vec<_> = found.map(|found| found.payload.unwrap()).collect();
         assert_eq!(found, last(count as usize), "{start_at}");
     }
     // Behind the end, what is written later is read.
     for start_at in ["100000", "2100-01-01T00:00:00Z"] {
-        let (group, output) = (unique("group"), create_topic(broker, 1, &[]));
-        let running = start(
-            &format!("kafka://{address}/{timed}?group={group}&start={start_at}"),
-            &format!("kafka://{address}/{output}"),
-            None,
-            Identity,
-        );
+        let (running, output) = copy_from(broker, &timed, start_at);
         wait_until("the group has its partition", || {
             running.lag() == 0 && {
                 send(broker, &timed, &[("k".to_owned(), "{\"n\":10}".to_owned())]);

@@ -126,7 +126,8 @@ impl EnrichPlan {
             None => worker_count(),
         };
         let is_strict = arguments.strict || settings.strict;
-        let checkpoint = checkpoint(arguments, &input, &output)?;
+        check_exactly_once(arguments, &input, &output)?;
+        let checkpoint = checkpoint(arguments, &input)?;
         let plan = Self {
             choice: choice(arguments, project, format, &input[0]),
             follow: arguments.follow,
@@ -384,25 +385,32 @@ fn types(arguments: &EnrichArguments, project: &Project) -> Vec<(String, FieldTy
     types
 }
 
-/// The file that stores the position in the followed file.
-fn checkpoint(
+/// Refuses what contradicts an output that stores the position in the followed file.
+fn check_exactly_once(
     arguments: &EnrichArguments,
     input: &[String],
     output: &str,
-) -> Result<Option<PathBuf>, Failure> {
-    if arguments.follow && connectors::is_exactly_once(output)? {
-        if arguments.checkpoint.is_some() {
-            let message = "--checkpoint and delivery=exactly-once both store the position";
-            return Err(Failure::usage(message)
-                .with_help("omit --checkpoint: the position is stored with the results"));
-        }
-        if input.len() > 1 {
-            let message = "delivery=exactly-once requires a single followed file, and there are \
-                           other inputs";
-            return Err(Failure::usage(message)
-                .with_help("read the others first, in a run without --follow"));
-        }
+) -> Result<(), Failure> {
+    if !arguments.follow || !connectors::is_exactly_once(output)? {
+        return Ok(());
     }
+    if arguments.checkpoint.is_some() {
+        let message = "--checkpoint and delivery=exactly-once both store the position";
+        return Err(Failure::usage(message)
+            .with_help("omit --checkpoint: the position is stored with the results"));
+    }
+    if input.len() > 1 {
+        let message =
+            "delivery=exactly-once requires a single followed file, and there are other inputs";
+        return Err(
+            Failure::usage(message).with_help("read the others first, in a run without --follow")
+        );
+    }
+    Ok(())
+}
+
+/// The file that stores the position in the followed file.
+fn checkpoint(arguments: &EnrichArguments, input: &[String]) -> Result<Option<PathBuf>, Failure> {
     let Some(path) = &arguments.checkpoint else {
         return Ok(None);
     };

@@ -134,7 +134,7 @@ impl Verdict {
         }
     }
 
-    /// Checks where the outputs are written to, apart from names and URLs, which are checked elsewhere.
+    /// Checks that the outputs can be written to; their names and URLs are checked elsewhere.
     fn check_places(&mut self, project: &Project, models: &Models) {
         let settings = &project.settings;
         let inputs = settings.input.iter().map(|text| project.resolve(text));
