@@ -62,11 +62,10 @@ impl Time {
     /// When the offset is beyond 18 hours, or the instant in UTC is outside of the years -9999 to
     /// 9999.
     pub fn with_offset_minutes(self, minutes: i16) -> Result<Self, TimeError> {
-        let is_offset = (-OFFSET_MINUTES_MAX..=OFFSET_MINUTES_MAX).contains(&minutes);
         // A fast path: every event has a time, and nearly none is in the first or last year of the
         // calendar.
         let is_far = self.civil.year().unsigned_abs() >= 9999;
-        if !is_offset || (is_far && clock_in_utc(self.civil, minutes).is_none()) {
+        if !is_offset(minutes) || (is_far && clock_in_utc(self.civil, minutes).is_none()) {
             return Err(TimeError);
         }
         Ok(Self {
@@ -94,9 +93,8 @@ impl Time {
     /// Keeps the wall clock alone if the offset cannot be represented: those with seconds, which
     /// were used until 1972.
     fn with_offset(self, offset: Offset) -> Self {
-        let minutes = i16::try_from(offset.seconds() / 60);
-        let minutes = minutes.ok().filter(|_| offset.seconds() % 60 == 0);
-        let time = minutes.and_then(|minutes| self.with_offset_minutes(minutes).ok());
+        let time =
+            offset_minutes(offset).and_then(|minutes| self.with_offset_minutes(minutes).ok());
         time.unwrap_or(self)
     }
 
@@ -250,6 +248,17 @@ impl Time {
                 .expect("a string takes any text");
         }
     }
+}
+
+/// Whether a time can have this offset.
+fn is_offset(minutes: i16) -> bool {
+    (-OFFSET_MINUTES_MAX..=OFFSET_MINUTES_MAX).contains(&minutes)
+}
+
+/// The minutes of an offset that a time can have.
+pub(crate) fn offset_minutes(offset: Offset) -> Option<i16> {
+    let minutes = i16::try_from(offset.seconds() / 60).ok()?;
+    (offset.seconds() % 60 == 0 && is_offset(minutes)).then_some(minutes)
 }
 
 /// What `in_year` gives for the latest year in which it is at most a day after `today`.

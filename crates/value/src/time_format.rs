@@ -11,7 +11,7 @@ use jiff::fmt::strtime::{self, BrokenDownTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-use crate::time::latest_year;
+use crate::time::{latest_year, offset_minutes};
 use crate::{Text, Time, Value};
 
 /// A format that is not usable; displays the reason.
@@ -109,14 +109,19 @@ impl TimeWriter {
     }
 }
 
-/// A time zone by its name, such as `Europe/Berlin`, or an offset such as `+08:00`.
+/// A time zone by its name, such as `Europe/Berlin`, or an offset such as `+08:00`, of whole minutes
+/// and at most 18 hours.
 pub fn parse_zone(text: &str) -> Option<TimeZone> {
     // An offset is not a name of a zone, but a time can be written with both.
     let offset = format!("2000-01-01T00:00{text}[{text}]");
-    TimeZone::get(text).ok().or_else(|| {
+    let zone = TimeZone::get(text).ok().or_else(|| {
         let zoned = offset.parse::<Zoned>().ok()?;
         Some(zoned.time_zone().clone())
-    })
+    })?;
+    // Times would be without an offset that they cannot have.
+    let fixed = zone.to_fixed_offset().ok();
+    let is_kept = fixed.is_none_or(|offset| offset_minutes(offset).is_some());
+    is_kept.then_some(zone)
 }
 
 /// A time whose parts all differ, and need two digits.
@@ -155,9 +160,7 @@ fn time_of(mut fields: BrokenDownTime, today: impl FnOnce() -> Date) -> Option<T
     let Some(offset) = fields.offset() else {
         return Some(time);
     };
-    let minutes = i16::try_from(offset.seconds() / 60).ok()?;
-    let is_whole = offset.seconds() % 60 == 0;
-    is_whole.then(|| time.with_offset_minutes(minutes).ok())?
+    time.with_offset_minutes(offset_minutes(offset)?).ok()
 }
 
 /// The time of a text in one of the usual forms.
@@ -377,6 +380,10 @@ mod tests {
             ("UTC", Some(0)),
             ("+08:00", Some(8 * 3600)),
             ("-03:30", Some(-12_600)),
+            ("+18:00", Some(18 * 3600)),
+            ("+18:01", None),
+            ("-25:59", None),
+            ("+01:00:30", None),
             ("Mars/Olympus", None),
             ("", None),
             ("8]x[", None),
