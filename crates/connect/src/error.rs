@@ -79,6 +79,8 @@ impl Error {
     ) -> Self {
         let distance = |candidate: &&&str| strsim::damerau_levenshtein(option, candidate);
         let suggestion = match known.iter().min_by_key(distance) {
+            // A prefix of options.
+            Some(near) if **near == *option => format!("`{near}` is followed by a name"),
             Some(near) if distance(&near) <= 2 => format!("did you mean `{near}`?"),
             _ => format!("there are: {}", known.join(", ")),
         };

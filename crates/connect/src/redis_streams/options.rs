@@ -186,7 +186,8 @@ fn client(url: &ConnectUrl, options: &UrlOptions<'_>) -> Result<Client> {
         }
         _ => ConnectionAddr::Tcp(host, port),
     };
-    let mut settings = RedisConnectionInfo::default().set_db(options.at_least("db", 0, 0, "")?);
+    let db = options.parse("db", 0_u32, "the number of a database")?;
+    let mut settings = RedisConnectionInfo::default().set_db(db.into());
     match url.user() {
         None => {}
         Some((_, None)) => {
@@ -307,7 +308,14 @@ mod tests {
             ("redis://a:x/t?group=g", "not a number"),
             ("redis://secret@a/t?group=g", "no password"),
             ("redis://a/t?group=g&ca=x", "needs TLS"),
-            ("redis://:secret@a/t?group=g&db=x", "option `db`"),
+            (
+                "redis://:secret@a/t?group=g&db=x",
+                "not the number of a database",
+            ),
+            (
+                "redis://:secret@a/t?group=g&db=-1",
+                "not the number of a database",
+            ),
             ("rediss://a/t?group=g&ca=/none", "certificates of `/none`"),
         ] {
             let error = source(url).map(|_| ()).unwrap_err().to_string();
@@ -324,6 +332,7 @@ mod tests {
             ("redis://a/t?key='", "a text in single quotes"),
             ("redis://a/t?header.a=", "a text in single quotes"),
             ("redis://a/t?topic=''", "not empty"),
+            ("redis://a/t?header.=x", "`header.` is followed by a name"),
         ] {
             let error = sink(url).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains(expected), "{url}: {error}");
