@@ -1,8 +1,15 @@
-//! The SQL functions over addresses and quotes, as plain Rust and as SQLite functions.
+//! The SQL functions that look up addresses, names, paths and patterns, as plain Rust and as SQLite
+//! functions.
 //!
 //! The plain form ([`call`]) is what native plans evaluate; SQLite runs the same code, so both
 //! always agree. The special results (an invalid address is 0, or the highest address in
 //! `ip4_between`) are part of the file format: existing `insert.sql` files rely on them.
+
+mod fold;
+mod hosts;
+mod networks;
+mod paths;
+mod patterns;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,6 +19,10 @@ use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql};
 
+pub(crate) use self::fold::fold_of;
+pub(crate) use self::hosts::{Host, HostPattern, host_keys};
+pub(crate) use self::networks::{Network, key_of as address_key, key_of_ip as address_key_of_ip};
+pub(crate) use self::paths::{Path, PathPrefix, path_keys};
 use crate::bind::SqlValue;
 
 /// The highest IPv4 address as an integer.
@@ -44,6 +55,19 @@ pub(crate) enum Function {
     /// `cidr_key_max(text)`: the key of the last address of a network, NULL if the text is not a
     /// network.
     CidrKeyMax,
+    /// `cidr_contains(text, net)`: 1 if the network, IPv4 or IPv6, contains the address.
+    CidrContains,
+    /// `cidr_len(net)`: the length of the prefix of a network.
+    CidrLen,
+    /// `host_under(name, host)`: 1 if the name is the host or under it.
+    HostUnder,
+    /// `path_under(path, prefix)`: 1 if the path is the prefix or under it.
+    PathUnder,
+    /// `fold(text)`: the text without the differences of case, composition and surrounding white
+    /// space.
+    Fold,
+    /// `regexp_like(text, pattern)`: 1 if the regular expression matches within the text.
+    RegexpLike,
 }
 
 /// The result of a function.
@@ -69,10 +93,20 @@ impl SqlOut {
             Self::Key(key) => SqlValue::Blob(key),
         }
     }
+
+    /// The result as a value of SQLite.
+    pub(crate) fn as_value_ref(&self) -> ValueRef<'_> {
+        match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(int) => ValueRef::Integer(*int),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Key(key) => ValueRef::Blob(key),
+        }
+    }
 }
 
 /// A call that is an error in SQL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FunctionError {
     /// The function takes another number of arguments.
     ArgumentCount(Function),
@@ -80,11 +114,13 @@ pub(crate) enum FunctionError {
     ArgumentType(Function, usize),
     /// A function over IPv4 networks got an IPv6 network, which must not become 0.0.0.0.
     Ip6(Function),
+    /// A pattern that is not a regular expression, and what is wrong with it.
+    Pattern(Box<str>, String),
 }
 
 impl Function {
     /// All functions.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Ip4Int,
         Self::Ip4Text,
         Self::Cidr4Min,
@@ -95,6 +131,12 @@ impl Function {
         Self::IpKey,
         Self::CidrKeyMin,
         Self::CidrKeyMax,
+        Self::CidrContains,
+        Self::CidrLen,
+        Self::HostUnder,
+        Self::PathUnder,
+        Self::Fold,
+        Self::RegexpLike,
     ];
 
     /// The function of this name; case-insensitive, as in SQL.
@@ -116,6 +158,12 @@ impl Function {
             Self::IpKey => "ip_key",
             Self::CidrKeyMin => "cidr_key_min",
             Self::CidrKeyMax => "cidr_key_max",
+            Self::CidrContains => "cidr_contains",
+            Self::CidrLen => "cidr_len",
+            Self::HostUnder => "host_under",
+            Self::PathUnder => "path_under",
+            Self::Fold => "fold",
+            Self::RegexpLike => "regexp_like",
         }
     }
 
@@ -123,7 +171,11 @@ impl Function {
     pub(crate) fn argument_count(self) -> usize {
         match self {
             Self::Ip4Between => 3,
-            Self::Cidr4Contains => 2,
+            Self::Cidr4Contains
+            | Self::CidrContains
+            | Self::HostUnder
+            | Self::PathUnder
+            | Self::RegexpLike => 2,
             _ => 1,
         }
     }
@@ -178,13 +230,56 @@ pub(crate) fn call(function: Function, args: &[SqlValue<'_>]) -> Result<SqlOut, 
             _ => SqlOut::Null,
         },
         Function::CidrKeyMin | Function::CidrKeyMax => match args[0] {
-            SqlValue::Text(text) => match (cidr_keys_of(text), function) {
+            SqlValue::Text(text) => match (Network::parse(text), function) {
                 (None, _) => SqlOut::Null,
-                (Some((first, _)), Function::CidrKeyMin) => SqlOut::Key(first),
-                (Some((_, last)), _) => SqlOut::Key(last),
+                (Some(network), Function::CidrKeyMin) => SqlOut::Key(network.first.to_be_bytes()),
+                (Some(network), _) => SqlOut::Key(network.last.to_be_bytes()),
             },
             _ => SqlOut::Null,
         },
+        Function::CidrLen => match args[0] {
+            SqlValue::Text(text) => Network::parse(text).map_or(SqlOut::Null, |network| {
+                SqlOut::Int(i64::from(network.prefix_len))
+            }),
+            _ => SqlOut::Null,
+        },
+        Function::Fold => match args[0] {
+            SqlValue::Text(text) => SqlOut::Text(Text::from(&*fold_of(text))),
+            SqlValue::Int(int) => SqlOut::Text(Text::from(itoa::Buffer::new().format(int))),
+            _ => SqlOut::Null,
+        },
+        Function::CidrContains
+        | Function::HostUnder
+        | Function::PathUnder
+        | Function::RegexpLike => match (args[0], args[1]) {
+            (SqlValue::Text(text), SqlValue::Text(row)) => {
+                let matches = matches(function, text, row)?;
+                matches.map_or(SqlOut::Null, |matches| SqlOut::Int(i64::from(matches)))
+            }
+            _ => SqlOut::Null,
+        },
+    })
+}
+
+/// Whether a text matches the text of a row; `None` if one of them is not of the right form.
+fn matches(function: Function, text: &str, row: &str) -> Result<Option<bool>, FunctionError> {
+    Ok(match function {
+        Function::CidrContains => {
+            let (key, network) = (networks::key_of(text), Network::parse(row));
+            key.zip(network).map(|(key, network)| network.contains(key))
+        }
+        Function::HostUnder => {
+            let (name, host) = (Host::parse(text), HostPattern::parse(row));
+            name.zip(host).map(|(name, host)| host.matches(&name))
+        }
+        Function::PathUnder => {
+            let (path, prefix) = (Path::parse(text), PathPrefix::parse(row));
+            prefix.map(|prefix| prefix.matches(path))
+        }
+        _ => {
+            let refused = |problem| FunctionError::Pattern(row.into(), problem);
+            Some(patterns::is_match(text, row).map_err(refused)?)
+        }
     })
 }
 
@@ -210,18 +305,12 @@ pub(crate) fn ip4_bound_of(bound: SqlValue<'_>) -> Option<i64> {
 
 /// `ip_key`: the 16 bytes of an address, IPv4 as `::ffff:a.b.c.d`.
 pub(crate) fn ip_key_of(text: &str) -> Option<[u8; 16]> {
-    match parse_ip4(text.as_bytes()) {
-        Some(ip) => Some(Ipv4Addr::from(ip).to_ipv6_mapped().octets()),
-        None => text.parse().ok().map(ip_key_of_ip),
-    }
+    networks::key_of(text).map(u128::to_be_bytes)
 }
 
 /// `ip_key` of a parsed address.
 pub(crate) fn ip_key_of_ip(ip: IpAddr) -> [u8; 16] {
-    match ip {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
-        IpAddr::V6(ip) => ip.octets(),
-    }
+    networks::key_of_ip(ip).to_be_bytes()
 }
 
 /// `trim_quotes`: removes surrounding white space, then one matching pair of quotes.
@@ -278,33 +367,6 @@ fn is_ip6(text: &str) -> bool {
     address.trim().parse::<Ipv6Addr>().is_ok()
 }
 
-/// The keys of the first and the last address of a network, IPv4 as `::ffff:a.b.c.d`; a single
-/// address is a network of one.
-fn cidr_keys_of(text: &str) -> Option<([u8; 16], [u8; 16])> {
-    let (address, prefix) = match text.split_once('/') {
-        Some((address, prefix)) => (address, Some(prefix)),
-        None => (text, None),
-    };
-    let key = u128::from_be_bytes(ip_key_of(address)?);
-    let bits = if address.contains(':') { 128 } else { 32 };
-    let host_bits = match prefix {
-        None => 0,
-        Some(prefix) => {
-            let is_number =
-                matches!(prefix.len(), 1..=3) && prefix.bytes().all(|b| b.is_ascii_digit());
-            if !is_number {
-                return None;
-            }
-            u32::checked_sub(bits, prefix.parse().ok()?)?
-        }
-    };
-    let host_mask = u128::MAX.checked_shr(128 - host_bits).unwrap_or(0);
-    Some((
-        (key & !host_mask).to_be_bytes(),
-        (key | host_mask).to_be_bytes(),
-    ))
-}
-
 /// An address as the integer that the tables store.
 fn parse_ip4(text: &[u8]) -> Option<u32> {
     lookaside_value::parse_ipv4(text).map(u32::from)
@@ -354,12 +416,7 @@ fn argument<'a>(
 
 impl ToSql for SqlOut {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Self::Null => ValueRef::Null,
-            Self::Int(int) => ValueRef::Integer(*int),
-            Self::Text(text) => ValueRef::Text(text.as_bytes()),
-            Self::Key(key) => ValueRef::Blob(key),
-        }))
+        Ok(ToSqlOutput::Borrowed(self.as_value_ref()))
     }
 }
 
@@ -373,12 +430,19 @@ impl fmt::Display for FunctionError {
             Self::ArgumentType(Function::Ip4Text, index) => {
                 write!(f, "ip4_text(): argument {index} must be an integer or text")
             }
+            Self::Pattern(pattern, problem) => {
+                let pattern = shortened(pattern);
+                write!(
+                    f,
+                    "regexp_like(): `{pattern}` is not a regular expression: {problem}"
+                )
+            }
             Self::Ip6(function) => {
                 let name = function.name();
                 let instead = match function {
                     Function::Cidr4Min => "cidr_key_min(), and compare it with ip_key()",
                     Function::Cidr4Max => "cidr_key_max(), and compare it with ip_key()",
-                    _ => "ip_key(:ip) between cidr_key_min(net) and cidr_key_max(net)",
+                    _ => "cidr_contains(:ip, net)",
                 };
                 write!(f, "{name}() supports IPv4 only; for IPv6, use {instead}")
             }
@@ -386,6 +450,16 @@ impl fmt::Display for FunctionError {
                 write!(f, "{}(): argument {index} must be text", function.name())
             }
         }
+    }
+}
+
+/// The longest part of a pattern in a message, in characters.
+const PATTERN_SHOWN_MAX: usize = 80;
+
+fn shortened(pattern: &str) -> std::borrow::Cow<'_, str> {
+    match pattern.char_indices().nth(PATTERN_SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &pattern[..end]).into(),
+        None => pattern.into(),
     }
 }
 
@@ -500,8 +574,7 @@ mod tests {
         check("cidr4_contains('1.2.3.4', '::/0')", "0");
         check(
             "cidr4_contains('2001:db8::1', '2001:db8::/32')",
-            "error: cidr4_contains() supports IPv4 only; for IPv6, use ip_key(:ip) between \
-             cidr_key_min(net) and cidr_key_max(net)",
+            "error: cidr4_contains() supports IPv4 only; for IPv6, use cidr_contains(:ip, net)",
         );
     }
 
@@ -559,6 +632,71 @@ mod tests {
         let error = "error: ip4_between(): argument 1 must be text";
         check("ip4_between(16909060, 0, 16909062)", error);
         check("ip4_between(null, 0, 16909062)", error);
+    }
+
+    #[test]
+    fn networks_of_both_families() {
+        for (ip, net, expected) in [
+            ("10.1.2.3", "10.0.0.0/8", "1"),
+            ("10.1.2.3", "10.1.2.3/8", "1"),
+            ("11.1.2.3", "10.0.0.0/8", "0"),
+            ("10.1.2.3", "10.1.2.3", "1"),
+            ("10.1.2.3", "0.0.0.0/0", "1"),
+            ("2001:db8::5", "2001:db8::/32", "1"),
+            ("2001:db9::5", "2001:db8::/32", "0"),
+            ("2001:db8::5", "::/0", "1"),
+            // The families are separate, and a mapped address is an IPv4 address.
+            ("10.1.2.3", "::/0", "0"),
+            ("::ffff:10.1.2.3", "::/0", "0"),
+            ("::ffff:10.1.2.3", "10.0.0.0/8", "1"),
+            ("10.1.2.3", "::ffff:10.0.0.0/104", "1"),
+            ("10.1.2.3", "::ffff:0:0/96", "1"),
+            ("::1", "0.0.0.0/0", "0"),
+            ("10.1.2.3/32", "10.0.0.0/8", "NULL"),
+            ("10.1.2.3", "10.0.0.0/33", "NULL"),
+            ("n/a", "10.0.0.0/8", "NULL"),
+            (" 10.1.2.3", "10.0.0.0/8", "NULL"),
+        ] {
+            check(&format!("cidr_contains('{ip}', '{net}')"), expected);
+        }
+        check("cidr_contains(null, '10.0.0.0/8')", "NULL");
+        check("cidr_contains(7, '10.0.0.0/8')", "NULL");
+        for (net, expected) in [
+            ("10.0.0.0/8", "8"),
+            ("10.0.0.0", "32"),
+            ("::ffff:10.0.0.0/104", "8"),
+            ("::ffff:0:0/95", "95"),
+            ("2001:db8::/32", "32"),
+            ("::1", "128"),
+            ("0.0.0.0/0", "0"),
+            ("x", "NULL"),
+        ] {
+            check(&format!("cidr_len('{net}')"), expected);
+        }
+    }
+
+    #[test]
+    fn names_paths_and_folded_text() {
+        check("host_under('a.Example.com.', 'example.com')", "1");
+        check("host_under('a..com', 'com')", "NULL");
+        check("host_under('com', null)", "NULL");
+        check("path_under('/api/v1?x', '/api/')", "1");
+        check("path_under('/apis', '/api')", "0");
+        check("path_under('/api', '')", "NULL");
+        check("fold(' ZoË ')", "'zoë'");
+        check("fold(7)", "'7'");
+        check("fold(null)", "NULL");
+        check("fold(1.5)", "NULL");
+        check("regexp_like('GET /x', '^get')", "0");
+        check("regexp_like('GET /x', '(?i)^get')", "1");
+        check("regexp_like(null, 'x')", "NULL");
+        check(
+            &format!("regexp_like('x', '({}')", "é".repeat(100)),
+            &format!(
+                "error: regexp_like(): `({}…` is not a regular expression: unclosed group",
+                "é".repeat(79)
+            ),
+        );
     }
 
     #[test]

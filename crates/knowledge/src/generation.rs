@@ -97,7 +97,7 @@ impl Generation {
         remotes: Vec<Arc<Remote>>,
         hasher: RandomState,
     ) -> Result<Self> {
-        let tables = Tables::new(loaded.store.reader()?);
+        let tables = Tables::new(loaded.store.reader()?, loaded.local.pattern_memory_max);
         let reader = Reader::open(&loaded.store, None, CancelHandle::default())?;
         let local_tables = LocalTables::new(reader.tables()?);
         let names = Names::of(loaded.config.as_ref());

@@ -79,6 +79,7 @@ mod knowledge;
 mod load;
 mod metrics_telemetry;
 mod mutant;
+mod pattern;
 mod plan;
 mod policy;
 mod postgres_mirror;

@@ -116,6 +116,9 @@ pub struct CacheConfig {
 pub struct LocalConfig {
     /// The time limit of a query that SQLite answers; `None` for no limit.
     pub query_timeout: Option<Duration>,
+    /// The limit of the memory of the compiled patterns of a column, in bytes; a larger column has
+    /// no native plan.
+    pub pattern_memory_max: usize,
 }
 
 /// One `[[tables]]` entry.
@@ -293,6 +296,8 @@ impl Default for LocalConfig {
         Self {
             // The same limit as for a query of a provider.
             query_timeout: Some(QUERY_TIMEOUT),
+            // Some ten thousand patterns.
+            pattern_memory_max: 256 << 20,
         }
     }
 }

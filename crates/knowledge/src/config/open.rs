@@ -280,8 +280,12 @@ fn read_local(section: Option<Section<'_>>) -> Result<LocalConfig> {
     let Some(section) = section else {
         return Ok(default);
     };
-    section.only(&["query_timeout_ms"])?;
+    section.only(&["pattern_memory_max", "query_timeout_ms"])?;
+    let pattern_memory_max = section.u64("pattern_memory_max")?;
     Ok(LocalConfig {
+        pattern_memory_max: pattern_memory_max.map_or(default.pattern_memory_max, |size| {
+            usize::try_from(size).unwrap_or(usize::MAX)
+        }),
         query_timeout: match section.u64("query_timeout_ms")? {
             None => default.query_timeout,
             Some(0) => None,

@@ -112,7 +112,7 @@ impl EncodedTable {
 }
 
 #[inline]
-fn upper(hash: u64) -> u32 {
+pub(super) fn upper(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
@@ -138,7 +138,7 @@ fn hash_parts(parts: &[Key<'_>]) -> u64 {
 }
 
 #[inline]
-fn hash_bytes(bytes: &[u8]) -> u64 {
+pub(super) fn hash_bytes(bytes: &[u8]) -> u64 {
     use std::hash::Hasher as _;
     let mut hasher = HASHER.build_hasher();
     hasher.write(bytes);

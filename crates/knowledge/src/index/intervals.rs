@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::TooLarge;
+use super::addresses::AddressSegments;
 use super::bytes::{Boundary, ByteSegments};
 use super::fixed::{FixedLayout, FixedSegments};
 use super::ints::{IntSegments, ordered};
@@ -24,6 +25,7 @@ pub(crate) struct IntervalIndex {
 enum Segments {
     None,
     Ints(IntSegments),
+    Addresses(AddressSegments),
     Fixed(FixedSegments),
     Bytes(ByteSegments),
 }
@@ -45,8 +47,23 @@ impl IntervalIndex {
         Some(match &self.segments {
             Segments::Bytes(segments) => self.lists.rows(segments.slot(key), order),
             Segments::Fixed(segments) => self.lists.rows(segments.slot(key)?, order),
+            Segments::Addresses(_) => self.rows_of_address(key.try_into().ok()?, order),
             _ => Rows::None,
         })
+    }
+
+    /// The rows whose ranges contain the key of an address, as [`Self::rows_of_bytes`] finds them.
+    #[inline]
+    pub(crate) fn rows_of_address(&self, key: [u8; 16], order: ListOrder) -> Rows<'_> {
+        match &self.segments {
+            Segments::Addresses(segments) => {
+                let slot = segments.slot(u128::from_be_bytes(key));
+                self.lists.rows(slot, order)
+            }
+            // The bounds have other sizes as well, or there are none.
+            Segments::Bytes(segments) => self.lists.rows(segments.slot(&key), order),
+            _ => Rows::None,
+        }
     }
 
     /// How many boundaries there are.
@@ -60,17 +77,19 @@ impl IntervalIndex {
             + match &self.segments {
                 Segments::None => 0,
                 Segments::Ints(segments) => segments.size(),
+                Segments::Addresses(segments) => segments.size(),
                 Segments::Fixed(segments) => segments.size(),
                 Segments::Bytes(segments) => segments.size(),
             }
     }
 }
 
-/// Collects ranges, all of integers or all of bytes.
+/// Collects ranges, all of integers, all of bytes, or all of networks.
 #[derive(Debug, Default)]
 pub(crate) struct IntervalIndexBuilder {
     ints: Vec<IntRange>,
     bytes: Vec<ByteRange>,
+    networks: Vec<Cut<u128>>,
     /// The bounds of the byte ranges.
     arena: Vec<u8>,
 }
@@ -148,22 +167,42 @@ impl IntervalIndexBuilder {
         }
     }
 
+    /// Adds a range of keys of addresses for `row`, both bounds inclusive. In
+    /// [`ListOrder::LowDescending`], rows are sorted by their prefix lengths instead.
+    pub(crate) fn push_network(&mut self, row: usize, first: u128, last: u128, prefix_len: u8) {
+        self.networks.push(Cut {
+            start: first,
+            end: last.checked_add(1),
+            row: row as u32,
+            rank: u32::from(u8::MAX - prefix_len),
+        });
+    }
+
     /// Cuts the ranges into segments.
     pub(crate) fn build(self) -> Result<IntervalIndex, TooLarge> {
-        if self.ints.len().max(self.bytes.len()) > ROW_COUNT_MAX {
+        let counts = [self.ints.len(), self.bytes.len(), self.networks.len()];
+        if counts.iter().any(|count| *count > ROW_COUNT_MAX) {
             return Err(TooLarge::Rows);
         }
         assert!(
-            self.ints.is_empty() || self.bytes.is_empty(),
+            counts.iter().filter(|count| **count > 0).count() <= 1,
             "one index holds keys of one kind"
         );
         let mut lists = Lists::default();
         let (segments, boundary_count) = if !self.ints.is_empty() {
-            let boundaries = sweep(int_cuts(self.ints), &mut lists)?;
+            let boundaries = sweep(ranked(int_cuts(self.ints)), &mut lists)?;
             let count = boundaries.len();
             (Segments::Ints(IntSegments::new(boundaries)), count)
+        } else if !self.networks.is_empty() {
+            let boundaries = sweep(self.networks, &mut lists)?;
+            let segments = AddressSegments::new(&boundaries);
+            (Segments::Addresses(segments), boundaries.len())
+        } else if let Some(cuts) = self.address_cuts() {
+            let boundaries = sweep(ranked(cuts), &mut lists)?;
+            let segments = AddressSegments::new(&boundaries);
+            (Segments::Addresses(segments), boundaries.len())
         } else if let Some((layout, ranges)) = self.fixed_ranges() {
-            let boundaries = sweep(int_cuts(ranges), &mut lists)?;
+            let boundaries = sweep(ranked(int_cuts(ranges)), &mut lists)?;
             let count = boundaries.len();
             let segments = FixedSegments::new(layout, IntSegments::new(boundaries));
             (Segments::Fixed(segments), count)
@@ -178,8 +217,9 @@ impl IntervalIndexBuilder {
                     behind: range.is_high_behind,
                 }),
                 row: range.row,
+                rank: 0,
             });
-            let boundaries = sweep(ranges.collect(), &mut lists)?;
+            let boundaries = sweep(ranked(ranges.collect()), &mut lists)?;
             (
                 Segments::Bytes(ByteSegments::new(&boundaries)?),
                 boundaries.len(),
@@ -192,6 +232,34 @@ impl IntervalIndexBuilder {
             lists,
             boundary_count,
         })
+    }
+
+    /// The byte ranges as ranges of keys of addresses, if all bounds have their size.
+    fn address_cuts(&self) -> Option<Vec<Cut<u128>>> {
+        let key_of = |bytes: &[u8]| bytes.try_into().ok().map(u128::from_be_bytes);
+        let mut cuts = Vec::with_capacity(self.bytes.len());
+        for range in &self.bytes {
+            let low = key_of(&self.arena[range.low_at..range.high_at])?;
+            let high = key_of(&self.arena[range.high_at..range.end])?;
+            // Both bounds exclusive: there may be no key between them.
+            let Some(start) = low.checked_add(u128::from(range.is_low_behind)) else {
+                continue;
+            };
+            let end = match range.is_high_behind {
+                true => high.checked_add(1),
+                false => Some(high),
+            };
+            if end.is_none_or(|end| start < end) {
+                let row = range.row;
+                cuts.push(Cut {
+                    start,
+                    end,
+                    row,
+                    rank: 0,
+                });
+            }
+        }
+        (!cuts.is_empty()).then_some(cuts)
     }
 
     /// The byte ranges as ranges of integers, if all bounds have a fixed layout.
@@ -219,15 +287,19 @@ fn int_cuts(ranges: Vec<IntRange>) -> Vec<Cut<u64>> {
         // No segment begins after the greatest key.
         end: range.last.checked_add(1),
         row: range.row,
+        rank: 0,
     };
     ranges.into_iter().map(cut).collect()
 }
 
 /// A range `start..end` that is not empty.
+#[derive(Debug)]
 struct Cut<K> {
     start: K,
     end: Option<K>,
     row: u32,
+    /// Its place in [`ListOrder::LowDescending`], the least first; equal ones are tied.
+    rank: u32,
 }
 
 /// Walks over all starts and ends in order, and records after each which rows contain the segment
@@ -237,7 +309,6 @@ fn sweep<K: Ord + Copy>(
     lists: &mut Lists,
 ) -> Result<Vec<(K, Slot)>, TooLarge> {
     cuts.sort_by_key(|cut| cut.start);
-    let ranks = ranks(&cuts);
     let mut ends: Vec<(K, u32)> = cuts
         .iter()
         .zip(0..)
@@ -266,7 +337,7 @@ fn sweep<K: Ord + Copy>(
         while let Some(cut) = cuts.get(start_at)
             && cut.start == boundary
         {
-            holding.insert(cut.row, ranks[start_at]);
+            holding.insert(cut.row, cut.rank);
             start_at += 1;
         }
         ranked.clear();
@@ -277,14 +348,14 @@ fn sweep<K: Ord + Copy>(
     Ok(boundaries)
 }
 
-/// Ranks of the lower bounds, which are sorted: the greatest first, equal ones equal.
-fn ranks<K: Ord>(cuts: &[Cut<K>]) -> Vec<u32> {
-    let mut ranks = vec![0; cuts.len()];
+/// Ranks the ranges by their lower bounds: the greatest first, equal ones equal.
+fn ranked<K: Ord + Copy>(mut cuts: Vec<Cut<K>>) -> Vec<Cut<K>> {
+    cuts.sort_by_key(|cut| cut.start);
     for index in (0..cuts.len().saturating_sub(1)).rev() {
         let is_tied = cuts[index].start == cuts[index + 1].start;
-        ranks[index] = ranks[index + 1] + u32::from(!is_tied);
+        cuts[index].rank = cuts[index + 1].rank + u32::from(!is_tied);
     }
-    ranks
+    cuts
 }
 
 #[cfg(test)]
@@ -437,6 +508,76 @@ mod tests {
                 keys.push(high[..high.len().saturating_sub(1)].to_vec());
             }
             check_bytes(&ranges, &keys, seed);
+        }
+    }
+
+    /// Keys at the edges of the IPv4 addresses, and among them.
+    fn address(random: &mut fastrand::Rng) -> u128 {
+        let base = [
+            0,
+            0xffff << 32,
+            0x1_0000 << 32,
+            1 << 64,
+            0x2001 << 112,
+            u128::MAX - 8,
+        ];
+        random
+            .choice(base)
+            .unwrap()
+            .saturating_add_signed(random.i128(-9..9))
+    }
+
+    #[test]
+    fn ranges_of_addresses() {
+        for seed in 0..400 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut any = || address(&mut random).to_be_bytes().to_vec();
+            let ranges: Vec<_> = (0..seed % 30).map(|_| (any(), any())).collect();
+            let mut keys: Vec<_> = (0..40).map(|_| any()).collect();
+            for key in [
+                0,
+                0xffff << 32,
+                (0x1_0000 << 32) - 1,
+                0x1_0000 << 32,
+                u128::MAX,
+            ] {
+                keys.push(key.to_be_bytes().to_vec());
+            }
+            keys.push(vec![0; 15]);
+            check_bytes(&ranges, &keys, seed);
+        }
+    }
+
+    #[test]
+    fn networks_are_sorted_by_their_prefixes() {
+        for seed in 0..200 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let networks: Vec<(u128, u128, u8)> = (0..seed % 30)
+                .map(|_| {
+                    let prefix_len = random.u8(0..=128);
+                    let mask = u128::MAX.checked_shr(u32::from(prefix_len)).unwrap_or(0);
+                    let key = address(&mut random);
+                    (key & !mask, key | mask, prefix_len)
+                })
+                .collect();
+            let mut builder = IntervalIndexBuilder::default();
+            for (row, (first, last, prefix_len)) in networks.iter().enumerate() {
+                builder.push_network(row, *first, *last, *prefix_len);
+            }
+            let index = builder.build().unwrap();
+            for _ in 0..200 {
+                let key = address(&mut random);
+                let mut rows: Vec<u32> = (0..networks.len() as u32).collect();
+                rows.retain(|row| {
+                    let (first, last, _) = networks[*row as usize];
+                    first <= key && key <= last
+                });
+                let found = index.rows_of_address(key.to_be_bytes(), ListOrder::Scan);
+                assert_eq!(listed(found), rows, "seed {seed}, {key:x}");
+                rows.sort_by_key(|row| std::cmp::Reverse(networks[*row as usize].2));
+                let found = index.rows_of_address(key.to_be_bytes(), ListOrder::LowDescending);
+                assert_eq!(listed(found), rows, "seed {seed}, {key:x}");
+            }
         }
     }
 

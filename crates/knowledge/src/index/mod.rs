@@ -1,20 +1,26 @@
 //! Native indexes over the rows of one table: a hash index for equality, an interval index for "the
-//! ranges that contain this key".
+//! ranges that contain this key", one for "the names or paths that contain it", and one for "the
+//! patterns that match it".
 //!
 //! An index maps a key to positions of rows in the table's scan order. It does not depend on SQL or
 //! SQLite: the caller defines what a key is and which keys are equal, see `plan::key`.
 
+mod addresses;
 mod bytes;
 mod fixed;
 mod hash;
 mod intervals;
 mod ints;
+mod nested;
 mod open;
+mod patterns;
 mod radix;
 mod slots;
 
 pub(crate) use hash::{HashIndex, HashIndexBuilder, Key};
 pub(crate) use intervals::{Bound, IntervalIndex, IntervalIndexBuilder};
+pub(crate) use nested::{NestedIndex, NestedIndexBuilder};
+pub(crate) use patterns::{PatternError, PatternIndex, PatternIndexBuilder};
 pub(crate) use slots::{ListOrder, ROW_COUNT_MAX, Rows};
 
 /// Why an index was not built; the statement then runs in SQLite.

@@ -9,28 +9,47 @@ use super::key::real_key;
 use super::reason::Reason;
 use super::schema::Table;
 use crate::bind::SqlValue;
-use crate::functions;
+use crate::functions::{self, Function, SqlOut};
 use crate::index::{Bound, HashIndex, HashIndexBuilder, IntervalIndex, IntervalIndexBuilder, Key};
 
 /// The most columns of a key; more are not used in practice, and the parts of a probe are on the
 /// stack.
 pub(super) const KEY_COLUMN_COUNT_MAX: usize = 8;
 
+/// A column of a key, or a function of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct KeyPart {
+    pub(super) column: usize,
+    pub(super) function: Option<Function>,
+}
+
 /// Builds an index of the rows by the values of these columns.
 pub(super) fn hash(
     connection: &Connection,
     table: &Table,
-    columns: &[usize],
+    parts: &[KeyPart],
 ) -> Result<HashIndex, Reason> {
-    let mut builder = HashIndexBuilder::new(columns.len());
-    let mut statement = connection.prepare(&table.scan_sql(columns))?;
+    let columns: Vec<usize> = parts.iter().map(|part| part.column).collect();
+    let mut builder = HashIndexBuilder::new(parts.len());
+    let mut statement = connection.prepare(&table.scan_sql(&columns))?;
     let mut scan = statement.query([])?;
     let mut row_at = 0;
+    let mut results: Vec<SqlOut> = parts.iter().map(|_| SqlOut::Null).collect();
     'rows: while let Some(row) = scan.next()? {
-        let mut parts = [Key::Int(0); KEY_COLUMN_COUNT_MAX];
+        let mut keys = [Key::Int(0); KEY_COLUMN_COUNT_MAX];
         row_at += 1;
-        for (index, part) in parts[..columns.len()].iter_mut().enumerate() {
-            *part = match row.get_ref(index)? {
+        for (index, (part, result)) in parts.iter().zip(&mut results).enumerate() {
+            if let Some(function) = part.function {
+                *result = call(function, row.get_ref(index)?)?;
+            }
+        }
+        let keys_and_parts = keys.iter_mut().zip(parts.iter().zip(&results));
+        for (index, (key, (part, result))) in keys_and_parts.enumerate() {
+            let value = match part.function {
+                Some(_) => result.as_value_ref(),
+                None => row.get_ref(index)?,
+            };
+            *key = match value {
                 // NULL is equal to nothing.
                 ValueRef::Null => continue 'rows,
                 ValueRef::Integer(int) => Key::Int(int),
@@ -39,9 +58,24 @@ pub(super) fn hash(
                 ValueRef::Blob(bytes) => Key::Blob(bytes),
             };
         }
-        builder.push(row_at - 1, &parts[..columns.len()])?;
+        builder.push(row_at - 1, &keys[..parts.len()])?;
     }
     Ok(builder.build()?)
+}
+
+/// Calls a function with the value of a row. An error is one of each query, which SQLite reports.
+fn call(function: Function, value: ValueRef<'_>) -> Result<SqlOut, Reason> {
+    let value = match value {
+        ValueRef::Null => SqlValue::Null,
+        ValueRef::Integer(int) => SqlValue::Int(int),
+        ValueRef::Real(float) => SqlValue::Float(float),
+        ValueRef::Blob(bytes) => SqlValue::Blob(bytes),
+        ValueRef::Text(text) => match std::str::from_utf8(text) {
+            Ok(text) => SqlValue::Text(text),
+            Err(_) => return Err(Reason::fixed("a value is not UTF-8")),
+        },
+    };
+    functions::call(function, &[value]).map_err(|error| Reason::new(format!("of a row, {error}")))
 }
 
 /// The columns and rules of an interval index.

@@ -6,6 +6,7 @@ use lookaside_value::{Text, Type};
 
 use super::column_types;
 use super::reads::{self, ReadKind, TableRead};
+use super::relations::Related;
 use super::tables::Tables;
 use super::warnings::{self, StatementWarning};
 use super::{LookupPlan, NativeProbe};
@@ -71,8 +72,14 @@ pub struct ProviderPlan {
 pub enum PlanKind {
     /// A hash index over equal keys.
     Hash,
-    /// An index over the intervals between two columns.
+    /// An index over the intervals between two columns, or over networks.
     Interval,
+    /// A hash index over host names and the names above them.
+    HostSuffix,
+    /// A hash index over paths and the paths above them.
+    PathPrefix,
+    /// Automata over regular expressions.
+    Patterns,
     /// SQLite.
     Sqlite,
     /// Another database.
@@ -101,7 +108,7 @@ impl LookupPlan {
                     is_first_known: true,
                     reason: Some(reason.to_string()),
                     reads: Vec::new(),
-                    warnings: Vec::new(),
+                    warnings: warnings::invalid_keys(reason.invalid_keys.as_deref()),
                     provider: None,
                     dependency: None,
                 };
@@ -113,6 +120,12 @@ impl LookupPlan {
                 let index = &interval.index;
                 (PlanKind::Interval, index.len(), index.size())
             }
+            NativeProbe::Related { index, .. } => match index {
+                Related::Networks(index) => (PlanKind::Interval, index.len(), index.size()),
+                Related::Hosts(index) => (PlanKind::HostSuffix, index.len(), index.size()),
+                Related::Paths { index, .. } => (PlanKind::PathPrefix, index.len(), index.size()),
+                Related::Patterns(index) => (PlanKind::Patterns, index.len(), index.size()),
+            },
         };
         Explanation {
             kind,
@@ -126,7 +139,7 @@ impl LookupPlan {
             is_first_known: native.is_first_known,
             reason: None,
             reads: Vec::new(),
-            warnings: Vec::new(),
+            warnings: warnings::invalid_keys(native.invalid_keys.as_ref()),
             provider: None,
             dependency: None,
         }
@@ -141,7 +154,7 @@ impl Explanation {
             if self.kind == PlanKind::Sqlite {
                 self.reads = reads::reads(sql, tables).unwrap_or_default();
             }
-            self.warnings = warnings::local(sql, tables);
+            self.warnings.extend(warnings::local(sql, tables));
             self.column_types = column_types::of(sql, tables).unwrap_or_default();
         });
     }
@@ -199,6 +212,7 @@ impl Explanation {
         writeln!(f, "{}: {table}({columns})", self.kind)?;
         let unit = match self.kind {
             PlanKind::Interval => "boundaries",
+            PlanKind::Patterns => "patterns",
             _ => "keys",
         };
         writeln!(
@@ -221,6 +235,9 @@ impl PlanKind {
         match self {
             Self::Hash => "hash",
             Self::Interval => "interval",
+            Self::HostSuffix => "host suffix",
+            Self::PathPrefix => "path prefix",
+            Self::Patterns => "pattern",
             Self::Sqlite => "sqlite",
             Self::Provider => "provider",
         }

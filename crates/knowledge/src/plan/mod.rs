@@ -18,11 +18,13 @@ mod column_types;
 mod comparisons;
 mod explain;
 mod first_row;
+mod invalid_keys;
 mod key;
 mod operand;
 mod planner;
 mod reads;
 mod reason;
+mod relations;
 mod schema;
 mod shape;
 mod sqlite_dialect;
@@ -41,18 +43,20 @@ pub(crate) use self::bool_words::{BOOL_TEXT, BoolWords};
 use self::build::{Class, Interval, KEY_COLUMN_COUNT_MAX};
 pub(crate) use self::comparisons::equal_columns;
 pub use self::explain::{Explanation, PlanKind, ProviderPlan};
+use self::invalid_keys::InvalidKeys;
 use self::key::{Affinity, Converted, convert, convert_plain};
 use self::operand::{Operand, Scratch};
 pub use self::reads::{ReadKind, TableRead};
 use self::reason::Reason;
+use self::relations::Related;
 pub use self::table_info::{ColumnInfo, TableInfo};
 pub(crate) use self::tables::Tables;
 pub(crate) use self::warnings::of_provider as provider_warnings;
 pub use self::warnings::{StatementWarning, WarningKind};
 use crate::bind::SqlValue;
 use crate::config::ProviderKind;
-use crate::functions;
-use crate::index::{HashIndex, Key, ListOrder, Rows};
+use crate::functions::{self, Host, Path};
+use crate::index::{HashIndex, Key, ListOrder, PatternIndex, Rows};
 
 /// The plan of one statement in one generation.
 pub(crate) struct LookupPlan(Result<Native, Reason>);
@@ -62,12 +66,17 @@ struct Native {
     rows: RowSet,
     /// Whether the first row of a list is the statement's first row.
     is_first_known: bool,
+    /// Whether the first of rows that `order by` leaves tied is the first of them in a list.
+    is_first_of_ties_known: bool,
+    /// Whether `order by` leaves no ties.
+    is_total: bool,
     /// The order that `order by` requires.
     list_order: ListOrder,
     is_limited: bool,
     /// The name of the table, for [`Explanation`].
     table: Text,
     key_columns: Vec<Text>,
+    invalid_keys: Option<InvalidKeys>,
 }
 
 enum NativeProbe {
@@ -84,6 +93,10 @@ enum NativeProbe {
     Ip4Between {
         interval: Interval,
         ip: Operand,
+    },
+    Related {
+        index: Related,
+        operand: Operand,
     },
 }
 
@@ -136,6 +149,9 @@ impl LookupPlan {
         let Ok(native) = &self.0 else {
             return Probe::Fallback;
         };
+        if let Some((index, text)) = native.patterns() {
+            return native.first_pattern(index, text, params);
+        }
         match native.find(params) {
             None => Probe::Fallback,
             Some(Rows::None) => Probe::Absent,
@@ -143,7 +159,7 @@ impl LookupPlan {
             Some(Rows::Many {
                 rows, tied_first, ..
             }) => {
-                if native.is_first_known && !tied_first {
+                if native.is_first_known && (!tied_first || native.is_first_of_ties_known) {
                     Probe::Row(rows[0] as usize)
                 } else {
                     Probe::Fallback
@@ -165,11 +181,16 @@ impl LookupPlan {
             }
             return ProbeAll::Rows;
         }
+        if let Some((index, text)) = native.patterns() {
+            return all_patterns(index, text, params, out);
+        }
         match native.find(params) {
             None => return ProbeAll::Fallback,
             Some(Rows::None) => {}
             Some(Rows::One(row)) => out.push(row as usize),
-            Some(Rows::Many { tied: true, .. }) => return ProbeAll::Fallback,
+            Some(Rows::Many { tied: true, .. }) if !native.is_total => {
+                return ProbeAll::Fallback;
+            }
             Some(Rows::Many { rows, .. }) => out.extend(rows.iter().map(|row| *row as usize)),
         }
         ProbeAll::Rows
@@ -206,8 +227,108 @@ impl Native {
                 let ip = functions::ip4_between_ip_of(ip);
                 Some(interval.index.rows_of_int(ip, self.list_order))
             }
+            NativeProbe::Related { index, operand } => {
+                find_related(index, self.list_order, operand, params)
+            }
         }
     }
+
+    /// The index and the operand, if the rows are patterns: several may match, in no list that is
+    /// stored.
+    #[inline]
+    fn patterns(&self) -> Option<(&PatternIndex, &Operand)> {
+        match &self.probe {
+            NativeProbe::Related {
+                index: Related::Patterns(index),
+                operand,
+            } => Some((index, operand)),
+            _ => None,
+        }
+    }
+
+    fn first_pattern(&self, index: &PatternIndex, text: &Operand, params: &[Value]) -> Probe {
+        let (mut first, mut count) = (None, 0);
+        let is_known = with_text(text, params, |text| {
+            index.rows(text, |row| {
+                first = Some(first.map_or(row, |first: u32| first.min(row)));
+                count += 1;
+            });
+        });
+        match first {
+            _ if is_known.is_none() => Probe::Fallback,
+            None => Probe::Absent,
+            Some(row) if count == 1 || self.is_first_known => Probe::Row(row as usize),
+            Some(_) => Probe::Fallback,
+        }
+    }
+}
+
+fn all_patterns(
+    index: &PatternIndex,
+    text: &Operand,
+    params: &[Value],
+    out: &mut Vec<usize>,
+) -> ProbeAll {
+    let start = out.len();
+    let is_known = with_text(text, params, |text| {
+        index.rows(text, |row| out.push(row as usize));
+    });
+    out[start..].sort_unstable();
+    match is_known {
+        Some(()) => ProbeAll::Rows,
+        None => ProbeAll::Fallback,
+    }
+}
+
+/// Calls `work` with the text of an operand, if it is one: the functions return NULL for other
+/// values. `None` if SQLite would refuse the operand.
+#[inline]
+fn with_text<T: Default>(
+    operand: &Operand,
+    params: &[Value],
+    work: impl FnOnce(&str) -> T,
+) -> Option<T> {
+    match operand.plain_value(params) {
+        Some(SqlValue::Text(text)) => Some(work(text)),
+        Some(_) => Some(T::default()),
+        None => {
+            let mut scratch = Scratch::new();
+            match operand.value(params, &mut scratch)? {
+                SqlValue::Text(text) => Some(work(text)),
+                _ => Some(T::default()),
+            }
+        }
+    }
+}
+
+fn find_related<'a>(
+    index: &'a Related,
+    order: ListOrder,
+    operand: &Operand,
+    params: &[Value],
+) -> Option<Rows<'a>> {
+    let rows = match index {
+        Related::Networks(index) => {
+            let key = match operand.param(params) {
+                Some(Value::Ip(ip)) => Some(functions::address_key_of_ip(*ip)),
+                _ => with_text(operand, params, functions::address_key)?,
+            };
+            key.map(|key| index.rows_of_address(key.to_be_bytes(), order))
+        }
+        Related::Hosts(index) => with_text(operand, params, |text| {
+            let name = Host::parse(text)?;
+            name.keys().find_map(|key| index.rows(key, order))
+        })?,
+        Related::Paths {
+            index,
+            slash_count_max,
+        } => with_text(operand, params, |text| {
+            let mut keys = Path::parse(text).prefixes(*slash_count_max);
+            keys.find_map(|key| index.rows(key, order))
+        })?,
+        Related::Patterns(_) => None,
+    };
+    Some(rows.unwrap_or(Rows::None))
 }
 
 #[inline]

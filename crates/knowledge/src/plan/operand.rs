@@ -72,6 +72,15 @@ impl Operand {
         }
     }
 
+    /// The parameter, if the operand is one.
+    #[inline]
+    pub(super) fn param<'a>(&self, params: &'a [Value]) -> Option<&'a Value> {
+        match self {
+            Self::Param(position) => params.get(*position),
+            _ => None,
+        }
+    }
+
     pub(super) fn is_call(&self) -> bool {
         matches!(self, Self::Call(..))
     }

@@ -4,13 +4,15 @@ use lookaside_value::Text;
 use rusqlite::Connection;
 use sqlparser::ast::Ident;
 
-use super::build::{Class, Interval, IntervalColumns, KEY_COLUMN_COUNT_MAX, Rules, Stored};
+use super::build::{
+    Class, Interval, IntervalColumns, KEY_COLUMN_COUNT_MAX, KeyPart, Rules, Stored,
+};
 use super::first_row;
 use super::key::Affinity;
 use super::operand::Operand;
 use super::reason::Reason;
 use super::schema::Table;
-use super::shape::{Condition, Order, Projected, Shape};
+use super::shape::{Condition, KeyColumn, Order, OrderFunction, Projected, Relation, Shape};
 use super::tables::TableCache;
 use super::{Compared, Native, NativeProbe};
 use crate::functions::Function;
@@ -37,31 +39,39 @@ pub(super) fn plan(
             "it calls a function, and there are samples of `analyze`",
         ));
     }
+    // With `limit 1`, SQLite sorts the rows as it reads them, and of equal ones keeps the first.
+    let (details, sorts_ties) = match seen.details.as_slice() {
+        [read, sorted] if sorted == SORTED => (std::slice::from_ref(read), shape.is_limited),
+        details => (details, false),
+    };
     let in_scan_order = !has_samples
         && first_row::is_scan_order(
             &tables.connection,
             &table,
             shape.table_alias.as_deref(),
-            &seen.details,
+            details,
         )?;
-    let is_ordered = shape.order_descending.is_some();
+    let order = shape.order.as_ref();
+    let mut invalid_keys = None;
     let (probe, key_columns) = match shape.condition {
-        Condition::Equal(_) if is_ordered => {
+        Condition::Equal(_) if matches!(order, Some(Order::Descending { .. })) => {
             return Err(Reason::fixed(
                 "it is ordered, and its condition is not an interval",
             ));
         }
         Condition::Equal(terms) => {
-            let mut columns = Vec::new();
+            let mut columns: Vec<KeyPart> = Vec::new();
             let mut parts = Vec::new();
-            for (name, operand) in terms {
-                let (column, affinity) = key_column(&table, &name)?;
-                if columns.contains(&column) {
+            for (key, operand) in terms {
+                let (column, affinity) = key_part(&table, &key)?;
+                if columns.iter().any(|it| it.column == column.column) {
                     return Err(Reason::fixed("it compares one column twice"));
                 }
                 columns.push(column);
-                let operand = match (operand, table.column(column).words) {
-                    (Operand::Param(position), Some(words)) => Operand::Bool(position, words),
+                let operand = match (operand, table.column(column.column).words) {
+                    (Operand::Param(position), Some(words)) if column.function.is_none() => {
+                        Operand::Bool(position, words)
+                    }
                     (operand, _) => operand,
                 };
                 parts.push(Compared { operand, affinity });
@@ -69,13 +79,14 @@ pub(super) fn plan(
             if columns.len() > KEY_COLUMN_COUNT_MAX {
                 return Err(Reason::fixed("it compares very many columns"));
             }
-            let index = tables.hash(&table, columns.clone())?;
-            (NativeProbe::Hash { index, parts }, columns)
+            let names = columns.iter().map(|part| part.column).collect();
+            let index = tables.hash(&table, columns)?;
+            (NativeProbe::Hash { index, parts }, names)
         }
         Condition::Within { low, high } => {
             let (low_column, low_affinity) = key_column(&table, &low.column)?;
             let (high_column, high_affinity) = key_column(&table, &high.column)?;
-            check_order(&table, shape.order_descending.as_ref(), low_column, None)?;
+            check_order(&table, order, low_column, None)?;
             let interval = tables.interval(
                 &table,
                 IntervalColumns {
@@ -111,8 +122,8 @@ pub(super) fn plan(
             // The result of a function has no affinity and no collation.
             let (low_column, _) = column(&table, &low.column)?;
             let (high_column, _) = column(&table, &high.column)?;
-            let order = shape.order_descending.as_ref();
-            check_order(&table, order, low_column, Some(Function::IpKey))?;
+            let function = OrderFunction::Own(Function::IpKey);
+            check_order(&table, order, low_column, Some(function))?;
             let interval = tables.interval(
                 &table,
                 IntervalColumns {
@@ -146,32 +157,74 @@ pub(super) fn plan(
                     rules: Rules::Ip4Between,
                 },
             )?;
-            if let Some(order) = &shape.order_descending {
-                check_order(&table, Some(order), low_column, order.function)?;
-                check_address_order(order, &interval)?;
+            if let Some(Order::Descending { function, .. }) = order {
+                check_order(&table, order, low_column, *function)?;
+                check_address_order(*function, &interval)?;
             }
             let probe = NativeProbe::Ip4Between { interval, ip };
             (probe, vec![low_column, high_column])
         }
+        Condition::Related {
+            relation,
+            operand,
+            column: name,
+        } => {
+            // The function gets the values unchanged: no affinity, no collation.
+            let (position, _) = column(&table, &name)?;
+            match relation {
+                Relation::Network => {
+                    let function = OrderFunction::Own(Function::CidrLen);
+                    check_order(&table, order, position, Some(function))?;
+                }
+                Relation::Host | Relation::Path => {
+                    check_order(&table, order, position, Some(OrderFunction::Length))?;
+                }
+                Relation::Pattern if matches!(order, Some(Order::Descending { .. })) => {
+                    return Err(Reason::fixed("patterns are ordered by `rowid` only"));
+                }
+                Relation::Pattern => {}
+            }
+            let related = tables.relation(&table, position, relation)?;
+            invalid_keys = related.invalid_keys;
+            let index = related.index;
+            (NativeProbe::Related { index, operand }, vec![position])
+        }
     };
     let columns = projection.iter().map(|(column, _)| *column).collect();
     let rows = tables.snapshot(&table, columns, seen.columns)?;
+    let is_by_row_id = |row_id: &Ident| -> Result<bool, Reason> {
+        let (position, _) = column(&table, row_id)?;
+        Ok(table.is_rowid(position))
+    };
+    let (list_order, is_total) = match order {
+        None => (ListOrder::Scan, false),
+        Some(Order::RowId(row_id)) if is_by_row_id(row_id)? => (ListOrder::Scan, true),
+        Some(Order::Descending { row_id: None, .. }) => (ListOrder::LowDescending, false),
+        Some(Order::Descending {
+            row_id: Some(row_id),
+            ..
+        }) if is_by_row_id(row_id)? => (ListOrder::LowDescending, true),
+        _ => return Err(OTHER_ORDER),
+    };
     Ok(Native {
         probe,
         rows,
-        is_first_known: in_scan_order || is_ordered,
-        list_order: match is_ordered {
-            true => ListOrder::LowDescending,
-            false => ListOrder::Scan,
-        },
+        is_first_known: in_scan_order || order.is_some(),
+        is_first_of_ties_known: is_total || sorts_ties && in_scan_order,
+        is_total,
+        list_order,
         is_limited: shape.is_limited,
         key_columns: key_columns
             .into_iter()
             .map(|column| table.column(column).name.clone())
             .collect(),
         table: table.name.as_str().into(),
+        invalid_keys,
     })
 }
+
+/// How SQLite's plan says that it sorts rows.
+const SORTED: &str = "USE TEMP B-TREE FOR ORDER BY";
 
 /// SQLite answers such a statement as written, and a warning suggests the intended form
 /// ([`super::warnings`]): a wrong statement gets no native plan.
@@ -206,6 +259,17 @@ fn column(table: &Table, name: &Ident) -> Result<(usize, Affinity), Reason> {
     Ok((position, table.column(position).affinity))
 }
 
+/// A column that is compared by `=`, or a function of it, whose result has no affinity and no
+/// collation.
+fn key_part(table: &Table, key: &KeyColumn) -> Result<(KeyPart, Affinity), Reason> {
+    let (column, affinity) = match key.function {
+        Some(_) => (column(table, &key.column)?.0, Affinity::Blob),
+        None => key_column(table, &key.column)?,
+    };
+    let function = key.function;
+    Ok((KeyPart { column, function }, affinity))
+}
+
 /// A column that is compared by SQL's operators.
 fn key_column(table: &Table, name: &Ident) -> Result<(usize, Affinity), Reason> {
     let (position, affinity) = column(table, name)?;
@@ -218,20 +282,24 @@ fn key_column(table: &Table, name: &Ident) -> Result<(usize, Affinity), Reason> 
     Ok((position, affinity))
 }
 
-const OTHER_ORDER: Reason =
-    Reason::fixed("it is not ordered by the lower bound in descending order");
+const OTHER_ORDER: Reason = Reason::fixed("it has an order that native plans do not support");
 
-/// Checks that the order is absent, or by the column, or by a function of it.
+/// Checks that the order is absent, or by the row id, or by a column in this form.
 fn check_order(
     table: &Table,
     order: Option<&Order>,
     low_column: usize,
-    function: Option<Function>,
+    expected: Option<OrderFunction>,
 ) -> Result<(), Reason> {
-    let Some(order) = order else {
+    let Some(Order::Descending {
+        column: name,
+        function,
+        ..
+    }) = order
+    else {
         return Ok(());
     };
-    match column(table, &order.column)?.0 == low_column && order.function == function {
+    match column(table, name)?.0 == low_column && *function == expected {
         true => Ok(()),
         false => Err(OTHER_ORDER),
     }
@@ -240,9 +308,10 @@ fn check_order(
 /// The index sorts the lower bounds of `ip4_between` as addresses. SQLite does the same if they are
 /// stored as integers; if they are text, `order by ip4_int(…)` does, which is an error for
 /// integers.
-fn check_address_order(order: &Order, interval: &Interval) -> Result<(), Reason> {
-    match (order.function, interval.low) {
-        (_, Stored::None) | (None, Stored::Int) | (Some(Function::Ip4Int), Stored::Text) => Ok(()),
+fn check_address_order(function: Option<OrderFunction>, interval: &Interval) -> Result<(), Reason> {
+    const IP4_INT: Option<OrderFunction> = Some(OrderFunction::Own(Function::Ip4Int));
+    match (function, interval.low) {
+        (_, Stored::None) | (None, Stored::Int) | (IP4_INT, Stored::Text) => Ok(()),
         (None, Stored::Text) => Err(Reason::fixed(
             "it is ordered by addresses in text, and text does not sort as addresses do",
         )),

@@ -5,6 +5,7 @@ use std::fmt;
 
 use lookaside_value::Text;
 
+use super::invalid_keys::InvalidKeys;
 use crate::config::ProviderKind;
 use crate::index::TooLarge;
 
@@ -13,6 +14,8 @@ use crate::index::TooLarge;
 pub(super) struct Reason {
     text: Cow<'static, str>,
     pub(super) provider: Option<(Text, ProviderKind)>,
+    /// The values because of which queries fail.
+    pub(super) invalid_keys: Option<Box<InvalidKeys>>,
 }
 
 impl Reason {
@@ -20,6 +23,7 @@ impl Reason {
         Self {
             text: Cow::Borrowed(text),
             provider: None,
+            invalid_keys: None,
         }
     }
 
@@ -27,6 +31,16 @@ impl Reason {
         Self {
             text: Cow::Owned(text),
             provider: None,
+            invalid_keys: None,
+        }
+    }
+
+    /// The queries fail, and SQLite reports why.
+    pub(super) fn invalid_keys(text: String, keys: InvalidKeys) -> Self {
+        Self {
+            text: Cow::Owned(text),
+            provider: None,
+            invalid_keys: Some(Box::new(keys)),
         }
     }
 
@@ -35,6 +49,7 @@ impl Reason {
         Self {
             text: Cow::Borrowed("its tables are there"),
             provider: Some((name.into(), kind)),
+            invalid_keys: None,
         }
     }
 }

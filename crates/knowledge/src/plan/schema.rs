@@ -34,7 +34,7 @@ pub(super) struct Column {
 }
 
 /// The names of the row id, unless columns have these names.
-const ROWID_NAMES: [&str; 3] = ["rowid", "_rowid_", "oid"];
+pub(super) const ROWID_NAMES: [&str; 3] = ["rowid", "_rowid_", "oid"];
 
 impl Table {
     /// Reads the schema of the table with this name.

@@ -7,7 +7,7 @@
 use lookaside_value::{Text, Value};
 use sqlparser::ast::{
     BinaryOperator, Expr, Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    LimitClause, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
+    LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, UnaryOperator,
     Value as Literal,
 };
@@ -16,6 +16,7 @@ use sqlparser::parser::Parser;
 
 use super::operand::Operand;
 use super::reason::Reason;
+use super::schema::ROWID_NAMES;
 use crate::functions::Function;
 use crate::index::Bound;
 
@@ -33,8 +34,7 @@ pub(super) struct Shape {
     pub(super) table_alias: Option<String>,
     pub(super) projection: Vec<Projected>,
     pub(super) condition: Condition,
-    /// `order by <column> desc`
-    pub(super) order_descending: Option<Order>,
+    pub(super) order: Option<Order>,
     /// `limit 1`
     pub(super) is_limited: bool,
 }
@@ -48,7 +48,7 @@ pub(super) enum Projected {
 #[derive(Debug)]
 pub(super) enum Condition {
     /// Each column equals its operand.
-    Equal(Vec<(Ident, Operand)>),
+    Equal(Vec<(KeyColumn, Operand)>),
     /// `low <= operand and high >= operand`, each bound with a separate operand.
     Within { low: Side, high: Side },
     /// The same with `ip_key(low)` and `ip_key(high)`.
@@ -59,6 +59,44 @@ pub(super) enum Condition {
         low: Ident,
         high: Ident,
     },
+    /// `relation(operand, column)`
+    Related {
+        relation: Relation,
+        operand: Operand,
+        column: Ident,
+    },
+}
+
+/// A column that is compared by `=`, or a function of it.
+#[derive(Debug)]
+pub(super) struct KeyColumn {
+    pub(super) column: Ident,
+    pub(super) function: Option<Function>,
+}
+
+/// A function of a key and a column that tells whether the row belongs to the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Relation {
+    /// `cidr_contains`
+    Network,
+    /// `host_under`
+    Host,
+    /// `path_under`
+    Path,
+    /// `regexp_like`
+    Pattern,
+}
+
+impl Relation {
+    fn of(function: Function) -> Option<Self> {
+        match function {
+            Function::CidrContains => Some(Self::Network),
+            Function::HostUnder => Some(Self::Host),
+            Function::PathUnder => Some(Self::Path),
+            Function::RegexpLike => Some(Self::Pattern),
+            _ => None,
+        }
+    }
 }
 
 impl Condition {
@@ -71,15 +109,32 @@ impl Condition {
                 visit(&high.operand);
             }
             Self::Ip4Between { ip, .. } => visit(ip),
+            Self::Related { operand, .. } => visit(operand),
         }
     }
 }
 
-/// A descending `order by`: a column, or an engine function of it.
+/// An `order by`.
 #[derive(Debug)]
-pub(super) struct Order {
-    pub(super) column: Ident,
-    pub(super) function: Option<Function>,
+pub(super) enum Order {
+    /// By the row id, ascending.
+    RowId(Ident),
+    /// By a column or a function of it, descending.
+    Descending {
+        column: Ident,
+        function: Option<OrderFunction>,
+        /// The row id, by which ties are sorted, ascending.
+        row_id: Option<Ident>,
+    },
+}
+
+/// A function by which rows are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OrderFunction {
+    /// One of Lookaside's functions.
+    Own(Function),
+    /// SQLite's `length`.
+    Length,
 }
 
 /// One bound of an interval.
@@ -135,13 +190,13 @@ pub(super) fn shape_of(sql: &str, params: &[Text]) -> Result<Shape, Reason> {
         return Err(OTHER_FORM);
     }
     let projection = projection_of(&select.projection)?;
-    let order_descending = order_of(query.order_by.as_ref(), &projection)?;
+    let order = order_of(query.order_by.as_ref(), &projection)?;
     Ok(Shape {
         table: single_name(name).ok_or(OTHER_FORM)?.value.clone(),
         table_alias: alias.as_ref().map(|alias| alias.name.value.clone()),
         condition: condition_of(selection, params)?,
         projection,
-        order_descending,
+        order,
         is_limited: limit_of(query.limit_clause.as_ref())?,
     })
 }
@@ -215,23 +270,65 @@ fn order_of(order: Option<&OrderBy>, projection: &[Projected]) -> Result<Option<
     let Some(order) = order else {
         return Ok(None);
     };
-    let refused = Reason::fixed("it is not ordered by the lower bound in descending order");
+    let refused = Reason::fixed("it has an order that native plans do not support");
     let OrderByKind::Expressions(exprs) = &order.kind else {
         return Err(refused);
     };
-    let [expr] = exprs.as_slice() else {
-        return Err(refused);
+    let (first, second) = match exprs.as_slice() {
+        [first] => (first, None),
+        [first, second] => (first, Some(second)),
+        _ => return Err(refused),
     };
+    let row_id = match second {
+        Some(second) => Some(row_id_of(second, projection).ok_or(refused.clone())?),
+        None => None,
+    };
+    if row_id.is_none()
+        && let Some(row_id) = row_id_of(first, projection)
+    {
+        return Ok(Some(Order::RowId(row_id)));
+    }
     let called = || {
-        let (function, [argument]) = parts_of(call_of(&expr.expr)?)?;
-        Some((column_of(argument)?, Some(function)))
+        let call = call_of(&first.expr)?;
+        if single_name(&call.name)?
+            .value
+            .eq_ignore_ascii_case("length")
+            && let [argument] = args_of(call)?.as_slice()
+        {
+            return Some((column_of(argument)?, Some(OrderFunction::Length)));
+        }
+        let (function, [argument]) = parts_of(call)?;
+        Some((column_of(argument)?, Some(OrderFunction::Own(function))))
     };
-    let column = column_of(&expr.expr).map(|column| (column, None));
+    let column = column_of(&first.expr).map(|column| (column, None));
     let Some((column, function)) = column.or_else(called) else {
         return Err(refused);
     };
-    // An alias hides a column of the same name here, and only here.
-    let is_hidden = projection.iter().any(|projected| match projected {
+    let is_descending = first.to_string() == format!("{} DESC", first.expr);
+    if is_hidden(column, projection) || !is_descending {
+        return Err(refused);
+    }
+    Ok(Some(Order::Descending {
+        column: column.clone(),
+        function,
+        row_id,
+    }))
+}
+
+/// The name of the row id in an ascending term of `order by`, unless a column has this name.
+fn row_id_of(term: &OrderByExpr, projection: &[Projected]) -> Option<Ident> {
+    let column = column_of(&term.expr)?;
+    let text = term.to_string();
+    let is_ascending = text == term.expr.to_string() || text == format!("{} ASC", term.expr);
+    let is_row_id = ROWID_NAMES
+        .iter()
+        .any(|name| name.eq_ignore_ascii_case(&column.value));
+    (is_ascending && is_row_id && !is_hidden(column, projection)).then(|| column.clone())
+}
+
+/// Whether an alias hides a column of the same name, as it does in `order by` only.
+fn is_hidden(column: &Ident, projection: &[Projected]) -> bool {
+    projection.iter().any(|projected| match projected {
         Projected::Column {
             name,
             alias: Some(alias),
@@ -240,15 +337,7 @@ fn order_of(order: Option<&OrderBy>, projection: &[Projected]) -> Result<Option<
                 && !name.value.eq_ignore_ascii_case(&column.value)
         }
         _ => false,
-    });
-    let is_descending = order.to_string() == format!("ORDER BY {} DESC", expr.expr);
-    if is_hidden || !is_descending {
-        return Err(refused);
-    }
-    Ok(Some(Order {
-        column: column.clone(),
-        function,
-    }))
+    })
 }
 
 fn limit_of(limit: Option<&LimitClause>) -> Result<bool, Reason> {
@@ -261,10 +350,11 @@ fn limit_of(limit: Option<&LimitClause>) -> Result<bool, Reason> {
 
 /// One of the comparisons that `and` combines.
 enum Term {
-    Equal(Ident, Operand),
+    Equal(KeyColumn, Operand),
     Low(Side),
     High(Side),
     Ip4Between(Operand, Ident, Ident),
+    Related(Relation, Operand, Ident),
 }
 
 fn condition_of(selection: &Expr, params: &[Text]) -> Result<Condition, Reason> {
@@ -274,6 +364,15 @@ fn condition_of(selection: &Expr, params: &[Text]) -> Result<Condition, Reason> 
     if !is_known {
         return Err(refused);
     }
+    if let [Term::Related(..)] = terms.as_slice()
+        && let Some(Term::Related(relation, operand, column)) = terms.pop()
+    {
+        return Ok(Condition::Related {
+            relation,
+            operand,
+            column,
+        });
+    }
     let (mut equal, mut low, mut high) = (Vec::new(), Vec::new(), Vec::new());
     let mut between = Vec::new();
     for term in terms {
@@ -282,6 +381,7 @@ fn condition_of(selection: &Expr, params: &[Text]) -> Result<Condition, Reason> 
             Term::Low(side) => low.push(side),
             Term::High(side) => high.push(side),
             Term::Ip4Between(ip, low, high) => between.push((ip, low, high)),
+            Term::Related(..) => return Err(refused),
         }
     }
     match (equal.len(), low.pop(), high.pop(), between.pop()) {
@@ -330,7 +430,7 @@ fn push_terms(expr: &Expr, params: &[Text], terms: &mut Vec<Term>) -> Option<()>
             terms.push(Term::Low(side(bound_of(low)?)));
             terms.push(Term::High(side(bound_of(high)?)));
         }
-        Expr::Function(call) => terms.push(ip4_between(call, params)?),
+        Expr::Function(call) => terms.push(predicate(call, params)?),
         _ => return None,
     }
     Some(())
@@ -338,14 +438,19 @@ fn push_terms(expr: &Expr, params: &[Text], terms: &mut Vec<Term>) -> Option<()>
 
 fn comparison(left: &Expr, op: &BinaryOperator, right: &Expr, params: &[Text]) -> Option<Term> {
     if let (Some(call), BinaryOperator::Eq, Some(one)) = (call_of(left), op, literal_of(right))
-        && let Some(term) = ip4_between(call, params)
+        && let Some(term) = predicate(call, params)
     {
         return (one == Value::Int(1)).then_some(term);
     }
     if let (Some(one), BinaryOperator::Eq, Some(call)) = (literal_of(left), op, call_of(right))
-        && let Some(term) = ip4_between(call, params)
+        && let Some(term) = predicate(call, params)
     {
         return (one == Value::Int(1)).then_some(term);
+    }
+    if *op == BinaryOperator::Eq
+        && let Some(term) = equal_results(left, right, params)
+    {
+        return Some(term);
     }
     // Normalised to `column op operand`.
     let ((column, is_key), operand, is_swapped) = match (bound_of(left), bound_of(right)) {
@@ -362,7 +467,13 @@ fn comparison(left: &Expr, op: &BinaryOperator, right: &Expr, params: &[Text]) -
     };
     Some(match (op, is_swapped) {
         (BinaryOperator::Eq, _) if is_key => return None,
-        (BinaryOperator::Eq, _) => Term::Equal(column, operand),
+        (BinaryOperator::Eq, _) => Term::Equal(
+            KeyColumn {
+                column,
+                function: None,
+            },
+            operand,
+        ),
         (BinaryOperator::LtEq, false) | (BinaryOperator::GtEq, true) => {
             Term::Low(side(Bound::Inclusive, operand, column))
         }
@@ -396,14 +507,38 @@ fn bound_of(expr: &Expr) -> Option<(&Ident, bool)> {
     column_of(expr).map(|column| (column, false)).or_else(key)
 }
 
-fn ip4_between(call: &Call, params: &[Text]) -> Option<Term> {
-    let (Function::Ip4Between, [ip, low, high]) = parts_of(call)? else {
-        return None;
+/// `function(column) = operand`, with the sides in any order.
+fn equal_results(left: &Expr, right: &Expr, params: &[Text]) -> Option<Term> {
+    let called = |expr: &Expr| {
+        let (function, [argument]) = parts_of(call_of(expr)?)?;
+        let column = column_of(argument)?.clone();
+        Some(KeyColumn {
+            column,
+            function: Some(function),
+        })
     };
-    Some(Term::Ip4Between(
-        operand_of(ip, params)?,
-        column_of(low)?.clone(),
-        column_of(high)?.clone(),
+    let (column, operand) = match (called(left), called(right)) {
+        (Some(column), None) => (column, operand_of(right, params)?),
+        (None, Some(column)) => (column, operand_of(left, params)?),
+        _ => return None,
+    };
+    Some(Term::Equal(column, operand))
+}
+
+/// A function of a key and columns that returns 1 or 0.
+fn predicate(call: &Call, params: &[Text]) -> Option<Term> {
+    if let Some((Function::Ip4Between, [ip, low, high])) = parts_of(call) {
+        return Some(Term::Ip4Between(
+            operand_of(ip, params)?,
+            column_of(low)?.clone(),
+            column_of(high)?.clone(),
+        ));
+    }
+    let (function, [key, column]) = parts_of(call)?;
+    Some(Term::Related(
+        Relation::of(function)?,
+        operand_of(key, params)?,
+        column_of(column)?.clone(),
     ))
 }
 

@@ -12,10 +12,12 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use super::bool_words::BOOL_TEXT;
-use super::build::{self, Interval, IntervalColumns};
+use super::build::{self, Interval, IntervalColumns, KeyPart};
 use super::census::Census;
 use super::reason::Reason;
+use super::relations::RelationIndex;
 use super::schema::Table;
+use super::shape::Relation;
 use crate::bind::value_of;
 use crate::index::{HashIndex, ROW_COUNT_MAX};
 
@@ -36,8 +38,12 @@ pub(super) struct TableCache {
     pub(super) connection: Connection,
     descriptions: HashMap<String, Result<Arc<Table>, Reason>>,
     snapshots: HashMap<SnapshotKey, Result<RowSet, Reason>>,
-    hashes: HashMap<(String, Vec<usize>), Result<Arc<HashIndex>, Reason>>,
+    hashes: HashMap<(String, Vec<KeyPart>), Result<Arc<HashIndex>, Reason>>,
     intervals: HashMap<(String, IntervalColumns), Result<Interval, Reason>>,
+    /// By table, column and relation.
+    relations: HashMap<(String, usize, Relation), Result<RelationIndex, Reason>>,
+    /// The limit of the memory of the patterns of a column, in bytes.
+    pattern_memory_max: usize,
     /// By table and column.
     censuses: HashMap<(String, usize), Result<Census, Reason>>,
     /// By table and column.
@@ -52,7 +58,7 @@ type SnapshotKey = (String, Vec<usize>, Vec<Text>);
 
 impl Tables {
     /// Reads through a connection that sees one immutable state of the tables.
-    pub(crate) fn new(reader: Connection) -> Self {
+    pub(crate) fn new(reader: Connection, pattern_memory_max: usize) -> Self {
         Self {
             inner: Mutex::new(TableCache {
                 connection: reader,
@@ -60,6 +66,8 @@ impl Tables {
                 snapshots: HashMap::new(),
                 hashes: HashMap::new(),
                 intervals: HashMap::new(),
+                relations: HashMap::new(),
+                pattern_memory_max,
                 censuses: HashMap::new(),
                 column_types: HashMap::new(),
                 row_counts: HashMap::new(),
@@ -109,12 +117,12 @@ impl TableCache {
     pub(super) fn hash(
         &mut self,
         table: &Table,
-        columns: Vec<usize>,
+        parts: Vec<KeyPart>,
     ) -> Result<Arc<HashIndex>, Reason> {
         let connection = &self.connection;
-        let key = (table.name.clone(), columns.clone());
+        let key = (table.name.clone(), parts.clone());
         shared(&mut self.hashes, key, || {
-            build::hash(connection, table, &columns).map(Arc::new)
+            build::hash(connection, table, &parts).map(Arc::new)
         })
     }
 
@@ -126,6 +134,20 @@ impl TableCache {
         let connection = &self.connection;
         shared(&mut self.intervals, (table.name.clone(), columns), || {
             build::interval(connection, table, columns)
+        })
+    }
+
+    pub(super) fn relation(
+        &mut self,
+        table: &Table,
+        column: usize,
+        relation: Relation,
+    ) -> Result<RelationIndex, Reason> {
+        let connection = &self.connection;
+        let memory_max = self.pattern_memory_max;
+        let key = (table.name.clone(), column, relation);
+        shared(&mut self.relations, key, || {
+            RelationIndex::of(connection, table, column, relation, memory_max)
         })
     }
 

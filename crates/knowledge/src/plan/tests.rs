@@ -3,6 +3,7 @@
 mod differential;
 mod edges;
 mod kinds;
+mod relations;
 mod warned;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -41,7 +42,7 @@ impl Fixture {
         connection
             .execute_batch(script)
             .unwrap_or_else(|error| panic!("{error}: {script}"));
-        let tables = Tables::new(open());
+        let tables = Tables::new(open(), 64 << 20);
         Self {
             connection,
             tables,

@@ -10,6 +10,7 @@ use super::census::Census;
 use super::comparisons::{
     Item, Operator, Output, Scope, Source, args_of, bare, column_of, scopes_of, text_of,
 };
+use super::invalid_keys::InvalidKeys;
 use super::schema::Table;
 use super::tables::TableCache;
 use crate::functions;
@@ -35,6 +36,9 @@ pub enum WarningKind {
     AddressText,
     /// A column is compared with itself.
     SelfComparison,
+    /// Values of a column are not of the form that a function expects, so that no key finds their
+    /// rows.
+    InvalidKeys,
     /// The statement could not be analyzed, so mistakes in it are not found.
     NotAnalyzed,
 }
@@ -57,6 +61,45 @@ pub(super) fn local(sql: &str, tables: &mut TableCache) -> Vec<StatementWarning>
 /// that is not analyzed here, often without an alternative, so that alone is not a warning.
 pub(crate) fn of_provider(sql: &str, dialect: Dialect) -> Vec<StatementWarning> {
     scopes_of(sql, dialect).map_or_else(|_| Vec::new(), |scopes| self_comparisons(&scopes))
+}
+
+/// The warning about values that no key finds, or because of which queries fail.
+pub(super) fn invalid_keys(keys: Option<&InvalidKeys>) -> Vec<StatementWarning> {
+    let Some(keys) = keys else {
+        return Vec::new();
+    };
+    let InvalidKeys {
+        column,
+        form,
+        count,
+        row,
+        example,
+        problem,
+    } = keys;
+    let (message, help) = match (problem, count) {
+        (Some(problem), _) => (
+            format!("`{example}` in row {row} of `{column}` is not {form}: {problem}"),
+            "correct the value; until then, queries of this statement fail",
+        ),
+        (None, 1) => (
+            format!(
+                "`{example}` in row {row} of `{column}` is not {form}, so no key finds its row"
+            ),
+            "correct the value, or remove the row",
+        ),
+        (None, count) => (
+            format!(
+                "{count} values of `{column}` are not {form}, so no key finds their rows; the \
+                 first is `{example}` in row {row}"
+            ),
+            "correct the values, or remove the rows",
+        ),
+    };
+    vec![StatementWarning {
+        kind: WarningKind::InvalidKeys,
+        message,
+        help: help.to_owned(),
+    }]
 }
 
 fn not_analyzed(reason: &str) -> StatementWarning {

@@ -1,0 +1,117 @@
+//! The index over keys that contain each other, as a domain contains the names under it and a path
+//! its subpaths.
+//!
+//! A caller looks up the keys that may contain its own, the longest first. The list of the first
+//! that is found also holds the rows of all shorter ones, so that one hash probe per level is
+//! enough.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::TooLarge;
+use super::hash::{hash_bytes, upper};
+use super::open::OpenTable;
+use super::slots::{ListOrder, Lists, ROW_COUNT_MAX, Rows, Slot};
+
+/// An immutable index of nested keys.
+#[derive(Debug)]
+pub(crate) struct NestedIndex {
+    keys: OpenTable<NestedKey>,
+    arena: Box<[u8]>,
+    lists: Lists,
+    key_count: usize,
+}
+
+/// `arena[start..end]` is the key.
+#[derive(Clone, Copy, Debug, Default)]
+struct NestedKey {
+    /// The upper half of its hash, so that few other keys have to be compared in the arena.
+    hash: u32,
+    start: u32,
+    end: u32,
+}
+
+impl NestedIndex {
+    /// The rows of a key and of all keys that contain it, if rows have this key itself.
+    #[inline]
+    pub(crate) fn rows(&self, key: &str, order: ListOrder) -> Option<Rows<'_>> {
+        let hash = hash_bytes(key.as_bytes());
+        let slot = self.keys.slot(hash, |other| {
+            other.hash == upper(hash)
+                && self.arena[other.start as usize..other.end as usize] == *key.as_bytes()
+        });
+        (slot != Slot::NONE).then(|| self.lists.rows(slot, order))
+    }
+
+    /// How many different keys there are.
+    pub(crate) fn len(&self) -> usize {
+        self.key_count
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn size(&self) -> usize {
+        self.keys.size() + self.arena.len() + self.lists.size()
+    }
+}
+
+/// Collects rows with their keys.
+#[derive(Debug, Default)]
+pub(crate) struct NestedIndexBuilder {
+    /// Positions and ranks of the rows of each key, in the table's scan order.
+    keys: HashMap<String, Vec<(u32, u32)>, FixedState>,
+}
+
+impl NestedIndexBuilder {
+    /// Adds a row with this key. In [`ListOrder::LowDescending`], rows with the greatest
+    /// `length` are first.
+    pub(crate) fn push(&mut self, row: usize, key: &str, length: usize) -> Result<(), TooLarge> {
+        if row >= ROW_COUNT_MAX {
+            return Err(TooLarge::Rows);
+        }
+        let rank = u32::MAX - u32::try_from(length).map_err(|_| TooLarge::Keys)?;
+        self.keys
+            .entry_ref(key)
+            .or_default()
+            .push((rank, row as u32));
+        Ok(())
+    }
+
+    /// The finished index; `parents` returns the keys that contain a key, without the key itself.
+    pub(crate) fn build<'k, I>(
+        &'k self,
+        parents: impl Fn(&'k str) -> I,
+    ) -> Result<NestedIndex, TooLarge>
+    where
+        I: Iterator<Item = &'k str>,
+    {
+        let mut lists = Lists::default();
+        let mut arena = Vec::new();
+        let mut entries = Vec::with_capacity(self.keys.len());
+        let mut rows = Vec::new();
+        for (key, own) in &self.keys {
+            rows.clear();
+            rows.extend_from_slice(own);
+            for parent in parents(key) {
+                rows.extend(self.keys.get(parent).into_iter().flatten());
+            }
+            rows.sort_unstable_by_key(|(_, row)| *row);
+            let slot = lists.push_ranked(&mut rows)?;
+            let start = arena.len() as u32;
+            arena.extend_from_slice(key.as_bytes());
+            let end = u32::try_from(arena.len()).map_err(|_| TooLarge::Keys)?;
+            let hash = hash_bytes(key.as_bytes());
+            let key = NestedKey {
+                hash: upper(hash),
+                start,
+                end,
+            };
+            entries.push((hash, key, slot));
+        }
+        Ok(NestedIndex {
+            key_count: entries.len(),
+            keys: OpenTable::new(entries.into_iter()),
+            arena: arena.into_boxed_slice(),
+            lists,
+        })
+    }
+}
