@@ -8,6 +8,7 @@
 //! | [`pg`] | the embedded PostgreSQL, or any other |
 //! | [`provider`], [`cache`], [`oml_provider`] | lookups that a database server answers |
 //! | [`freshness`] | change feeds of a server |
+//! | [`contains`] | lookups of networks, names, paths and patterns |
 //! | [`metadata`] | definitions of columns in MySQL's protocol |
 //! | [`pipeline`] | the ring between threads |
 //! | [`target`] | the database server that a benchmark queries |
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod contains;
 mod failure;
 mod freshness;
 mod http;
@@ -72,6 +74,7 @@ struct Arguments {
 enum Program {
     Provider(provider::ProviderArguments),
     Cache(cache::CacheArguments),
+    Contains(contains::ContainsArguments),
     OmlProvider(oml_provider::OmlProviderArguments),
     Freshness(Box<freshness::FreshnessArguments>),
     Metadata(metadata::MetadataArguments),
@@ -101,6 +104,7 @@ fn run(program: &Program) -> CommandResult {
     let done = match program {
         Program::Provider(arguments) => provider::run(arguments),
         Program::Cache(arguments) => cache::run(arguments),
+        Program::Contains(arguments) => contains::run(arguments),
         Program::OmlProvider(arguments) => oml_provider::run(arguments),
         Program::Freshness(arguments) => freshness::run(arguments),
         Program::Metadata(arguments) => metadata::run(arguments),

@@ -1,19 +1,13 @@
 //! Regular expressions in the dialect of the crate `regex`.
 
-use regex_automata::meta::{Config, Regex};
+use regex_automata::meta::Regex;
 
 /// The limit of a compiled pattern in bytes, as in the crate `regex`.
 const PATTERN_SIZE_MAX: usize = 10 << 20;
 
-/// The limit of the states of an automaton that a thread computes while it searches, in bytes.
+/// The limit of the states of one pattern's automaton that a thread computes while it searches, in
+/// bytes.
 const LAZY_STATES_SIZE_MAX: usize = 1 << 20;
-
-/// The limits of compiled patterns.
-pub(crate) fn limits() -> Config {
-    Regex::config()
-        .nfa_size_limit(Some(PATTERN_SIZE_MAX))
-        .hybrid_cache_capacity(LAZY_STATES_SIZE_MAX)
-}
 
 /// Compiles a pattern.
 ///
@@ -21,7 +15,10 @@ pub(crate) fn limits() -> Config {
 ///
 /// One line that says what is wrong with the pattern.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
-    let built = Regex::builder().configure(limits()).build(pattern);
+    let config = Regex::config()
+        .nfa_size_limit(Some(PATTERN_SIZE_MAX))
+        .hybrid_cache_capacity(LAZY_STATES_SIZE_MAX);
+    let built = Regex::builder().configure(config).build(pattern);
     built.map_err(|error| match (error.syntax_error(), error.size_limit()) {
         (Some(error), _) => last_line(&error.to_string()),
         (None, Some(limit)) => format!("it needs more than {limit} bytes when compiled"),

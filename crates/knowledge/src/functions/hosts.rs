@@ -26,23 +26,34 @@ impl<'a> Host<'a> {
     /// The comparable form of a name; `None` if it is empty, too long, or has an empty label.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         let text = text.strip_suffix('.').unwrap_or(text);
-        let name = if !text.is_ascii() {
-            // A label of more than 63 bytes in ASCII is still found, as in names that are ASCII.
-            Cow::Owned(idna::domain_to_ascii(text).ok()?)
-        } else if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            Cow::Owned(text.to_ascii_lowercase())
-        } else {
-            Cow::Borrowed(text)
+        // Folds over all bytes, which are few, are faster than searches that may end early.
+        let is_ascii = text.bytes().fold(true, |all, byte| all & byte.is_ascii());
+        let has_upper = text
+            .bytes()
+            .fold(false, |any, byte| any | byte.is_ascii_uppercase());
+        let name = match (is_ascii, has_upper) {
+            (true, false) => Cow::Borrowed(text),
+            (true, true) => Cow::Owned(text.to_ascii_lowercase()),
+            // A label of more than 63 bytes is allowed, as in names that are ASCII.
+            (false, _) => {
+                let name = idna::domain_to_ascii(text).ok()?;
+                // Mapping may produce a dot at the end, as from `example。`.
+                match name.strip_suffix('.') {
+                    Some(name) => Cow::Owned(name.to_owned()),
+                    None => Cow::Owned(name),
+                }
+            }
         };
-        // Mapping may produce a dot at the end, as from `example。`.
-        let name = match (name.strip_suffix('.'), text.is_ascii()) {
-            (Some(shorter), false) => Cow::Owned(shorter.to_owned()),
-            _ => name,
-        };
-        if name.is_empty() || name.len() > NAME_SIZE_MAX || name.split('.').any(str::is_empty) {
-            return None;
+        let bytes = name.as_bytes();
+        let mut label_at = 0;
+        for dot in memchr::memchr_iter(b'.', bytes) {
+            if dot == label_at {
+                return None;
+            }
+            label_at = dot + 1;
         }
-        Some(Self { name })
+        let is_name = label_at < bytes.len() && bytes.len() <= NAME_SIZE_MAX;
+        is_name.then_some(Self { name })
     }
 
     /// The keys of patterns that match the name, as [`host_keys`] of it.
@@ -55,14 +66,16 @@ impl<'a> Host<'a> {
 /// longest first: for `a.b.c` these are `a.b.c`, `.b.c`, `b.c`, `.c` and `c`.
 pub(crate) fn host_keys(key: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(key);
-    let is_address = lookaside_value::parse_ipv4(key.as_bytes()).is_some();
+    let bytes = key.as_bytes();
+    let is_address = bytes.last().is_some_and(u8::is_ascii_digit)
+        && lookaside_value::parse_ipv4(bytes).is_some();
     std::iter::from_fn(move || {
         let key = rest?;
         rest = match key.strip_prefix('.') {
             Some(name) => Some(name),
             // An IPv4 address is not under another name.
             None if is_address => None,
-            None => key.find('.').map(|dot| &key[dot..]),
+            None => memchr::memchr(b'.', key.as_bytes()).map(|dot| &key[dot..]),
         };
         Some(key)
     })
@@ -77,6 +90,11 @@ impl<'a> HostPattern<'a> {
         };
         let host = Host::parse(text)?;
         Some(Self { host, is_wildcard })
+    }
+
+    /// Whether the pattern excludes its own name.
+    pub(crate) fn is_wildcard(&self) -> bool {
+        self.is_wildcard
     }
 
     /// The key by which the pattern is found: its name, with a dot in front if it is a wildcard.

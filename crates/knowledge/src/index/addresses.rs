@@ -5,7 +5,7 @@
 //! the boundaries within the IPv4 addresses are in an array of their own.
 
 use super::ints::IntSegments;
-use super::radix::Directory;
+use super::radix::TieredDirectory;
 use super::slots::Slot;
 
 /// The first 96 bits of the keys of IPv4 addresses.
@@ -79,7 +79,7 @@ impl AddressSegments {
 /// Segments that begin at zero.
 #[derive(Debug)]
 struct WideSegments {
-    directory: Directory,
+    directory: TieredDirectory,
     /// The upper halves of the boundaries with their slots.
     uppers: Box<[(u64, Slot)]>,
     lowers: Box<[u64]>,
@@ -87,10 +87,14 @@ struct WideSegments {
 
 impl WideSegments {
     fn new(boundaries: &[(u128, Slot)]) -> Self {
-        let upper = |(key, _): &(u128, Slot)| (key >> 64) as u64;
+        let uppers: Vec<u64> = boundaries
+            .iter()
+            .map(|(key, _)| (key >> 64) as u64)
+            .collect();
+        let slots = boundaries.iter().map(|(_, slot)| *slot);
         Self {
-            directory: Directory::new(boundaries.iter().map(upper)),
-            uppers: boundaries.iter().map(|it| (upper(it), it.1)).collect(),
+            directory: TieredDirectory::new(&uppers),
+            uppers: uppers.into_iter().zip(slots).collect(),
             lowers: boundaries.iter().map(|(key, _)| *key as u64).collect(),
         }
     }

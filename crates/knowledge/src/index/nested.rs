@@ -16,6 +16,9 @@ use super::slots::{ListOrder, Lists, ROW_COUNT_MAX, Rows, Slot};
 /// An immutable index of nested keys.
 #[derive(Debug)]
 pub(crate) struct NestedIndex {
+    /// A bit for the hash of each key. Most keys that a caller looks up are not in the index, and
+    /// this is small enough to stay in the core's cache.
+    filter: Box<[u64]>,
     keys: OpenTable<NestedKey>,
     arena: Box<[u8]>,
     lists: Lists,
@@ -36,6 +39,10 @@ impl NestedIndex {
     #[inline]
     pub(crate) fn rows(&self, key: &str, order: ListOrder) -> Option<Rows<'_>> {
         let hash = hash_bytes(key.as_bytes());
+        let (word, bit) = filter_place(hash, self.filter.len());
+        if self.filter[word] & bit == 0 {
+            return None;
+        }
         let slot = self.keys.slot(hash, |other| {
             other.hash == upper(hash)
                 && self.arena[other.start as usize..other.end as usize] == *key.as_bytes()
@@ -50,8 +57,20 @@ impl NestedIndex {
 
     /// Bytes of memory.
     pub(crate) fn size(&self) -> usize {
-        self.keys.size() + self.arena.len() + self.lists.size()
+        size_of_val(&*self.filter) + self.keys.size() + self.arena.len() + self.lists.size()
     }
+}
+
+/// Bits of the filter for each key: one false positive in about sixteen.
+const FILTER_BITS_PER_KEY: usize = 16;
+
+/// The word and the bit of a hash, in a filter whose size is a power of two.
+#[inline]
+fn filter_place(hash: u64, word_count: usize) -> (usize, u64) {
+    // The table uses the lower bits, and the upper ones are compared.
+    let place = hash.rotate_left(20);
+    let word = (place >> 6) as usize & (word_count - 1);
+    (word, 1 << (place & 63))
 }
 
 /// Collects rows with their keys.
@@ -86,7 +105,7 @@ impl NestedIndexBuilder {
     {
         let mut lists = Lists::default();
         let mut arena = Vec::new();
-        let mut entries = Vec::with_capacity(self.keys.len());
+        let mut entries: Vec<(u64, NestedKey, Slot)> = Vec::with_capacity(self.keys.len());
         let mut rows = Vec::new();
         for (key, own) in &self.keys {
             rows.clear();
@@ -107,7 +126,14 @@ impl NestedIndexBuilder {
             };
             entries.push((hash, key, slot));
         }
+        let word_count = (entries.len() * FILTER_BITS_PER_KEY / 64).next_power_of_two();
+        let mut filter = vec![0; word_count].into_boxed_slice();
+        for (hash, ..) in &entries {
+            let (word, bit) = filter_place(*hash, word_count);
+            filter[word] |= bit;
+        }
         Ok(NestedIndex {
+            filter,
             key_count: entries.len(),
             keys: OpenTable::new(entries.into_iter()),
             arena: arena.into_boxed_slice(),

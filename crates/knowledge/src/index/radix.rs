@@ -87,6 +87,134 @@ impl Directory {
     }
 }
 
+/// The most top bits by which [`TieredDirectory`] divides the keys first.
+const TOP_BITS_MAX: u32 = 16;
+
+/// A directory of two levels, for keys that are dense in a few regions, as IPv6 networks are: each
+/// region of equal top bits has a directory of its own, with buckets as small as its keys require.
+#[derive(Debug)]
+pub(super) struct TieredDirectory {
+    /// The bits below the top ones.
+    shift: u32,
+    regions: Box<[Region]>,
+    /// The positions at which the buckets of all regions begin, relative to their region.
+    starts: Box<[u32]>,
+}
+
+/// The keys of equal top bits, without these bits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Region {
+    min: u64,
+    max: u64,
+    /// How many keys belong to earlier regions.
+    start: u32,
+    /// The first bucket in [`TieredDirectory::starts`].
+    bucket_at: u32,
+    shift: u8,
+    /// The binary logarithm of the first step, or [`NO_STEP`].
+    step_bits: u8,
+}
+
+/// A region without keys.
+const NO_STEP: u8 = u8::MAX;
+
+impl TieredDirectory {
+    /// Builds the directory of ascending keys.
+    pub(super) fn new(keys: &[u64]) -> Self {
+        assert!(!keys.is_empty() && u32::try_from(keys.len()).is_ok());
+        let last = keys[keys.len() - 1];
+        let key_bits = u64::BITS - last.leading_zeros();
+        let count_bits = keys.len().next_power_of_two().trailing_zeros();
+        let top_bits = count_bits
+            .saturating_sub(BUCKET_SIZE_BITS)
+            .min(TOP_BITS_MAX);
+        let shift = key_bits.saturating_sub(top_bits).min(u64::BITS - 1);
+        let mask = (1 << shift) - 1;
+        let mut regions = Vec::with_capacity((last >> shift) as usize + 1);
+        // The bucket of empty regions.
+        let mut starts = vec![0];
+        let mut at = 0;
+        for top in 0..=last >> shift {
+            let count = keys[at..].partition_point(|key| key >> shift == top);
+            let local: Vec<u64> = keys[at..at + count].iter().map(|key| key & mask).collect();
+            regions.push(Region::new(&local, at as u32, &mut starts));
+            at += count;
+        }
+        Self {
+            shift,
+            regions: regions.into(),
+            starts: starts.into(),
+        }
+    }
+
+    /// As [`Directory::count_before`].
+    #[inline]
+    pub(super) fn count_before(
+        &self,
+        key: u64,
+        count: usize,
+        is_before: impl Fn(usize) -> bool,
+    ) -> usize {
+        let Some(region) = self.regions.get((key >> self.shift) as usize) else {
+            return count;
+        };
+        let local = key & ((1 << self.shift) - 1);
+        let bucket = (local.clamp(region.min, region.max) - region.min) >> region.shift;
+        let start = self.starts[region.bucket_at as usize + bucket as usize];
+        let mut before = (region.start + start) as usize;
+        if region.step_bits == NO_STEP {
+            return before;
+        }
+        let mut step = 1_usize << region.step_bits;
+        while step > 0 {
+            let position = before + step - 1;
+            let is_in = position < count && is_before(position);
+            before += step * usize::from(is_in);
+            step /= 2;
+        }
+        before
+    }
+
+    pub(super) fn size(&self) -> usize {
+        size_of_val(&*self.starts) + size_of_val(&*self.regions)
+    }
+}
+
+impl Region {
+    fn new(keys: &[u64], start: u32, starts: &mut Vec<u32>) -> Self {
+        let (Some(min), Some(max)) = (keys.first(), keys.last()) else {
+            let step_bits = NO_STEP;
+            return Self {
+                start,
+                step_bits,
+                ..Self::default()
+            };
+        };
+        let key_bits = u64::BITS - (max - min).leading_zeros();
+        let count_bits = keys.len().next_power_of_two().trailing_zeros();
+        let bucket_bits = count_bits.saturating_sub(BUCKET_SIZE_BITS);
+        let shift = key_bits.saturating_sub(bucket_bits).min(u64::BITS - 1);
+        let bucket_count = ((max - min) >> shift) as usize + 1;
+        let bucket_at = starts.len();
+        let mut size_max = 0;
+        let mut at = 0;
+        for bucket in 0..bucket_count as u64 {
+            starts.push(at as u32);
+            let size = keys[at..].partition_point(|key| (key - min) >> shift == bucket);
+            size_max = size_max.max(size);
+            at += size;
+        }
+        Self {
+            min: *min,
+            max: *max,
+            start,
+            bucket_at: bucket_at as u32,
+            shift: shift as u8,
+            step_bits: ((size_max + 1).next_power_of_two() / 2).trailing_zeros() as u8,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +229,9 @@ mod tests {
         for probe in probes {
             let count = directory.count_before(probe, keys.len(), |at| keys[at] <= probe);
             let expected = keys.iter().filter(|key| **key <= probe).count();
+            assert_eq!(count, expected, "{probe} in {keys:?}");
+            let tiered = TieredDirectory::new(keys);
+            let count = tiered.count_before(probe, keys.len(), |at| keys[at] <= probe);
             assert_eq!(count, expected, "{probe} in {keys:?}");
         }
         assert!(directory.starts.len() <= 2 * keys.len().next_power_of_two());

@@ -122,7 +122,7 @@ impl LookupPlan {
             }
             NativeProbe::Related { index, .. } => match index {
                 Related::Networks(index) => (PlanKind::Interval, index.len(), index.size()),
-                Related::Hosts(index) => (PlanKind::HostSuffix, index.len(), index.size()),
+                Related::Hosts { index, .. } => (PlanKind::HostSuffix, index.len(), index.size()),
                 Related::Paths { index, .. } => (PlanKind::PathPrefix, index.len(), index.size()),
                 Related::Patterns(index) => (PlanKind::Patterns, index.len(), index.size()),
             },

@@ -315,9 +315,18 @@ fn find_related<'a>(
             };
             key.map(|key| index.rows_of_address(key.to_be_bytes(), order))
         }
-        Related::Hosts(index) => with_text(operand, params, |text| {
+        Related::Hosts {
+            index,
+            has_wildcards,
+        } => with_text(operand, params, |text| {
             let name = Host::parse(text)?;
-            name.keys().find_map(|key| index.rows(key, order))
+            let mut keys = name.keys();
+            match has_wildcards {
+                true => keys.find_map(|key| index.rows(key, order)),
+                false => keys
+                    .filter(|key| !key.starts_with('.'))
+                    .find_map(|key| index.rows(key, order)),
+            }
         })?,
         Related::Paths {
             index,

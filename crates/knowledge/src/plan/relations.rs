@@ -29,7 +29,10 @@ pub(super) struct RelationIndex {
 #[derive(Clone, Debug)]
 pub(super) enum Related {
     Networks(Arc<IntervalIndex>),
-    Hosts(Arc<NestedIndex>),
+    Hosts {
+        index: Arc<NestedIndex>,
+        has_wildcards: bool,
+    },
     Paths {
         index: Arc<NestedIndex>,
         /// The most slashes of a prefix.
@@ -90,15 +93,20 @@ impl Reader<'_> {
 
     fn hosts(&mut self) -> Result<Related, Reason> {
         let mut builder = NestedIndexBuilder::default();
+        let mut has_wildcards = false;
         self.each("a host name", |row, text| {
             let host = HostPattern::parse(text);
             if let Some(host) = &host {
+                has_wildcards |= host.is_wildcard();
                 builder.push(row, &host.key(), length(text))?;
             }
             Ok(host.is_some())
         })?;
         let index = builder.build(|key| host_keys(key).skip(1))?;
-        Ok(Related::Hosts(Arc::new(index)))
+        Ok(Related::Hosts {
+            index: Arc::new(index),
+            has_wildcards,
+        })
     }
 
     fn paths(&mut self) -> Result<Related, Reason> {
