@@ -111,6 +111,30 @@ pub enum StatementKind {
         /// The SQL statement.
         sql: Sql,
     },
+    /// `drop when read(status) in (digit(200), digit(399)) ;` removes the record if the test holds;
+    /// the statements after it are not evaluated for it.
+    Drop {
+        /// Which records are removed.
+        test: Test,
+    },
+}
+
+/// A test of a record: conditions on fields, combined.
+#[derive(Clone, Debug)]
+pub enum Test {
+    /// `read(status) in (digit(200), digit(399))`; does not hold if the field is absent.
+    Field {
+        /// The examined value, which is only read.
+        source: Access,
+        /// The condition, as in a case of a match.
+        condition: Condition,
+    },
+    /// `a and b`; at least two.
+    All(Vec<Test>),
+    /// `a or b`; at least two.
+    Any(Vec<Test>),
+    /// `not a`
+    Not(Box<Test>),
 }
 
 /// The target of a statement or an object member.

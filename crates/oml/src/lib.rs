@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ast;
+mod condition;
 mod diagnostic;
 mod eval;
 mod functions;
@@ -16,8 +17,11 @@ mod model;
 mod parse;
 mod wildcard;
 
+pub use condition::Condition;
 pub use diagnostic::{Diagnostic, Diagnostics, Report, Severity};
-pub use eval::{Evaluator, FAILURE_KEPT_MAX, LookupFailure, Options, Program, RunReport};
+pub use eval::{
+    Conditions, Evaluator, FAILURE_KEPT_MAX, LookupFailure, Options, Program, RunReport,
+};
 pub use functions::Intranet;
 pub use model::{Model, ModelSet, fuzz_parse};
 pub use wildcard::Wildcard;

@@ -38,7 +38,7 @@ pub struct Figures {
     pub events_in: u64,
     /// Records that were written, counted for each output.
     pub events_out: u64,
-    /// Records that are not written, as the transform assigned them to no output.
+    /// Records that are not written, as the transform removed them or assigned them to no output.
     pub events_dropped: u64,
     /// Lines that are not records, and records that could not be written.
     pub rejects: u64,

@@ -14,7 +14,7 @@ pub struct Summary {
     pub events_in: u64,
     /// Records that were written, counted for each output.
     pub events_out: u64,
-    /// Records that are not written, as the transform assigned them to no output.
+    /// Records that are not written, as the transform removed them or assigned them to no output.
     pub events_dropped: u64,
     /// The records that were written to each named output, in the order of their names in the flow.
     pub named_events_out: Vec<u64>,

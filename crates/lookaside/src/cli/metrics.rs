@@ -48,7 +48,7 @@ const DESCRIPTIONS: [(&str, &str); 13] = [
     ("lookaside_events_out_total", "Events written."),
     (
         "lookaside_events_dropped_total",
-        "Events that the model assigned to no output, and events with an empty array to split.",
+        "Events that the model dropped or assigned to no output, and events with an empty array to split.",
     ),
     (
         "lookaside_bytes_in_total",

@@ -28,7 +28,8 @@ Run the tests of a project's models
 
 models/a.test.jsonl tests models/a.oml. Each line is one test, an object with `input` and `output`,
 and optionally a `name`. If `input` is an object, it is the event; if it is a string, it is a line
-in the format of the project's [enrich] section. `output` is the complete event that is expected.
+in the format of the project's [enrich] section. `output` is the complete event that is expected,
+or null if the model drops the event.
 Differences are shown field by field, with `-` for expected and `+` for found, and end the command
 with exit code 1.")]
 #[command(after_long_help = "\
@@ -196,10 +197,15 @@ impl Subject<'_> {
                 failure.error
             ));
         }
-        let mut found = self.encode(&batch)?;
+        let (expected, mut found) = match (&test.output, batch.is_empty()) {
+            (None, true) => return Ok(()),
+            (Some(_), true) => return Err("  the model drops the event\n".to_owned()),
+            (None, false) => return Err("  the model does not drop the event\n".to_owned()),
+            (Some(expected), false) => (expected, self.encode(&batch)?),
+        };
         // Metadata is not part of the event; a test that names it compares it.
-        found.retain(|name, _| !name.starts_with(META) || test.output.contains_key(name));
-        let lines = difference(&test.output, &found);
+        found.retain(|name, _| !name.starts_with(META) || expected.contains_key(name));
+        let lines = difference(expected, &found);
         if lines.is_empty() { Ok(()) } else { Err(lines) }
     }
 

@@ -12,7 +12,8 @@ pub(crate) const SUFFIX: &str = ".test.jsonl";
 pub(crate) struct Test {
     pub(crate) name: Option<String>,
     pub(crate) input: Value,
-    pub(crate) output: Map<String, Value>,
+    /// The expected event; `None` if the model drops it.
+    pub(crate) output: Option<Map<String, Value>>,
 }
 
 impl Test {
@@ -24,10 +25,13 @@ impl Test {
             match (key.as_str(), value) {
                 ("name", Value::String(text)) => name = Some(text),
                 ("input", value @ (Value::Object(_) | Value::String(_))) => input = Some(value),
-                ("output", Value::Object(object)) => output = Some(object),
+                ("output", Value::Object(object)) => output = Some(Some(object)),
+                ("output", Value::Null) => output = Some(None),
                 ("name", _) => return Err("`name` must be a string".to_owned()),
                 ("input", _) => return Err("`input` must be an object or a string".to_owned()),
-                ("output", _) => return Err("`output` must be an object".to_owned()),
+                ("output", _) => {
+                    return Err("`output` must be an object, or null for a dropped event".to_owned());
+                }
                 _ => {
                     return Err(format!(
                         "unknown key `{key}`; a test has `input`, `output` and `name`"
@@ -67,6 +71,10 @@ mod tests {
             (
                 r#"{"input":1,"output":{}}"#,
                 "`input` must be an object or a string",
+            ),
+            (
+                r#"{"input":{},"output":[]}"#,
+                "`output` must be an object, or null for a dropped event",
             ),
             (
                 r#"{"inputs":{}}"#,

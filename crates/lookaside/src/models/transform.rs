@@ -134,6 +134,7 @@ impl<L: Lookup + Send> Transform for ModelTransform<L> {
         for failure in run.rejected() {
             report.reject(failure.line, self.observer.reason(failure, &self.file_name));
         }
+        report.count_dropped(run.dropped_count);
         self.observer.observe(&run);
     }
 }

@@ -169,6 +169,7 @@ fn enrich(model: &str, limit: ClientFreshness) -> Json {
                         "X-Events": count_header(
                             "The number of events in the answer; like the other counts, a trailer \
                              if the answer is long"),
+                        "X-Dropped": count_header("Events that the model drops; absent if none"),
                         "X-Rejected": count_header(
                             "Lines that do not parse, and events that do not fit the CSV or are rejected because of their lookups; absent if none"),
                         "X-Failed": count_header("Failed lookups; absent if none"),

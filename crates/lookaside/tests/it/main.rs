@@ -6,6 +6,7 @@ mod browser;
 mod closed_output;
 mod commands;
 mod documentation;
+mod drops;
 mod enrich;
 mod feed;
 mod following;

@@ -13,6 +13,7 @@ use crate::eval::depth::{DEPTH_MAX, Depths};
 use crate::eval::plan::{
     Access, BoundTarget, Calc, Case, Collect, DictionaryLookup, Expr, Fmt, FmtPart, Key, Lookup,
     Match, Member, Path, Pattern, Pick, PipeStep, SOURCE_COUNT_INLINE, Since, Statement, Step,
+    Test,
 };
 use crate::functions::{Clock, Conversion, Dictionary, Function, Predicate, lower_case};
 use crate::lexer::METADATA;
@@ -41,15 +42,7 @@ pub(crate) fn bind(
     options: &Options,
 ) -> Result<Bound, Vec<Diagnostic>> {
     let program = model.program();
-    let mut binder = Binder {
-        names,
-        options,
-        statics: Vec::with_capacity(program.statics.len()),
-        memo_count: 0,
-        temporaries: false,
-        depths: Depths::default(),
-        faults: Vec::new(),
-    };
+    let mut binder = Binder::new(names, options);
     for constant in &program.statics {
         binder.constant(constant);
     }
@@ -69,6 +62,7 @@ pub(crate) fn bind(
                     None => continue,
                 }
             }
+            StatementKind::Drop { test } => Statement::Drop(binder.test(test)),
         };
         statements.push(bound);
     }
@@ -83,6 +77,11 @@ pub(crate) fn bind(
     })
 }
 
+/// Binds a test without constants, such as that of a condition.
+pub(crate) fn bind_test(test: &ast::Test, names: &mut NameTable, options: &Options) -> Test {
+    Binder::new(names, options).test(test)
+}
+
 struct Binder<'a> {
     names: &'a mut NameTable,
     options: &'a Options,
@@ -93,7 +92,19 @@ struct Binder<'a> {
     faults: Vec<Diagnostic>,
 }
 
-impl Binder<'_> {
+impl<'a> Binder<'a> {
+    fn new(names: &'a mut NameTable, options: &'a Options) -> Self {
+        Self {
+            names,
+            options,
+            statics: Vec::new(),
+            memo_count: 0,
+            temporaries: false,
+            depths: Depths::default(),
+            faults: Vec::new(),
+        }
+    }
+
     /// Evaluates a constant, once for all records.
     fn constant(&mut self, constant: &ast::Static) {
         let expr = self.expr(&constant.value);
@@ -335,13 +346,8 @@ impl Binder<'_> {
     fn choice(&mut self, choice: &ast::Match) -> Match {
         let sources = self.accesses(&choice.sources);
         let cases = choice.cases.iter().map(|case| {
-            let conditions = case.conditions.iter().map(|condition| {
-                condition
-                    .any
-                    .iter()
-                    .map(|atom| self.predicate(atom))
-                    .collect()
-            });
+            let conditions = case.conditions.iter();
+            let conditions = conditions.map(|condition| self.predicates(condition));
             Case {
                 conditions: conditions.collect(),
                 result: self.expr(&case.result),
@@ -354,6 +360,23 @@ impl Binder<'_> {
             cases,
             default: choice.default.as_ref().map(|default| self.expr(default)),
         }
+    }
+
+    fn test(&mut self, test: &ast::Test) -> Test {
+        match test {
+            ast::Test::Field { source, condition } => {
+                let source = self.access(source);
+                Test::Field(source, self.predicates(condition))
+            }
+            ast::Test::All(tests) => Test::All(tests.iter().map(|it| self.test(it)).collect()),
+            ast::Test::Any(tests) => Test::Any(tests.iter().map(|it| self.test(it)).collect()),
+            ast::Test::Not(test) => Test::Not(Box::new(self.test(test))),
+        }
+    }
+
+    fn predicates(&self, condition: &ast::Condition) -> Box<[Predicate]> {
+        let atoms = condition.any.iter();
+        atoms.map(|atom| self.predicate(atom)).collect()
     }
 
     fn operand(&self, operand: &ast::Operand) -> Value {

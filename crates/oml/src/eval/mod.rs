@@ -6,14 +6,17 @@
 //! [`RunReport`].
 
 mod bind;
+mod conditions;
 mod context;
 mod depth;
 mod distinct;
+mod drops;
 mod expr;
 mod lookup;
 mod moves;
 mod plan;
 mod report;
+mod test;
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,6 +34,7 @@ use self::lookup::LookupScratch;
 use self::moves::NameSet;
 use self::plan::Statement;
 
+pub use self::conditions::Conditions;
 pub use self::report::{FAILURE_KEPT_MAX, LookupFailure, RunReport};
 
 /// Settings that are not part of a model.
@@ -136,7 +140,8 @@ pub struct Evaluator {
 }
 
 impl Evaluator {
-    /// Replaces each record by the model's result for it, in the same order.
+    /// Replaces each record by the model's result for it, in the same order, without those that the
+    /// model drops.
     ///
     /// The batch's names must start from the table that the program was bound with, or from one
     /// that was made from it by adding names. Records of rejected lookups stay in the batch;
@@ -145,15 +150,15 @@ impl Evaluator {
         debug_assert!(self.results.is_empty(), "given to the batch after each run");
         batch.new_results(&mut self.results);
         let (names, sources) = batch.split_mut();
+        report.record_count += sources.len() as u64;
         self.run_statements(names, sources, lookup, report);
-        report.record_count += batch.len() as u64;
         batch.take_results(&mut self.results);
     }
 
     fn run_statements(
         &mut self,
         names: &Names,
-        sources: &mut [Record],
+        mut sources: &mut [Record],
         lookup: &mut dyn Lookup,
         report: &mut RunReport,
     ) {
@@ -194,6 +199,10 @@ impl Evaluator {
                 }
                 Statement::Lookup(statement) => {
                     statement.run(sources, results, world, &mut self.lookup, lookup, report);
+                }
+                Statement::Drop(test) => {
+                    let kept_count = drops::run(test, sources, results, world, report);
+                    sources = &mut sources[..kept_count];
                 }
             }
         }

@@ -16,6 +16,18 @@ pub(crate) enum Statement {
     Move(Pick),
     /// Looks up one row per record.
     Lookup(Lookup),
+    /// Removes records.
+    Drop(Test),
+}
+
+/// A test of a record.
+#[derive(Debug)]
+pub(crate) enum Test {
+    /// Holds if any of the predicates does for the value of the field.
+    Field(Access, Box<[Predicate]>),
+    All(Box<[Self]>),
+    Any(Box<[Self]>),
+    Not(Box<Self>),
 }
 
 /// The target of a value.

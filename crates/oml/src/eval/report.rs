@@ -11,6 +11,8 @@ pub const FAILURE_KEPT_MAX: usize = 5;
 pub struct RunReport {
     /// Records that were evaluated.
     pub record_count: u64,
+    /// Records that `drop` removed, and that no lookup has rejected.
+    pub dropped_count: u64,
     /// Lookups of statements, one per record.
     pub lookup_count: u64,
     /// Parameter sets that were queried for them; records of a batch share equal sets.
@@ -73,9 +75,15 @@ impl RunReport {
         });
     }
 
+    /// Whether a lookup has rejected the records of this line.
+    pub(crate) fn has_rejected(&self, line: u64) -> bool {
+        self.rejected.iter().any(|failure| failure.line == line)
+    }
+
     /// Adds the report of another worker.
     pub fn merge(&mut self, other: Self) {
         self.record_count += other.record_count;
+        self.dropped_count += other.dropped_count;
         self.lookup_count += other.lookup_count;
         self.lookup_asked_count += other.lookup_asked_count;
         self.lookup_absent_count += other.lookup_absent_count;

@@ -80,7 +80,7 @@ impl Parser<'_> {
         }))
     }
 
-    fn match_source(&mut self) -> Parsed<Access> {
+    pub(super) fn match_source(&mut self) -> Parsed<Access> {
         self.count_expressions(1)?;
         self.variable(None)
     }
@@ -139,7 +139,7 @@ impl Parser<'_> {
             .help("a case has one condition for each value of the tuple"))
     }
 
-    fn condition(&mut self) -> Parsed<Condition> {
+    pub(super) fn condition(&mut self) -> Parsed<Condition> {
         let mut any = vec![self.atom()?];
         while self.cursor.eat("|") {
             any.push(self.atom()?);
@@ -194,7 +194,7 @@ impl Parser<'_> {
     }
 
     /// A literal or a constant.
-    fn operand(&mut self) -> Parsed<Operand> {
+    pub(super) fn operand(&mut self) -> Parsed<Operand> {
         if self.call_begins() {
             let word = self.cursor.peek_word();
             if !LITERAL_TYPES.contains(&word) {

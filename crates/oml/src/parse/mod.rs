@@ -21,6 +21,7 @@ mod recovery;
 mod sql;
 mod statement;
 mod statics;
+mod test;
 mod time;
 mod type_word;
 
@@ -34,6 +35,7 @@ use crate::diagnostic::Diagnostic;
 use crate::lexer::{Cursor, Piece, is_word_char, span};
 
 pub(crate) use recovery::lost_semicolon;
+pub(crate) use test::parse_test;
 
 use time::TextFields;
 

@@ -5,6 +5,9 @@ use super::header::LINE;
 use crate::ast::Span;
 use crate::lexer::is_word_char;
 
+/// How a statement that removes records begins.
+const DROPS: &str = "drop when ";
+
 /// The context of the invalid piece.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Within {
@@ -92,6 +95,9 @@ fn begins_line(text: &str, at: usize) -> bool {
 }
 
 fn is_statement(line: &str) -> bool {
+    if line.trim_start().starts_with(DROPS) {
+        return true;
+    }
     let Some((targets, value)) = line.split_once('=') else {
         return false;
     };
@@ -117,9 +123,12 @@ pub(crate) fn lost_semicolon(text: &str, sql: Span) -> Option<String> {
     None
 }
 
-/// Whether a line begins with `name =`, `a, b =` or `name : type =`; a preceding word, such as
+/// Whether a line begins with `name =`, `a, b =`, `name : type =` or `drop when`; a preceding word, such as
 /// `and`, makes it SQL.
 fn is_strict_statement(line: &str) -> bool {
+    if line.starts_with(DROPS) {
+        return true;
+    }
     let Some((targets, value)) = line.split_once('=') else {
         return false;
     };
@@ -163,6 +172,8 @@ mod tests {
             ),
             ("select a\n from t\nn : digit = read(c)", Some(2)),
             ("select a from t\nsrc_* = take()", Some(1)),
+            ("select a from t\n  drop when read(a) = digit(1)", Some(1)),
+            ("select a from t where\ndrop when b", None),
             ("select a from t where\nb = 1", None),
             ("select a from t join u ON\nt.a = u.a", None),
             ("select a from t where (\nb = 1)", None),

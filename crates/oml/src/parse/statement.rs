@@ -70,18 +70,9 @@ impl Parser<'_> {
     fn statement(&mut self) -> Parsed<Statement> {
         self.cursor.skip_blanks();
         let start = self.cursor.at();
-        let targets = self.targets()?;
-        self.expect("=", "after the target")?;
-        let value = self.cursor;
-        self.cursor.skip_blanks();
-        let kind = if targets.iter().any(|target| target.name.contains('*')) {
-            self.move_fields(targets)?
-        } else if self.sql_begins() {
-            self.cursor = value;
-            let sql = self.sql()?;
-            StatementKind::Lookup { targets, sql }
-        } else {
-            self.assignment(targets)?
+        let kind = match self.drop_begins() {
+            true => self.drop_statement()?,
+            false => self.targets_and_value()?,
         };
         self.text_fields.note(&kind);
         let end = self.cursor.at();
@@ -92,6 +83,23 @@ impl Parser<'_> {
             kind,
             span: self.cursor.span_from(start),
         })
+    }
+
+    /// What appends fields to the result.
+    fn targets_and_value(&mut self) -> Parsed<StatementKind> {
+        let targets = self.targets()?;
+        self.expect("=", "after the target")?;
+        let value = self.cursor;
+        self.cursor.skip_blanks();
+        if targets.iter().any(|target| target.name.contains('*')) {
+            self.move_fields(targets)
+        } else if self.sql_begins() {
+            self.cursor = value;
+            let sql = self.sql()?;
+            Ok(StatementKind::Lookup { targets, sql })
+        } else {
+            self.assignment(targets)
+        }
     }
 
     /// If a `;` is missing at the end of a line, parsing continues with the next line as the next

@@ -31,6 +31,7 @@ impl TextFields {
                 self.are_moved = true;
                 return;
             }
+            StatementKind::Drop { .. } => return,
         };
         for target in targets {
             // Of two fields with one name, the first is read.

@@ -162,7 +162,7 @@ fn bind(
     Program::bind(&model, names, database, &Options::default()).map_err(|errors| errors.to_string())
 }
 
-/// The result as an output would show it, as JSON, or the error.
+/// The result as an output would show it, as JSON, `dropped`, or the error.
 ///
 /// `statements` are a whole model if they begin with its name.
 pub(crate) fn run(statements: &str, input: &str) -> Result<String, String> {
@@ -185,8 +185,11 @@ pub(crate) fn run(statements: &str, input: &str) -> Result<String, String> {
     if let Some(failure) = report.failures().first() {
         return Err(failure.error.to_string());
     }
+    let Some(record) = batch.records().first() else {
+        return Ok("dropped".to_owned());
+    };
     let mut out = String::from("{");
-    for field in batch.records()[0].iter() {
+    for field in record.iter() {
         if matches!(field.value, Value::Ignore) {
             continue;
         }

@@ -1,6 +1,7 @@
 //! Tests of the language through the public API.
 
 mod docs;
+mod drops;
 mod evaluation;
 mod fuzz;
 mod harness;

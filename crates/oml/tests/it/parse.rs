@@ -3,6 +3,7 @@
 use lookaside_oml::Model;
 use lookaside_oml::ast::{
     Access, Atom, CalcExpr, Expr, ExprKind, FmtPart, Operand, Statement, StatementKind, Target,
+    Test,
 };
 use lookaside_value::Value;
 
@@ -25,6 +26,18 @@ fn statement(statement: &Statement) -> String {
             let targets: Vec<_> = targets.iter().map(target).collect();
             format!("{} = sql {}", targets.join(", "), sql.params.len())
         }
+        StatementKind::Drop { test: of } => format!("drop {}", test(of)),
+    }
+}
+
+fn test(of: &Test) -> String {
+    match of {
+        Test::Field { source, condition } => {
+            format!("{} is {}", access(source), list(&condition.any, atom))
+        }
+        Test::All(tests) => format!("all({})", list(tests, test)),
+        Test::Any(tests) => format!("any({})", list(tests, test)),
+        Test::Not(inner) => format!("not({})", test(inner)),
     }
 }
 
@@ -162,6 +175,10 @@ fn statements() {
         (
             "details[0]/p-q.r = read() ;",
             "details[0]/p-q.r:Auto = read details[0]/p-q.r",
+        ),
+        (
+            "drop when @a = digit(1) | chars(x) or not (@b != chars(y) and read(c) gt(1)) ;",
+            "drop any(read a is int(1); text(x); not(all(read b is !text(y); read c is Gt(1.0))))",
         ),
         ("* = take() ;", "move * Auto"),
         ("* : ip = read() ;", "move * Ip"),

@@ -7,6 +7,9 @@ use lookaside_value::{Batch, NameTable, Object, Record, Time, Value};
 use crate::fuzz::Random;
 use crate::harness::Sqlite;
 
+/// The line of a record, and its fields.
+type Shown = (u64, Vec<(String, Value)>);
+
 const MODEL_COUNT: u64 = 400;
 const RECORD_COUNT: usize = 12;
 const STATEMENT_COUNT_MAX: usize = 8;
@@ -208,9 +211,39 @@ fn value(random: &mut Random, depth: usize) -> String {
     }
 }
 
+fn test(random: &mut Random, depth: usize) -> String {
+    match random.below(if depth == 0 { 4 } else { 7 }) {
+        0 => format!(
+            "read({}) = {}",
+            pick(random, &NAMES),
+            pick(random, &LITERALS)
+        ),
+        1 => format!(
+            "@{} != {}",
+            pick(random, &["a", "b"]),
+            pick(random, &LITERALS)
+        ),
+        2 => format!("read({}) gt(0) | is_empty()", pick(random, &NAMES)),
+        3 => format!(
+            "read({}) {{ _ : {} }} = {}",
+            pick(random, &NAMES),
+            value(random, 1),
+            pick(random, &LITERALS)
+        ),
+        4 => format!("not ({})", test(random, depth - 1)),
+        5 => format!(
+            "{} and {}",
+            test(random, depth - 1),
+            test(random, depth - 1)
+        ),
+        _ => format!("{} or {}", test(random, depth - 1), test(random, depth - 1)),
+    }
+}
+
 fn statement(random: &mut Random) -> String {
     let (name, type_word) = (pick(random, &NAMES), pick(random, &TYPES));
-    match random.below(12) {
+    match random.below(13) {
+        12 => format!("drop when {} ;", test(random, 3)),
         0 => format!("{name}* = take() ;"),
         1 => format!("* : {type_word} = read() ;"),
         2 | 3 => {
@@ -298,8 +331,9 @@ fn fields(random: &mut Random) -> Vec<(&'static str, Value)> {
         .collect()
 }
 
-/// Runs the records as one batch and gives the results with their names.
-fn run(text: &str, records: &[Vec<(&str, Value)>]) -> Vec<Vec<(String, Value)>> {
+/// Runs the records as one batch and gives the results that are not dropped, each with its line and
+/// its names.
+fn run(text: &str, records: &[Vec<(&str, Value)>], first_line: u64) -> Vec<Shown> {
     let model = Model::parse("r.oml", text).unwrap_or_else(|errors| panic!("{text}\n{errors}"));
     let mut names = NameTable::new();
     let mut database = Sqlite::new();
@@ -309,8 +343,9 @@ fn run(text: &str, records: &[Vec<(&str, Value)>]) -> Vec<Vec<(String, Value)>> 
         .unwrap_or_else(|errors| panic!("{text}\n{errors}"))
         .evaluator();
     let mut batch = Batch::new(names.into());
-    for fields in records {
+    for (line, fields) in (first_line..).zip(records) {
         let mut record = batch.new_record();
+        record.line = line;
         for (name, value) in fields {
             let name = batch.names_mut().intern(name);
             record.push(name, value.clone());
@@ -320,14 +355,13 @@ fn run(text: &str, records: &[Vec<(&str, Value)>]) -> Vec<Vec<(String, Value)>> 
     evaluator.run(&mut batch, &mut database, &mut RunReport::new());
     let shown = |record: &Record| {
         let fields = record.iter();
-        fields
-            .map(|field| {
-                (
-                    batch.names().text(field.name).to_string(),
-                    field.value.clone(),
-                )
-            })
-            .collect()
+        let fields = fields.map(|field| {
+            (
+                batch.names().text(field.name).to_string(),
+                field.value.clone(),
+            )
+        });
+        (record.line, fields.collect())
     };
     batch.records().iter().map(shown).collect()
 }
@@ -339,11 +373,11 @@ fn records_do_not_know_their_neighbours() {
         let text = model(&mut random);
         let records: Vec<_> = (0..RECORD_COUNT).map(|_| fields(&mut random)).collect();
         let run_all = || {
-            let together = run(&text, &records);
-            for (record, expected) in records.iter().zip(&together) {
-                let alone = run(&text, std::slice::from_ref(record));
-                assert_eq!(&alone[0], expected, "{record:?}");
-            }
+            let together = run(&text, &records, 0);
+            let alone = (0..)
+                .zip(&records)
+                .flat_map(|(line, record)| run(&text, std::slice::from_ref(record), line));
+            assert_eq!(alone.collect::<Vec<_>>(), together, "{records:?}");
         };
         let outcome = std::panic::catch_unwind(run_all);
         assert!(outcome.is_ok(), "seed {seed}:\n{text}");

@@ -29,6 +29,8 @@ pub struct Report {
     pub(crate) failures: Rejects,
     /// Lines whose records are rejected, in any order and possibly several times, with the reasons.
     pub(crate) rejected: Vec<(u64, Cow<'static, str>)>,
+    /// Records that the transform removed on purpose.
+    pub(crate) dropped_count: u64,
     pub(crate) is_abandoned: bool,
 }
 
@@ -47,6 +49,11 @@ impl Report {
     /// ones. Of several reasons, the first is shown.
     pub fn reject(&mut self, line: u64, reason: impl Into<Cow<'static, str>>) {
         self.rejected.push((line, reason.into()));
+    }
+
+    /// Counts records that the transform has removed from the batch because they are not wanted.
+    pub fn count_dropped(&mut self, count: u64) {
+        self.dropped_count += count;
     }
 
     /// Abandons the batch: neither its events nor later ones are written, and the run ends as if it

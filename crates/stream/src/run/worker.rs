@@ -130,6 +130,7 @@ impl<T: Transform> Maker<T> {
         }
         self.transform
             .transform(&mut self.batch, &mut output.report);
+        output.counts.events_dropped += mem::take(&mut output.report.dropped_count);
         !output.report.is_abandoned
     }
 

@@ -471,6 +471,7 @@ impl Stream {
         RunOutcome {
             counts: [
                 (EVENTS, summary.events_out),
+                (DROPPED, summary.events_dropped),
                 (REJECTED, summary.rejects.count()),
                 (FAILED, summary.failures.count()),
             ],
@@ -542,18 +543,20 @@ fn limit_of(slow: SlowBody) -> String {
 }
 
 const EVENTS: &str = "X-Events";
+const DROPPED: &str = "X-Dropped";
 const REJECTED: &str = "X-Rejected";
 const FAILED: &str = "X-Failed";
 const REJECT_REASON: &str = "X-Reject-Reason";
 const FAILURE_REASON: &str = "X-Failure-Reason";
 
 /// The trailers that a long answer may have.
-const TRAILERS: &str = "X-Events, X-Rejected, X-Failed, X-Reject-Reason, X-Failure-Reason";
+const TRAILERS: &str =
+    "X-Events, X-Dropped, X-Rejected, X-Failed, X-Reject-Reason, X-Failure-Reason";
 
 /// The outcome of a run.
 struct RunOutcome {
     /// By the names of headers and trailers.
-    counts: [(&'static str, u64); 3],
+    counts: [(&'static str, u64); 4],
     /// The reason of the first rejected event.
     reject_reason: Option<String>,
     /// The reason of the first failed lookup.
@@ -576,9 +579,10 @@ impl RunOutcome {
 
     /// Writes the summary line.
     fn write(&self, body: &mut Vec<u8>) {
-        let [(_, events), (_, rejected), (_, failed)] = self.counts;
+        let [(_, events), (_, dropped), (_, rejected), (_, failed)] = self.counts;
         let mut counted = serde_json::json!({
             "events": events,
+            "dropped": dropped,
             "rejected": rejected,
             "failed": failed,
         });

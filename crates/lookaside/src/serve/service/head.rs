@@ -188,8 +188,8 @@ const OF_TABLES: &str = "private, no-cache";
 
 /// The headers that scripts of an allowed page may read, in addition to the safelisted ones.
 pub(super) const EXPOSED: &str = "Age, Allow, ETag, Lookaside-Fresh-As-Of, Lookaside-Position, \
-                                  Retry-After, Server-Timing, WWW-Authenticate, X-Cache, X-Events, X-Failed, X-Failure-Reason, \
-                                  X-Reject-Reason, X-Rejected, X-Rows-Cut";
+                                  Retry-After, Server-Timing, WWW-Authenticate, X-Cache, X-Dropped, \
+                                  X-Events, X-Failed, X-Failure-Reason, X-Reject-Reason, X-Rejected, X-Rows-Cut";
 
 /// The prefix of a weak validator.
 const WEAK: &str = "W/";

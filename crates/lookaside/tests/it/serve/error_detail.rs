@@ -123,7 +123,7 @@ fn a_lookup_that_fails_within_a_stream_has_a_visible_cause() {
     assert_eq!(
         last,
         format!(
-            "{{\"$summary\":{{\"events\":3,\"failed\":2,\"failure_reason\":\"{cause}\",\"rejected\":0}}}}"
+            "{{\"$summary\":{{\"dropped\":0,\"events\":3,\"failed\":2,\"failure_reason\":\"{cause}\",\"rejected\":0}}}}"
         )
     );
     // The same in the trailer of a chunked response.

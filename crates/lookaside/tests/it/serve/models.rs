@@ -244,3 +244,23 @@ fn a_lookup_that_would_wait_rejects_its_event() {
     let (_, log) = running.end();
     assert!(log.contains("a lookup failed model=\"far\""), "{log}");
 }
+
+#[test]
+fn dropped_events_are_counted() {
+    let model = "name : some\n---\ndrop when read(n) lt(3) ;\n* = take() ;\n";
+    let project = Project::with(&[("knowdb.toml", "version = 2\n"), ("models/some.oml", model)]);
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let events = "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n";
+    let answer = client.post("/v1/enrich/some", events).is(200);
+    assert_eq!(answer.text(), "{\"n\":3}\n");
+    assert_eq!(answer.header("X-Events"), Some("1"), "{answer:?}");
+    assert_eq!(answer.header("X-Dropped"), Some("2"), "{answer:?}");
+    let answer = client
+        .post("/v1/enrich/some?summary=true", "{\"n\":4}\n")
+        .is(200);
+    assert_eq!(answer.header("X-Dropped"), None, "{answer:?}");
+    let summary = "{\"$summary\":{\"dropped\":0,\"events\":1,\"failed\":0,\"rejected\":0}}\n";
+    assert_eq!(answer.text(), format!("{{\"n\":4}}\n{summary}"));
+    running.end();
+}

@@ -332,6 +332,7 @@ fn the_document_says_what_enrich_takes_and_tells() {
     assert_eq!(
         names,
         [
+            "X-Dropped",
             "X-Events",
             "X-Failed",
             "X-Failure-Reason",

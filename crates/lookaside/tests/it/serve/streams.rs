@@ -361,8 +361,7 @@ fn a_long_answer_says_behind_its_events_how_many_they_are() {
     let reason = answer.trailer("X-Reject-Reason").unwrap();
     assert!(reason.starts_with("line 5001: "), "{reason}");
     // The same as a summary line, if requested; also in a compressed answer.
-    let last =
-        serde_json::json!({"events": count, "rejected": 1, "failed": 0, "reject_reason": reason});
+    let last = serde_json::json!({"events": count, "dropped": 0, "rejected": 1, "failed": 0, "reject_reason": reason});
     let answer = ask(&mut client, "?summary=true", &[]);
     assert_eq!(answer.text().lines().count(), count + 1);
     let line = answer.text().lines().last().unwrap();
@@ -379,7 +378,7 @@ fn a_long_answer_says_behind_its_events_how_many_they_are() {
         .is(200);
     let (event, line) = answer.text().split_at(ENRICHED.len());
     assert_eq!(event, ENRICHED);
-    let expected = serde_json::json!({"events": 1, "rejected": 0, "failed": 0});
+    let expected = serde_json::json!({"events": 1, "dropped": 0, "rejected": 0, "failed": 0});
     assert_eq!(summary(line), serde_json::json!({"$summary": expected}));
     assert_eq!(answer.header("X-Events"), Some("1"));
     // One that answers event by event has both at its end.
