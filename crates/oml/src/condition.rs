@@ -28,6 +28,15 @@ pub struct Condition {
     text: Box<str>,
 }
 
+/// Equal conditions are written alike, up to blanks.
+impl PartialEq for Condition {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Condition {}
+
 /// A conjunction: each field with its condition.
 type Clause<'t> = Vec<(&'t Access, &'t FieldCondition)>;
 
@@ -73,6 +82,11 @@ impl Condition {
         })
     }
 
+    /// Its text, with single blanks.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Its syntax tree.
     pub fn test(&self) -> &Test {
         &self.test
@@ -90,7 +104,7 @@ impl Condition {
     /// assert!(!errors.covers(&parse("read(status) = digit(200)")));
     /// ```
     pub fn covers(&self, other: &Self) -> bool {
-        if self.text == other.text {
+        if self == other {
             return true;
         }
         match (clauses(&self.test), clauses(&other.test)) {

@@ -1,8 +1,8 @@
 //! The progress of a run, for observers.
 
 use std::io::{self, Read};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::latency::{Histogram, Latencies};
@@ -29,6 +29,8 @@ struct Inner {
     bytes_unread: AtomicU64,
     datagrams_lost: AtomicU64,
     latencies: Histogram,
+    /// The records that were written to each output; set when a run begins.
+    output_events: OnceLock<Box<[AtomicU64]>>,
 }
 
 /// Sums of a run so far, as they will be in the [`Summary`](crate::Summary).
@@ -101,6 +103,27 @@ impl Progress {
         self.0.latencies.counts()
     }
 
+    /// The records that were written so far to each output of the run, the default one first; empty
+    /// before the run begins.
+    pub fn output_events(&self) -> Vec<u64> {
+        let counts = self.0.output_events.get().into_iter().flatten();
+        counts.map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Sets the number of outputs. A progress of several runs keeps the number of the first one.
+    pub(crate) fn begin(&self, output_count: usize) {
+        let zeros = || (0..output_count).map(|_| AtomicU64::default()).collect();
+        self.0.output_events.get_or_init(zeros);
+    }
+
+    /// Adds records that were written to the output with this index.
+    pub(crate) fn add_output(&self, index: usize, count: u64) {
+        let counts = self.0.output_events.get();
+        if let Some(sum) = counts.and_then(|counts| counts.get(index)) {
+            sum.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
     /// Counts a batch that was delivered.
     pub(crate) fn record_latency(&self, time: Duration) {
         self.0.latencies.record(time);
@@ -131,8 +154,13 @@ impl Progress {
         add(&self.0.bytes_out, counts.bytes_out);
     }
 
-    /// Counts a result that was written, and then refused by its broker, as a reject.
-    pub(crate) fn refuse(&self) {
+    /// Counts a result that was written to the output with this index, and then refused by its
+    /// broker, as a reject.
+    pub(crate) fn refuse(&self, index: usize) {
+        let counts = self.0.output_events.get();
+        if let Some(sum) = counts.and_then(|counts| counts.get(index)) {
+            sum.fetch_sub(1, Ordering::Relaxed);
+        }
         self.0.events_out.fetch_sub(1, Ordering::Relaxed);
         self.0.rejects.fetch_add(1, Ordering::Relaxed);
     }

@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> CommandResult {
     let verdict = verify(project, &models);
     // A disabled model need not fit the tables, but it is reviewed if it was bound.
     let reviews: Vec<Review> = models.iter().map(|it| review(it, &knowledge)).collect();
-    let named = &project.settings.named_outputs;
+    let named = &project.settings.outputs;
     let output_names: Vec<_> = named.iter().map(|named| &*named.name).collect();
     let unknown: Vec<_> = models
         .iter()

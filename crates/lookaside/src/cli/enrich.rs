@@ -32,6 +32,7 @@ use crate::failure::{CommandResult, Exit, Failure};
 use crate::models::bind::{Unbound, bind};
 use crate::models::lookups::{Note, Review, review};
 use crate::models::options::intranet;
+use crate::models::routes::{Router, Routes, Unmatched};
 use crate::models::transform::{ModelTransform, Tally};
 use crate::models::waiting::Outages;
 use crate::models::{Models, draw};
@@ -57,11 +58,27 @@ pub(crate) fn run(arguments: &EnrichArguments) -> CommandResult {
 
     let options = model_options(&plan, &knowledge);
     let mut names = NameTable::new();
+    let routes = plan.bind_routes(&project, &mut names, &options);
     let program = bind(model, &mut names, &knowledge, &options, &HashMap::new())
         .map_err(Unbound::into_failure)?;
     tell_review(&review(model, &knowledge), plan.strictness)?;
     info!(model = %model.name(), workers = plan.worker_count, "begins");
-    enrich(&plan, model, names, &program, &knowledge, metrics)
+    let bound = Bound {
+        model,
+        names,
+        program,
+        routes,
+    };
+    enrich(&plan, bound, &knowledge, metrics)
+}
+
+/// What transforms the events of a run.
+struct Bound<'m> {
+    model: &'m Model,
+    names: NameTable,
+    program: Program,
+    /// The outputs with conditions, if there are any.
+    routes: Option<Arc<Routes>>,
 }
 
 /// Logs warnings about lookups, or fails a strict run because of them before any event is read;
@@ -90,12 +107,16 @@ fn model_options(plan: &EnrichPlan, knowledge: &Knowledge) -> Options {
 
 fn enrich(
     plan: &EnrichPlan,
-    model: &Model,
-    names: NameTable,
-    program: &Program,
+    bound: Bound<'_>,
     knowledge: &Knowledge,
     metrics: Option<MetricsServer>,
 ) -> CommandResult {
+    let Bound {
+        model,
+        names,
+        program,
+        routes,
+    } = bound;
     let checkpoint = plan.open_checkpoint()?;
     let mark = checkpoint.as_ref().and_then(Checkpoint::mark);
     let cannot = |error: io::Error| Failure::new("cannot begin").because(&error);
@@ -122,7 +143,9 @@ fn enrich(
             let (evaluator, mut session) = (program.evaluator(), knowledge.session());
             session.set_freshness(plan.contract.into());
             let (outages, observer) = (outages.clone(), tally.clone());
+            let router = routes.clone().map(Router::new);
             ModelTransform::waiting(evaluator, session, outages, observer, file_name.clone())
+                .with_router(router)
         })
         .collect();
     let give_up = StopFlag::new().map_err(cannot)?;
@@ -146,6 +169,8 @@ fn enrich(
             knowledge: knowledge.clone(),
             progress: progress.clone(),
             tally: tally.clone(),
+            routes: routes.clone(),
+            output_names: named::names(&plan.named),
             outages: outages.clone(),
             lag: lag.clone(),
             stop: stop.clone(),
@@ -176,7 +201,14 @@ fn enrich(
     drop(bar);
     let summary = run.as_ref().ok().or_else(|| run.as_ref().err()?.summary());
     if let Some(summary) = summary.filter(|_| !plan.is_quiet) {
-        write_summary(summary, model, knowledge, (&tally, &outages), plan);
+        let unmatched = routes.as_ref().map(|routes| routes.unmatched());
+        write_summary(
+            summary,
+            model,
+            knowledge,
+            (&tally, &outages, unmatched),
+            plan,
+        );
     }
     let stale_count = knowledge.snapshot().counts.stale_answers;
     match &run {
@@ -198,13 +230,14 @@ fn write_summary(
     summary: &Summary,
     model: &Model,
     knowledge: &Knowledge,
-    (tally, outages): (&Tally, &Outages),
+    (tally, outages, unmatched): (&Tally, &Outages, Option<(u64, &Unmatched)>),
     plan: &EnrichPlan,
 ) {
     let snapshot = knowledge.snapshot();
     let figures = RunFigures {
         summary,
         named_events_out: named::counted(&plan.named, &summary.named_events_out),
+        unmatched,
         counts: snapshot.counts,
         stale_age_max: snapshot.stale_age_max,
         lookups: tally.figures(),

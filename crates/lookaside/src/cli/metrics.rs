@@ -16,6 +16,7 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 use tracing::info;
 
 use crate::failure::Failure;
+use crate::models::routes::Routes;
 use crate::models::transform::Tally;
 use crate::models::waiting::Outages;
 
@@ -40,7 +41,7 @@ const RELOAD_SECONDS: [f64; 8] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 const GATE_WAIT_SECONDS: [f64; 10] = [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 1.0, 10.0];
 
 /// Descriptions of the counters of [`publish`], and of those that the HTTP source counts itself.
-const DESCRIPTIONS: [(&str, &str); 13] = [
+const DESCRIPTIONS: [(&str, &str); 15] = [
     (
         "lookaside_events_in_total",
         "Events read, including rejects.",
@@ -49,6 +50,14 @@ const DESCRIPTIONS: [(&str, &str); 13] = [
     (
         "lookaside_events_dropped_total",
         "Events that the model dropped or assigned to no output, and events with an empty array to split.",
+    ),
+    (
+        "lookaside_output_events_total",
+        "Events written, by output; only in runs with several outputs.",
+    ),
+    (
+        "lookaside_unmatched_events_total",
+        "Events for which no output has a condition that holds.",
     ),
     (
         "lookaside_bytes_in_total",
@@ -103,6 +112,10 @@ pub(crate) struct RunObserver {
     pub(crate) knowledge: Knowledge,
     pub(crate) progress: Progress,
     pub(crate) tally: Arc<Tally>,
+    /// The outputs with conditions, if there are any.
+    pub(crate) routes: Option<Arc<Routes>>,
+    /// The names of all outputs, the default one first.
+    pub(crate) output_names: Vec<String>,
     pub(crate) outages: Arc<Outages>,
     pub(crate) lag: Option<Arc<Mutex<LagReader>>>,
     /// Raised when the run is to end.
@@ -131,6 +144,8 @@ fn publish(run: &RunObserver, lags: &mut Lags) {
         knowledge,
         progress,
         tally,
+        routes,
+        output_names,
         outages,
         lag,
         ..
@@ -143,6 +158,14 @@ fn publish(run: &RunObserver, lags: &mut Lags) {
     counter!("lookaside_events_in_total").absolute(figures.events_in);
     counter!("lookaside_events_out_total").absolute(figures.events_out);
     counter!("lookaside_events_dropped_total").absolute(figures.events_dropped);
+    if output_names.len() > 1 {
+        for (name, count) in output_names.iter().zip(progress.output_events()) {
+            counter!("lookaside_output_events_total", "output" => name.clone()).absolute(count);
+        }
+    }
+    if let Some(routes) = routes {
+        counter!("lookaside_unmatched_events_total").absolute(routes.unmatched().0);
+    }
     counter!("lookaside_bytes_in_total").absolute(figures.bytes_in);
     counter!("lookaside_bytes_out_total").absolute(figures.bytes_out);
     counter!("lookaside_rejects_total").absolute(figures.rejects);

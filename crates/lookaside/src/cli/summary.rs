@@ -7,6 +7,7 @@ use lookaside_knowledge::{Counts, FeedStatus, ProviderStatus};
 use lookaside_stream::{End, Reject, Rejects, Summary};
 
 use crate::cli::output::printable;
+use crate::models::routes::Unmatched;
 use crate::models::transform::LookupFigures;
 use crate::models::waiting::OutageFigures;
 use crate::numbers::grouped;
@@ -16,6 +17,9 @@ pub(crate) struct RunFigures<'a> {
     pub(crate) summary: &'a Summary,
     /// The events that were written to each named output.
     pub(crate) named_events_out: Vec<(String, u64)>,
+    /// The events that were not assigned to an output, if outputs have conditions, and what happened
+    /// to them.
+    pub(crate) unmatched: Option<(u64, &'a Unmatched)>,
     /// The counts of queries during the run.
     pub(crate) counts: Counts,
     /// The age of the oldest stale answer.
@@ -78,6 +82,17 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
     for (name, events_out) in &figures.named_events_out {
         writeln!(out, "  of these, {} to {name}", count(*events_out, "event"))?;
     }
+    match figures.unmatched {
+        None | Some((0, _)) => {}
+        Some((number, unmatched)) => {
+            let events = count(number, "event");
+            match unmatched {
+                Unmatched::Pass => writeln!(out, "  unmatched: {events}, passed")?,
+                Unmatched::Reject => writeln!(out, "  unmatched: {events}, rejected")?,
+                Unmatched::Output(name) => writeln!(out, "  unmatched: {events}, to {name}")?,
+            }
+        }
+    }
     if summary.is_undelivered {
         writeln!(
             out,
@@ -97,7 +112,8 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
     write_rejects("rejects", &summary.rejects, out)?;
     write_rejects("failed lookups", &summary.failures, out)?;
     // Elements of a split event can be rejected one by one, which says nothing about the input.
-    if events > 0 && summary.rejects.count() == events && summary.events_out == 0 {
+    let was_read = figures.unmatched.is_some_and(|(number, _)| number > 0);
+    if events > 0 && summary.rejects.count() == events && summary.events_out == 0 && !was_read {
         writeln!(
             out,
             "  hint: all of the input was rejected; is this the format of the input (--format)?"

@@ -4,17 +4,13 @@ use std::num::NonZero;
 use std::time::Duration;
 
 use lookaside_knowledge::{Config, Contract};
-use lookaside_stream::{FieldKind, FieldType};
-use lookaside_value::{OnLookupFailure, TimeReader, parse_zone};
-use toml::Value;
+use lookaside_stream::FieldType;
+use lookaside_value::OnLookupFailure;
 
-use super::reader::kind_of;
+use super::entry::{ENRICH, Entry};
+use super::outputs::{self, OutputSettings};
 use crate::failure::Failure;
 use crate::suggestion::did_you_mean;
-use crate::units;
-
-/// The section's name, for the configuration reader.
-pub(crate) const ENRICH: &str = "enrich";
 
 /// Values of `[enrich]`, each `None` if the file does not set it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +25,10 @@ pub(crate) struct EnrichSettings {
     pub(crate) output: Option<String>,
     pub(crate) output_format: Option<String>,
     pub(crate) output_options: Vec<(String, String)>,
-    pub(crate) named_outputs: Vec<NamedOutputSettings>,
+    /// The outputs beside the default one.
+    pub(crate) outputs: Vec<OutputSettings>,
+    /// What happens to events for which no output has a condition that holds.
+    pub(crate) unmatched: Option<String>,
     pub(crate) split: Option<String>,
     pub(crate) timezone: Option<String>,
     pub(crate) reject: Option<String>,
@@ -51,15 +50,6 @@ pub(crate) struct EnrichSettings {
     pub(crate) rotate_keep: Option<NonZero<usize>>,
 }
 
-/// An output beside the default one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NamedOutputSettings {
-    pub(crate) name: String,
-    pub(crate) output: String,
-    pub(crate) format: Option<String>,
-    pub(crate) options: Vec<(String, String)>,
-}
-
 const KEYS: [&str; 24] = [
     "input",
     "format",
@@ -70,7 +60,7 @@ const KEYS: [&str; 24] = [
     "output",
     "output_format",
     "output_options",
-    "named_outputs",
+    "unmatched",
     "split",
     "timezone",
     "reject",
@@ -94,6 +84,7 @@ impl EnrichSettings {
         let Some(section) = config.section(ENRICH) else {
             return Ok(settings);
         };
+        let mut default = None;
         for (key, value) in section {
             let entry = Entry { config, key, value };
             match key.as_str() {
@@ -103,10 +94,13 @@ impl EnrichSettings {
                 "types" => settings.types = entry.types()?,
                 "rule" => settings.rule = Some(entry.string()?),
                 "model" => settings.model = Some(entry.string()?),
+                "output" if value.is_array() => {
+                    (default, settings.outputs) = outputs::read(&entry)?
+                }
                 "output" => settings.output = Some(entry.string()?),
                 "output_format" => settings.output_format = Some(entry.string()?),
                 "output_options" => settings.output_options = entry.options()?,
-                "named_outputs" => settings.named_outputs = entry.named_outputs()?,
+                "unmatched" => settings.unmatched = Some(entry.string()?),
                 "split" => settings.split = Some(entry.string()?),
                 "timezone" => settings.timezone = Some(entry.string()?),
                 "reject" => settings.reject = Some(entry.string()?),
@@ -146,275 +140,30 @@ impl EnrichSettings {
                 }
             }
         }
+        if let Some(default) = default {
+            for key in ["output_format", "output_options"] {
+                let Some(value) = section.get(key) else {
+                    continue;
+                };
+                let message = format!("{ENRICH}.{key} is also set for the output `default`");
+                return Err(Entry { config, key, value }
+                    .failure(&message)
+                    .with_help("set `format` and `options` in its table only"));
+            }
+            settings.output = Some(default.target);
+            settings.output_format = default.format;
+            settings.output_options = default.options;
+        }
         Ok(settings)
-    }
-}
-
-/// One key of the section; messages name its line.
-struct Entry<'a> {
-    config: &'a Config,
-    key: &'a str,
-    value: &'a Value,
-}
-
-impl Entry<'_> {
-    fn failure(&self, message: &str) -> Failure {
-        let path = format!("{ENRICH}.{}", self.key);
-        let line = self.config.section_line(&path).unwrap_or(1);
-        Failure::new(format!("{}:{line}: {message}", self.config.file.display()))
-    }
-
-    fn wanted(&self, wanted: &str) -> Failure {
-        self.failure(&format!(
-            "{ENRICH}.{} must be {wanted}, not {}",
-            self.key,
-            kind_of(self.value)
-        ))
-    }
-
-    fn string(&self) -> Result<String, Failure> {
-        match self.value {
-            Value::String(text) => Ok(text.clone()),
-            _ => Err(self.wanted("a string")),
-        }
-    }
-
-    fn strings(&self) -> Result<Vec<String>, Failure> {
-        const WANTED: &str = "a string or a list of strings";
-        match self.value {
-            Value::String(text) => Ok(vec![text.clone()]),
-            Value::Array(values) => {
-                let texts = values.iter().map(|value| value.as_str().map(str::to_owned));
-                let texts: Option<Vec<_>> = texts.collect();
-                texts
-                    .ok_or_else(|| self.failure(&format!("{ENRICH}.{} must be {WANTED}", self.key)))
-            }
-            _ => Err(self.wanted(WANTED)),
-        }
-    }
-
-    fn boolean(&self) -> Result<bool, Failure> {
-        self.value
-            .as_bool()
-            .ok_or_else(|| self.wanted("true or false"))
-    }
-
-    /// A number of bytes, with or without a unit.
-    fn size(&self) -> Result<NonZero<u64>, Failure> {
-        let size = match self.value {
-            Value::Integer(integer) => u64::try_from(*integer).ok().and_then(NonZero::new),
-            Value::String(text) => units::size(text),
-            _ => return Err(self.wanted(units::SIZE)),
-        };
-        size.ok_or_else(|| self.not(units::SIZE))
-    }
-
-    /// A time with a unit.
-    fn time(&self) -> Result<Duration, Failure> {
-        units::time(&self.string()?).ok_or_else(|| self.not(units::TIME))
-    }
-
-    fn not(&self, wanted: &str) -> Failure {
-        self.failure(&format!(
-            "{ENRICH}.{} must be {wanted}, not {}",
-            self.key, self.value
-        ))
-    }
-
-    fn count(&self) -> Result<usize, Failure> {
-        self.number(1)
-    }
-
-    fn number(&self, min: usize) -> Result<usize, Failure> {
-        let Value::Integer(integer) = self.value else {
-            return Err(self.wanted("a number"));
-        };
-        let number = usize::try_from(*integer)
-            .ok()
-            .filter(|number| *number >= min);
-        number.ok_or_else(|| {
-            self.failure(&format!(
-                "{ENRICH}.{} must be at least {min}, not {integer}",
-                self.key
-            ))
-        })
-    }
-
-    /// Outputs by their names, each a string or a table.
-    fn named_outputs(&self) -> Result<Vec<NamedOutputSettings>, Failure> {
-        let Value::Table(outputs) = self.value else {
-            return Err(self.wanted("a table of outputs"));
-        };
-        outputs
-            .iter()
-            .map(|(name, value)| {
-                let key = format!("{}.{name}", self.key);
-                self.at(&key, value).named_output(name)
-            })
-            .collect()
-    }
-
-    fn named_output(&self, name: &str) -> Result<NamedOutputSettings, Failure> {
-        const MEMBERS: [&str; 3] = ["output", "format", "options"];
-        let mut settings = NamedOutputSettings {
-            name: name.to_owned(),
-            ..NamedOutputSettings::default()
-        };
-        let members = match self.value {
-            Value::String(output) => {
-                settings.output.clone_from(output);
-                return Ok(settings);
-            }
-            Value::Table(members) => members,
-            _ => return Err(self.wanted("a string or a table")),
-        };
-        for (member, value) in members {
-            let key = format!("{}.{member}", self.key);
-            let entry = self.at(&key, value);
-            match member.as_str() {
-                "output" => settings.output = entry.string()?,
-                "format" => settings.format = Some(entry.string()?),
-                "options" => settings.options = entry.options()?,
-                _ => {
-                    let hint = did_you_mean(member, MEMBERS);
-                    let message = format!("unknown key {ENRICH}.{key}{hint}");
-                    return Err(entry.failure(&message));
-                }
-            }
-        }
-        match settings.output.is_empty() {
-            true => Err(self.failure(&format!("{ENRICH}.{} names no output", self.key))),
-            false => Ok(settings),
-        }
-    }
-
-    /// Types by the names of fields, each a string or a table.
-    fn types(&self) -> Result<Vec<(String, FieldType)>, Failure> {
-        let Value::Table(types) = self.value else {
-            return Err(self.wanted("a table of types"));
-        };
-        types
-            .iter()
-            .map(|(name, value)| {
-                let key = format!("{}.{name}", self.key);
-                Ok((name.clone(), self.at(&key, value).field_type()?))
-            })
-            .collect()
-    }
-
-    fn field_type(&self) -> Result<FieldType, Failure> {
-        const MEMBERS: [&str; 4] = ["type", "format", "zone", "required"];
-        let mut field_type = FieldType {
-            kind: FieldKind::Chars,
-            is_required: false,
-        };
-        let members = match self.value {
-            Value::String(_) => {
-                field_type.kind = self.field_kind()?;
-                return Ok(field_type);
-            }
-            Value::Table(members) => members,
-            _ => return Err(self.wanted("a string or a table")),
-        };
-        let keys: Vec<String> = members
-            .keys()
-            .map(|member| format!("{}.{member}", self.key))
-            .collect();
-        let entries = members.iter().zip(&keys);
-        let entries = entries.map(|((member, value), key)| (member.as_str(), self.at(key, value)));
-        let entries: Vec<_> = entries.collect();
-        let Some((_, kind)) = entries.iter().find(|(member, _)| *member == "type") else {
-            return Err(self.failure(&format!("{ENRICH}.{} names no type", self.key)));
-        };
-        field_type.kind = kind.field_kind()?;
-        for (member, entry) in &entries {
-            match (*member, &mut field_type.kind) {
-                ("type", _) => {}
-                ("required", _) => field_type.is_required = entry.boolean()?,
-                ("format", FieldKind::Time { reader, .. }) => {
-                    let format = entry.string()?;
-                    *reader = TimeReader::new(&format).map_err(|error| {
-                        let key = entry.key;
-                        entry.failure(&format!(
-                            "{ENRICH}.{key} is {format:?}, which is not a format of times: {error}"
-                        ))
-                    })?;
-                }
-                ("zone", FieldKind::Time { zone, .. }) => {
-                    let name = entry.string()?;
-                    let found = parse_zone(&name);
-                    let message = format!("unknown time zone {name}");
-                    *zone = Some(found.ok_or_else(|| entry.failure(&message))?);
-                }
-                ("format" | "zone", _) => {
-                    let key = entry.key;
-                    return Err(entry.failure(&format!("{ENRICH}.{key} is only for times")));
-                }
-                (other, _) => {
-                    let hint = did_you_mean(other, MEMBERS);
-                    let message = format!("unknown key {ENRICH}.{}{hint}", entry.key);
-                    return Err(entry.failure(&message));
-                }
-            }
-        }
-        Ok(field_type)
-    }
-
-    fn field_kind(&self) -> Result<FieldKind, Failure> {
-        let name = self.string()?;
-        FieldKind::by_name(&name).ok_or_else(|| {
-            let hint = did_you_mean(&name, FieldKind::NAMES);
-            let help = format!("the types are {}", FieldKind::NAMES.join(", "));
-            self.failure(&format!("unknown type {name}{hint}"))
-                .with_help(help)
-        })
-    }
-
-    /// An entry within this one.
-    fn at<'a>(&'a self, key: &'a str, value: &'a Value) -> Entry<'a> {
-        Entry {
-            config: self.config,
-            key,
-            value,
-        }
-    }
-
-    /// The options of a format, as text in the form that their flags take.
-    fn options(&self) -> Result<Vec<(String, String)>, Failure> {
-        let Value::Table(options) = self.value else {
-            return Err(self.wanted("a table of options"));
-        };
-        options
-            .iter()
-            .map(|(name, value)| {
-                let key = format!("{}.{name}", self.key);
-                let entry = self.at(&key, value);
-                const WANTED: &str = "a string, a number, true or false, or a list of them";
-                let text = option_text(value).ok_or_else(|| entry.wanted(WANTED))?;
-                Ok((name.clone(), text))
-            })
-            .collect()
-    }
-}
-
-fn option_text(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Integer(integer) => Some(integer.to_string()),
-        Value::Float(float) => Some(float.to_string()),
-        Value::Boolean(boolean) => Some(boolean.to_string()),
-        // A list is joined by commas, as on the command line.
-        Value::Array(values) => {
-            let parts: Option<Vec<_>> = values.iter().map(option_text).collect();
-            Some(parts?.join(","))
-        }
-        Value::Datetime(_) | Value::Table(_) => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use lookaside_stream::FieldKind;
+    use lookaside_value::TimeReader;
 
     use super::*;
 
@@ -482,6 +231,32 @@ mod tests {
     }
 
     #[test]
+    fn the_default_output_may_be_in_the_list() {
+        let settings = read(
+            "[[enrich.output]]\nname = 'a'\ntarget = 'a.csv'\noptions = { columns = ['x', 'y'] }\n\
+             when = 'read(x) = digit(1)'\n\
+             [[enrich.output]]\nname = 'default'\ntarget = 'x.out'\nformat = 'kv'\n\
+             options = { sep = 1 }\n",
+        );
+        let settings = settings.unwrap();
+        assert_eq!(settings.output.as_deref(), Some("x.out"));
+        assert_eq!(settings.output_format.as_deref(), Some("kv"));
+        assert_eq!(
+            settings.output_options,
+            [("sep".to_owned(), "1".to_owned())]
+        );
+        let [output] = &settings.outputs[..] else {
+            panic!("{settings:?}");
+        };
+        assert_eq!(
+            (&*output.key, &*output.name, &*output.target),
+            ("output.0", "a", "a.csv")
+        );
+        assert_eq!(output.options, [("columns".to_owned(), "x,y".to_owned())]);
+        assert!(output.when.is_some());
+    }
+
+    #[test]
     fn mistakes_name_file_line_and_key() {
         for (text, expected) in [
             (
@@ -509,6 +284,46 @@ mod tests {
                 "[enrich]\nrotate_size = '100MB'",
                 "error: FILE:3: enrich.rotate_size must be a number of bytes of at least 1, such as \
                  100MiB; the units are KiB, MiB and GiB, not \"100MB\"",
+            ),
+            (
+                "[enrich]\noutput = 1",
+                "error: FILE:3: enrich.output must be a string, not a whole number",
+            ),
+            (
+                "[enrich]\noutput = ['x']",
+                "error: FILE:3: enrich.output.0 must be a table, not a string",
+            ),
+            (
+                "[[enrich.output]]\ntarget = 'x'",
+                "error: FILE:2: enrich.output.0 has no `name`",
+            ),
+            (
+                "[[enrich.output]]\nname = 'x'",
+                "error: FILE:2: enrich.output.0 has no `target`, which is where its events are written",
+            ),
+            (
+                "[[enrich.output]]\nname = 'a'\ntarget = 'x'\n[[enrich.output]]\nname = 'a'\ntarget = 'y'",
+                "error: FILE:6: two outputs are named `a`",
+            ),
+            (
+                "[[enrich.output]]\nname = 'reject'\ntarget = 'x'",
+                "error: FILE:3: an output cannot be named `reject`, which is a value of `unmatched`",
+            ),
+            (
+                "[[enrich.output]]\nname = 'a'\ntarget = 'x'\nwhne = ''",
+                "error: FILE:5: unknown key enrich.output.0.whne; did you mean \"when\"?",
+            ),
+            (
+                "[[enrich.output]]\nname = 'default'\ntarget = 'x'\nwhen = 'read(a) = digit(1)'",
+                "error: FILE:5: the output `default` has no `when`",
+            ),
+            (
+                "[enrich]\noutput_format = 'json'\n[[enrich.output]]\nname = 'default'\ntarget = 'x'",
+                "error: FILE:3: enrich.output_format is also set for the output `default`",
+            ),
+            (
+                "[[enrich.output]]\nname = 'a'\ntarget = 'x'\nwhen = 'read(a) > 1'",
+                "error: FILE cannot be used",
             ),
             (
                 "[enrich]\nrotate_size = 0",

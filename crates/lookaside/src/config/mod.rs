@@ -1,7 +1,9 @@
 //! The sections of `knowdb.toml` other than tables: `[enrich]`, `[lookups.NAME]` and `[server]`.
 
 mod enrich;
+mod entry;
 mod lookups;
+mod outputs;
 mod param_type;
 mod rate;
 mod reader;
@@ -12,8 +14,10 @@ mod timeouts;
 
 use std::time::Duration;
 
-pub(crate) use self::enrich::{ENRICH, EnrichSettings, NamedOutputSettings};
+pub(crate) use self::enrich::EnrichSettings;
+pub(crate) use self::entry::ENRICH;
 pub(crate) use self::lookups::{DeclaredParam, LOOKUPS, LookupConfig, OnBehind, read_lookups};
+pub(crate) use self::outputs::OutputSettings;
 pub(crate) use self::param_type::ParamType;
 pub(crate) use self::rate::Rate;
 pub(crate) use self::server::{

@@ -6,6 +6,7 @@
 //! | [`bind`] | binding models to the tables and providers of a project |
 //! | [`lookups`] | how the lookups of a model are answered, and warnings about them |
 //! | [`outputs`] | the outputs that the text of a model names |
+//! | [`routes`] | the outputs of events by conditions |
 //! | [`transform`] | a model as the transform of a stream |
 //! | [`waiting`] | lookups that wait until their database is available |
 //! | [`test_file`] | the test files of models |
@@ -14,6 +15,7 @@ pub(crate) mod bind;
 pub(crate) mod lookups;
 pub(crate) mod options;
 pub(crate) mod outputs;
+pub(crate) mod routes;
 pub(crate) mod test_file;
 pub(crate) mod transform;
 pub(crate) mod waiting;

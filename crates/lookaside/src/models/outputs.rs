@@ -4,8 +4,7 @@ use lookaside_oml::ast::{Expr, ExprKind, Program, StatementKind};
 use lookaside_oml::{Diagnostic, Diagnostics, Model, Severity};
 use lookaside_value::Value;
 
-/// The target whose value names the outputs of an event.
-const OUTPUT: &str = "@meta/output";
+use super::routes::OUTPUT;
 
 /// Names that every run knows: the default output, and none at all.
 const ALWAYS: [&str; 2] = ["default", "none"];
@@ -36,7 +35,7 @@ fn warning(name: &str, expr: &Expr, names: &[&str]) -> Diagnostic {
         message: format!("no output is named `{name}`; the outputs are {known}"),
         label: "events with this name are rejected".to_owned(),
         span: expr.span,
-        help: Some("add it to [enrich.named_outputs], or by --named-output".to_owned()),
+        help: Some("add it as an [[enrich.output]], or by --named-output".to_owned()),
     }
 }
 

@@ -30,7 +30,9 @@ impl Test {
                 ("name", _) => return Err("`name` must be a string".to_owned()),
                 ("input", _) => return Err("`input` must be an object or a string".to_owned()),
                 ("output", _) => {
-                    return Err("`output` must be an object, or null for a dropped event".to_owned());
+                    return Err(
+                        "`output` must be an object, or null for a dropped event".to_owned()
+                    );
                 }
                 _ => {
                     return Err(format!(

@@ -8,6 +8,7 @@ use lookaside_oml::{Evaluator, LookupFailure, RunReport};
 use lookaside_stream::{Report, Transform};
 use lookaside_value::{Batch, Lookup};
 
+use super::routes::Router;
 use super::waiting::{Outages, WaitingLookup};
 
 /// Counts of a model's lookups.
@@ -72,6 +73,8 @@ pub(crate) struct ModelTransform<L> {
     observer: Arc<dyn Observer>,
     /// The model's file, for messages.
     file_name: Arc<str>,
+    /// Assigns the events to outputs, if outputs have conditions.
+    router: Option<Router>,
 }
 
 impl ModelTransform<Session> {
@@ -91,6 +94,7 @@ impl ModelTransform<Session> {
             lookup: session,
             observer,
             file_name,
+            router: None,
         }
     }
 }
@@ -111,7 +115,16 @@ impl ModelTransform<WaitingLookup<Session>> {
             cancel,
             observer,
             file_name,
+            router: None,
         }
+    }
+}
+
+impl<L> ModelTransform<L> {
+    /// Assigns the events to outputs.
+    pub(crate) fn with_router(mut self, router: Option<Router>) -> Self {
+        self.router = router;
+        self
     }
 }
 
@@ -135,6 +148,11 @@ impl<L: Lookup + Send> Transform for ModelTransform<L> {
             report.reject(failure.line, self.observer.reason(failure, &self.file_name));
         }
         report.count_dropped(run.dropped_count);
+        if let Some(router) = &mut self.router {
+            let mut rejected: Vec<u64> = run.rejected().iter().map(|it| it.line).collect();
+            rejected.sort_unstable();
+            router.assign(batch, &rejected, report);
+        }
         self.observer.observe(&run);
     }
 }

@@ -29,6 +29,7 @@ mod pg_template;
 mod postgres;
 mod program;
 mod providers;
+mod routes;
 mod schema;
 mod serve;
 mod shared_files;

@@ -38,9 +38,9 @@ fn project(enrich: &str) -> Project {
 fn models_choose_outputs_and_elements_are_looked_up() {
     let project = project(
         "split = 'items'\n\
-         [enrich.named_outputs]\n\
-         alerts = { output = 'alerts.out', format = 'csv', options = { columns = ['id', 'sku', 'price'] } }\n\
-         unused = 'unused.json.gz'",
+         [[enrich.output]]\nname = 'alerts'\ntarget = 'alerts.out'\nformat = 'csv'\n\
+         options = { columns = ['id', 'sku', 'price'] }\n\
+         [[enrich.output]]\nname = 'unused'\ntarget = 'unused.json.gz'",
     );
     let said = project
         .run(&["enrich", ".", "events.json", "--output", "out.json"])
@@ -99,36 +99,32 @@ fn an_event_without_the_array_is_kept() {
 fn mistakes_name_the_output() {
     for (enrich, expected) in [
         (
-            "named_outputs = 'x'",
-            "knowdb.toml:5: enrich.named_outputs must be a table of outputs, not a string",
+            "output = ['x']",
+            "knowdb.toml:5: enrich.output.0 must be a table, not a string",
         ),
         (
-            "[enrich.named_outputs]\na = 3",
-            "knowdb.toml:6: enrich.named_outputs.a must be a string or a table, not a whole number",
+            "[[enrich.output]]\nname = 'a'\ntagret = 'x'",
+            "knowdb.toml:7: unknown key enrich.output.0.tagret; did you mean \"target\"?",
         ),
         (
-            "[enrich.named_outputs.a]\noutptu = 'x'",
-            "knowdb.toml:6: unknown key enrich.named_outputs.a.outptu; did you mean \"output\"?",
+            "[[enrich.output]]\nname = 'none'\ntarget = 'x.json'",
+            "an output cannot be named `none`",
         ),
         (
-            "[enrich.named_outputs]\na = { format = 'csv' }",
-            "knowdb.toml:6: enrich.named_outputs.a names no output",
-        ),
-        (
-            "[enrich.named_outputs]\ndefault = 'x.json'",
-            "an output cannot be named `default`",
-        ),
-        (
-            "[enrich.named_outputs]\na = 'x.csv'",
+            "[[enrich.output]]\nname = 'a'\ntarget = 'x.csv'",
             "the columns of csv output `",
         ),
         (
-            "output = 'x.json'\n[enrich.named_outputs]\na = './x.json'",
+            "[[enrich.output]]\nname = 'default'\ntarget = 'x.json'\n\
+             [[enrich.output]]\nname = 'a'\ntarget = './x.json'",
             "are the same file",
         ),
-        ("[enrich.named_outputs]\na = 'events.parquet'", "parquet"),
         (
-            "[enrich.named_outputs.a]\noutput = 'prices/data.csv'\noptions = { columns = ['a'] }",
+            "[[enrich.output]]\nname = 'a'\ntarget = 'events.parquet'",
+            "parquet",
+        ),
+        (
+            "[[enrich.output]]\nname = 'a'\ntarget = 'prices/data.csv'\noptions = { columns = ['a'] }",
             "is a file of the project",
         ),
     ] {
@@ -137,57 +133,54 @@ fn mistakes_name_the_output() {
         assert_ne!(said.code, 0, "{enrich}");
         assert!(said.err.contains(expected), "{enrich}: {}", said.err);
     }
-    let project = project("[enrich.named_outputs]\na = { output = 'x', format = 'xml' }");
+    let project = project("[[enrich.output]]\nname = 'a'\ntarget = 'x'\nformat = 'xml'");
     let said = project.run(&["check", "."]).ended(1);
     let text = said.out + &said.err;
-    assert!(text.contains("knowdb.toml:6: "), "{text}");
+    assert!(text.contains("knowdb.toml:5: "), "{text}");
     assert!(text.contains("xml"), "{text}");
 }
 
 /// `check` and a run refuse the same, with the same text.
 #[test]
 fn check_refuses_what_a_run_refuses() {
-    let many: String = (0..64).map(|n| format!("a{n} = '{n}.json'\n")).collect();
-    let many = format!("[enrich.named_outputs]\n{many}");
-    let long = format!("[enrich.named_outputs]\na = '{}.json'", "x".repeat(300));
+    let output = |name: &str, target: &str| {
+        format!("[[enrich.output]]\nname = '{name}'\ntarget = '{target}'\n")
+    };
+    let many = (0..64).map(|n| output(&format!("a{n}"), &format!("{n}.json")));
+    let many: String = many.collect();
+    let long = output("a", &format!("{}.json", "x".repeat(300)));
     for (enrich, expected) in [
         (
-            "[enrich.named_outputs]\nnone = 'x.json'",
+            &*output("none", "x.json"),
             "an output cannot be named `none`",
         ),
-        (
-            "[enrich.named_outputs]\n'' = 'x.json'",
-            "an output cannot be named ``",
-        ),
+        (&*output("", "x.json"), "an output cannot be named ``"),
         (&*many, "a run has at most 64 outputs"),
         (&*long, "File name too long"),
         (
-            "[enrich.named_outputs]\na = 'x.csv'",
+            &*output("a", "x.csv"),
             "the columns of csv output `a` are not known",
         ),
+        (&*output("a", "missing/x.json"), "the folder does not exist"),
+        (&*output("a", "models"), "is a directory"),
         (
-            "[enrich.named_outputs]\na = 'missing/x.json'",
-            "the folder does not exist",
-        ),
-        ("[enrich.named_outputs]\na = 'models'", "is a directory"),
-        (
-            "[enrich.named_outputs]\na = 'x.json'\nb = './x.json'",
+            &*(output("a", "x.json") + &output("b", "./x.json")),
             "are the same file",
         ),
         (
-            "output = 'x.json'\n[enrich.named_outputs]\na = 'x.json'",
+            &*(output("default", "x.json") + &output("a", "x.json")),
             "are the same file",
         ),
         (
-            "reject = 'x.json'\n[enrich.named_outputs]\na = 'x.json'",
+            &*format!("reject = 'x.json'\n{}", output("a", "x.json")),
             "are the same file",
         ),
         (
-            "[enrich.named_outputs]\na = 'events.json'",
+            &*output("a", "events.json"),
             "events.json` is also the input",
         ),
         (
-            "[enrich.named_outputs]\na = { output = 'prices/data.csv', options = { columns = 'a' } }",
+            &*(output("a", "prices/data.csv") + "options = { columns = 'a' }"),
             "is a file of the project",
         ),
         ("split = ''", "the path `` to split has an empty part"),
@@ -214,7 +207,7 @@ fn check_refuses_what_a_run_refuses() {
 /// Outputs can be added by flags, so that this is only a warning.
 #[test]
 fn check_warns_of_names_that_no_output_has() {
-    let project = project("[enrich.named_outputs]\nalerts = 'x.json'");
+    let project = project("[[enrich.output]]\nname = 'alerts'\ntarget = 'x.json'");
     let said = project.run(&["check", "."]).ended(0);
     said.out_has(&["no output is named `pager`", "route.oml:9:"]);
     let said = project.run(&["check", ".", "--strict"]).ended(1);
@@ -227,15 +220,15 @@ fn hints_and_rejects_name_the_output() {
     for (flag, expected) in [
         (
             "alerts=x.csv",
-            "[enrich.named_outputs] of knowdb.toml: alerts = { output = \"x.csv\", options = { columns = ",
+            "output = [{ name = \"alerts\", target = \"x.csv\", options = { columns = ",
         ),
         (
             "alerts=x.tsv",
-            "[enrich.named_outputs] of knowdb.toml: alerts = { output = \"x.tsv\", format = \"csv\", ",
+            "output = [{ name = \"alerts\", target = \"x.tsv\", format = \"csv\", ",
         ),
         (
             "alerts=x.yaml",
-            "[enrich.named_outputs] of knowdb.toml: alerts = { output = \"x.yaml\", format = \"json\" }",
+            "output = [{ name = \"alerts\", target = \"x.yaml\", format = \"json\" }]",
         ),
     ] {
         let project = project("");
@@ -245,8 +238,8 @@ fn hints_and_rejects_name_the_output() {
         assert!(!said.err.contains("--output-"), "{flag}: {}", said.err);
     }
     let project = project(
-        "[enrich.named_outputs]\n\
-         alerts = { output = 'x.csv', options = { columns = 'id' } }\npager = 'pager.json'",
+        "[[enrich.output]]\nname = 'alerts'\ntarget = 'x.csv'\noptions = { columns = 'id' }\n\
+         [[enrich.output]]\nname = 'pager'\ntarget = 'pager.json'",
     );
     project.write(
         "events.json",

@@ -102,7 +102,7 @@ fn with_strict_output(db: &Postgres, config: &str) -> Project {
     let strict = table(db).replace("table=t", "table=strict&batch_rows=50");
     let config = format!(
         "version = 2\n[enrich]\nmodel = 'm'\nformat = 'json'\n{config}\n\
-         [enrich.named_outputs]\nstrict = '{strict}'\n"
+         [[enrich.output]]\nname = 'strict'\ntarget = '{strict}'\n"
     );
     let model = "name : m\n---\nn = read(n) ; @meta/output = read(to) ;\n";
     Project::with(&[

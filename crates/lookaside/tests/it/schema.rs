@@ -18,7 +18,7 @@ fn schema() -> Value {
 }
 
 /// Where each section is in the schema, and a file whose section contains the absurd key.
-const SECTIONS: [(&str, &str); 17] = [
+const SECTIONS: [(&str, &str); 18] = [
     ("", "zzqqxx = 1\n"),
     ("/properties/default", "[default]\nzzqqxx = 1\n"),
     ("/properties/csv", "[csv]\nzzqqxx = 1\n"),
@@ -50,6 +50,10 @@ const SECTIONS: [(&str, &str); 17] = [
     ),
     ("/properties/intranet_nets", "[intranet_nets]\nzzqqxx = 1\n"),
     ("/properties/enrich", "[enrich]\nzzqqxx = 1\n"),
+    (
+        "/properties/enrich/properties/output/anyOf/1/items",
+        "[[enrich.output]]\nname = 'a'\ntarget = 'b'\nzzqqxx = 1\n",
+    ),
     (
         "/properties/lookups/additionalProperties",
         "[lookups.a]\nsql = 'select 1'\nzzqqxx = 1\n",

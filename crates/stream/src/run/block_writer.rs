@@ -261,7 +261,7 @@ impl Totals {
     ) -> Result<()> {
         self.counts.events_out -= 1;
         self.events_out[index] -= 1;
-        progress.refuse();
+        progress.refuse(index);
         let source = refused.receipt.partition(refused.segment).name();
         let mut rejects = Rejects::new();
         let bytes = refused.payload.as_deref().unwrap_or_default();

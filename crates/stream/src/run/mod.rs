@@ -275,6 +275,7 @@ impl Flow {
         let meta = MetaNames::of(&self.names);
         let rotates = all().any(Sink::rotates);
 
+        options.progress.begin(outputs.len());
         let output_names = OutputNames::new(self.named.iter().map(|(name, _)| &**name));
         let mut sinks = Sinks {
             outputs,

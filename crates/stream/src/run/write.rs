@@ -93,6 +93,9 @@ fn deliver(
     shared
         .progress
         .add(output.counts, output.rejects.count(), output.report.count());
+    for (index, encoded) in output.encoded.iter().enumerate() {
+        shared.progress.add_output(index, encoded.count);
+    }
     // Otherwise, it is delivered when its receipt says so.
     if let (None, Some(begun)) = (&output.receipt, output.begun) {
         shared.progress.record_latency(begun.elapsed());

@@ -5,11 +5,19 @@ use lookaside_stream::{Flow, OutputFormat};
 use super::EnrichArguments;
 use super::connectors;
 use super::formats::{format_failure, format_of_name, merged};
-use crate::config::NamedOutputSettings;
+use crate::config::{ENRICH, OutputSettings};
 use crate::failure::{Exit, Failure};
+use crate::models::routes::Unmatched;
 use crate::project::Project;
+use crate::suggestion::did_you_mean;
 
-/// An output that records are written to whose model names it.
+/// The output of events that no other output is chosen for.
+const DEFAULT: &str = "default";
+
+/// The name in place of an output for events that are not written.
+const NONE: &str = "none";
+
+/// An output that records are written to whose model names it, or for which its condition holds.
 #[derive(Debug)]
 pub(super) struct NamedOutput {
     name: String,
@@ -33,8 +41,8 @@ pub(super) fn named_outputs(
 ) -> Result<Vec<NamedOutput>, Failure> {
     let flags = &arguments.named_output;
     let is_replaced =
-        |settings: &NamedOutputSettings| flags.iter().any(|(name, _)| *name == settings.name);
-    let settings = project.settings.named_outputs.iter();
+        |settings: &OutputSettings| flags.iter().any(|(name, _)| *name == settings.name);
+    let settings = project.settings.outputs.iter();
     let settings = settings.filter(|settings| !is_replaced(settings));
     settings
         .map(|settings| NamedOutput::of_settings(settings, project))
@@ -44,23 +52,24 @@ pub(super) fn named_outputs(
 
 impl NamedOutput {
     pub(super) fn of_settings(
-        settings: &NamedOutputSettings,
+        settings: &OutputSettings,
         project: &Project,
     ) -> Result<Self, Failure> {
-        let NamedOutputSettings {
+        let OutputSettings {
             name,
-            output,
+            target,
             format,
             options,
+            ..
         } = settings;
         let format = match format {
             Some(format) => format,
-            None => format_of_name(output).map_err(|failure| advise(failure, name, output))?,
+            None => format_of_name(target).map_err(|failure| advise(failure, name, target))?,
         };
         let options = merged(options, &[]).advised_as("");
         let format =
             OutputFormat::new(format, &options).map_err(|error| format_failure(&error, false))?;
-        let target = project.resolve(output);
+        let target = project.resolve(target);
         connectors::check_table(&target, &format)?;
         refuse_exactly_once(name, &target)?;
         Ok(Self {
@@ -121,14 +130,79 @@ fn advise(failure: Failure, name: &str, target: &str) -> Failure {
         _ => "format = \"json\"",
     };
     failure.with_help(format!(
-        "set it in [enrich.named_outputs] of knowdb.toml: {name} = {{ output = {target:?}, {format} }}"
+        "add it to [enrich] of knowdb.toml: output = [{{ name = {name:?}, target = {target:?}, \
+         {format} }}]"
     ))
+}
+
+/// What happens to events for which no condition holds, if outputs have conditions.
+pub(super) fn unmatched(
+    project: &Project,
+    outputs: &[NamedOutput],
+) -> Result<Option<Unmatched>, Failure> {
+    let settings = &project.settings;
+    let has_conditions = settings.outputs.iter().any(|output| output.when.is_some());
+    let Some(text) = &settings.unmatched else {
+        return Ok(has_conditions.then_some(Unmatched::Reject));
+    };
+    if !has_conditions {
+        let message = "`unmatched` has no effect, because no output has `when`";
+        return Err(at_key(project, "unmatched", message).with_help("remove it, or add conditions"));
+    }
+    let unmatched = Unmatched::of_setting(text);
+    if let Unmatched::Output(name) = &unmatched {
+        let known = outputs.iter().map(|output| &*output.name);
+        let known: Vec<&str> = known.chain([DEFAULT, NONE]).collect();
+        if !known.contains(&&**name) {
+            let words = known.iter().copied().chain(["pass", "reject"]);
+            let hint = did_you_mean(name, words);
+            let message = format!("`unmatched` is {name:?}, which is not an output{hint}");
+            let help = format!("it is pass, reject, or one of {}", known.join(", "));
+            return Err(at_key(project, "unmatched", &message).with_help(help));
+        }
+    }
+    Ok(Some(unmatched))
+}
+
+/// A failure at a key of `[enrich]`.
+pub(super) fn at_key(project: &Project, key: &str, message: &str) -> Failure {
+    let config = &project.config;
+    let line = config.section_line(&format!("{ENRICH}.{key}")).unwrap_or(1);
+    Failure::new(format!("{}:{line}: {message}", config.file.display()))
+}
+
+/// Refuses an output whose events are all selected by an output before it; returns its key, and why
+/// it is refused.
+pub(super) fn unreachable(outputs: &[OutputSettings]) -> Option<(String, String)> {
+    let mut before: Vec<&OutputSettings> = Vec::new();
+    for output in outputs.iter().filter(|output| output.when.is_some()) {
+        let covers = |it: &&&OutputSettings| match (&it.when, &output.when) {
+            (Some(earlier), Some(when)) => earlier.covers(when),
+            _ => false,
+        };
+        if let Some(earlier) = before.iter().find(covers) {
+            let message = format!(
+                "the output `{}` gets no events, because `{}` before it gets all that its `when` \
+                 selects; change their order or their conditions",
+                output.name, earlier.name
+            );
+            return Some((format!("{}.when", output.key), message));
+        }
+        before.push(output);
+    }
+    None
 }
 
 /// Adds the outputs to a flow.
 pub(super) fn add_to(flow: Flow, outputs: &[NamedOutput]) -> Result<Flow, Failure> {
     let mut outputs = outputs.iter();
     outputs.try_fold(flow, |flow, output| output.add_to(flow))
+}
+
+/// The names of all outputs, the default one first.
+pub(super) fn names(outputs: &[NamedOutput]) -> Vec<String> {
+    let named = outputs.iter().map(|output| output.name.clone());
+    std::iter::once(DEFAULT.to_owned()).chain(named).collect()
 }
 
 /// What was written to each output, for the summary.

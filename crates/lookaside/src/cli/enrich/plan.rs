@@ -5,11 +5,13 @@ use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use lookaside_connect::ConnectUrl;
 use lookaside_knowledge::Contract;
+use lookaside_oml::Options;
 use lookaside_stream::{
     Checkpoint, Extent, FieldType, Flow, InputFormat, Mark, OutputFormat, Rotation, Sink, Source,
     SplitPath, StopFlag, Strictness, TcpOptions, worker_count,
@@ -27,6 +29,7 @@ use crate::config::DRAIN_TIMEOUT;
 use crate::failure::Failure;
 use crate::models::Wanted;
 use crate::models::options::timezone;
+use crate::models::routes::{Routes, Unmatched};
 use crate::project::{LoadOptions, Project, is_url};
 use crate::webhook::{self, WebhookOptions};
 
@@ -49,6 +52,9 @@ pub(super) struct EnrichPlan {
     pub(super) timezone: TimeZone,
     output: String,
     pub(super) named: Vec<NamedOutput>,
+    /// What happens to events for which no output has a condition that holds; `None` if none has a
+    /// condition.
+    pub(super) unmatched: Option<Unmatched>,
     reject: Option<String>,
     /// Whose elements become events.
     pub(super) split: Option<SplitPath>,
@@ -112,6 +118,10 @@ impl EnrichPlan {
             .unwrap_or_else(|| "-".to_owned());
         let reject = given(arguments.reject.as_ref(), settings.reject.as_ref(), project);
         let named = named_outputs(arguments, project)?;
+        let unmatched = named::unmatched(project, &named)?;
+        if let Some((key, message)) = named::unreachable(&settings.outputs) {
+            return Err(named::at_key(project, &key, &message));
+        }
         let output_format = output_format(arguments, project, &output)?;
         connectors::check_table(&output, &output_format)?;
         reject
@@ -137,6 +147,7 @@ impl EnrichPlan {
             timezone,
             output,
             named,
+            unmatched,
             reject,
             split: split(arguments, project)?,
             strictness: if is_strict {
@@ -180,6 +191,19 @@ impl EnrichPlan {
         let input_format = input_format.on_warning(|warning| warn!("{warning}"));
         let flow = Flow::with_names(names, input_format, self.output_format.clone());
         named::add_to(flow, &self.named)
+    }
+
+    /// The conditions of the outputs, if there are any. Before a model is bound.
+    pub(super) fn bind_routes(
+        &self,
+        project: &Project,
+        names: &mut NameTable,
+        options: &Options,
+    ) -> Option<Arc<Routes>> {
+        let unmatched = self.unmatched.clone()?;
+        let outputs = project.settings.outputs.iter();
+        let routes = outputs.filter_map(|output| Some((&*output.name, output.when.as_ref()?)));
+        Some(Arc::new(Routes::bind(routes, unmatched, names, options)))
     }
 
     /// The model to run.

@@ -7,7 +7,7 @@ use lookaside_stream::{Flow, FormatOptions, InputFormat, OutputFormat, Sink, Spl
 
 use super::connectors::{self, shown};
 use super::formats::{format_of_name, merged};
-use super::named::NamedOutput;
+use super::named::{self, NamedOutput};
 use super::places::{Places, refuse_to_replace};
 use super::plan::{WORKER_COUNT_MAX, default_key};
 use crate::config::{ENRICH, EnrichSettings};
@@ -69,7 +69,7 @@ pub(crate) fn verify(project: &Project, models: &Models) -> Verdict {
         verdict.add(project, "workers", &message);
     }
     let rotates = settings.rotate_size.is_some() || settings.rotate_every.is_some();
-    let named = settings.named_outputs.iter().map(|named| &named.output);
+    let named = settings.outputs.iter().map(|named| &named.target);
     let mut outputs = settings.output.iter().chain(&settings.reject).chain(named);
     let has_file = outputs.any(|text| is_path(text));
     if rotates && !has_file {
@@ -108,9 +108,7 @@ impl Verdict {
     }
 
     fn add_failure(&mut self, project: &Project, key: &str, failure: &Failure) {
-        let help = failure.help().map(|help| format!("; {help}"));
-        let message = format!("{}{}", failure.line(), help.unwrap_or_default());
-        self.add(project, key, &message);
+        self.add(project, key, &shown_line(failure));
     }
 
     /// Adds each named output to a flow, as a run does.
@@ -122,15 +120,25 @@ impl Verdict {
             formats.and_then(|input| Ok((input, OutputFormat::new("json", &none).map_err(json)?)));
         let Ok((input, output)) = formats else { return };
         let mut flow = Flow::new(input, output);
-        for settings in &project.settings.named_outputs {
+        let mut outputs = Vec::new();
+        for settings in &project.settings.outputs {
             let named = NamedOutput::of_settings(settings, project);
-            match named.and_then(|named| named.add_to(flow.clone())) {
-                Ok(added) => flow = added,
-                Err(failure) => {
-                    let key = format!("named_outputs.{}", settings.name);
-                    self.add_failure(project, &key, &failure);
+            match named.and_then(|named| Ok((named.add_to(flow.clone())?, named))) {
+                Ok((added, named)) => {
+                    flow = added;
+                    outputs.push(named);
                 }
+                Err(failure) => self.add_failure(project, &settings.key, &failure),
             }
+        }
+        // Its name may be that of an output with another fault.
+        if outputs.len() == project.settings.outputs.len()
+            && let Err(failure) = named::unmatched(project, &outputs)
+        {
+            self.problems.push(shown_line(&failure));
+        }
+        if let Some((key, message)) = named::unreachable(&project.settings.outputs) {
+            self.add(project, &key, &message);
         }
     }
 
@@ -139,8 +147,8 @@ impl Verdict {
         let settings = &project.settings;
         let inputs = settings.input.iter().map(|text| project.resolve(text));
         let inputs: Vec<_> = inputs.collect();
-        let named = settings.named_outputs.iter();
-        let named = named.map(|named| (format!("named_outputs.{}", named.name), &named.output));
+        let named = settings.outputs.iter();
+        let named = named.map(|named| (named.key.clone(), &named.target));
         let default = settings
             .output
             .iter()
@@ -182,8 +190,8 @@ impl Verdict {
         let sinks = sinks
             .into_iter()
             .filter_map(|(key, text)| Some((key.to_owned(), text.as_ref()?)));
-        let named = settings.named_outputs.iter();
-        let named = named.map(|named| (format!("named_outputs.{}", named.name), &named.output));
+        let named = settings.outputs.iter();
+        let named = named.map(|named| (named.key.clone(), &named.target));
         let sinks = sinks
             .chain(named)
             .map(|(key, text)| (key, text, connectors::check_sink as Check));
@@ -227,6 +235,12 @@ impl Verdict {
             }
         }
     }
+}
+
+/// A failure and its hint as one line.
+fn shown_line(failure: &Failure) -> String {
+    let help = failure.help().map(|help| format!("; {help}"));
+    format!("{}{}", failure.line(), help.unwrap_or_default())
 }
 
 /// The format of an output: the one that is set, or that of its name.
