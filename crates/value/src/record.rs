@@ -348,6 +348,11 @@ impl Batch {
         }
     }
 
+    /// Moves all records to the end of `target`; they are not recycled.
+    pub fn move_records(&mut self, target: &mut Vec<Record>) {
+        target.append(&mut self.records);
+    }
+
     /// Replaces the records by all `results`; the memory of the old records is reused.
     pub fn take_results(&mut self, results: &mut Vec<Record>) {
         self.clear_records();

@@ -30,10 +30,11 @@ use crate::cli::signals::{Drain, SignalListener};
 use crate::cli::summary::{RunFigures, describe};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::models::bind::{Unbound, bind};
+use crate::models::choice::{Choice, Chooser};
 use crate::models::lookups::{Note, Review, review};
 use crate::models::options::intranet;
-use crate::models::routes::{Router, Routes, Unmatched};
-use crate::models::transform::{ModelTransform, Tally};
+use crate::models::routes::{Router, Routes, UnmatchedFigures};
+use crate::models::transform::{ModelTransform, Tallies, WorkerModel};
 use crate::models::waiting::Outages;
 use crate::models::{Models, draw};
 use crate::numbers::grouped;
@@ -44,7 +45,7 @@ pub(crate) fn run(arguments: &EnrichArguments) -> CommandResult {
     let project = Project::open(&arguments.dir)?;
     let plan = EnrichPlan::new(arguments, &project)?;
     let models = Models::read(&project.models_folder())?;
-    let model = models.choose(plan.wanted())?;
+    let chosen = models.choose(plan.wanted())?;
     let made_of = models.iter().map(|model| model.file_name().into());
     refuse_to_replace(
         plan.outputs(),
@@ -59,14 +60,22 @@ pub(crate) fn run(arguments: &EnrichArguments) -> CommandResult {
     let options = model_options(&plan, &knowledge);
     let mut names = NameTable::new();
     let routes = plan.bind_routes(&project, &mut names, &options);
-    let program = bind(model, &mut names, &knowledge, &options, &HashMap::new())
-        .map_err(Unbound::into_failure)?;
-    tell_review(&review(model, &knowledge), plan.strictness)?;
-    info!(model = %model.name(), workers = plan.worker_count, "begins");
+    let choice = plan.rule_key().zip(routes.clone()).map(|(key, routes)| {
+        let models = chosen.iter().map(|model| &***model);
+        Arc::new(Choice::new(key, models, routes, &mut names))
+    });
+    let mut bound = Vec::with_capacity(chosen.len());
+    for model in chosen {
+        let program = bind(model, &mut names, &knowledge, &options, &HashMap::new())
+            .map_err(Unbound::into_failure)?;
+        tell_review(&review(model, &knowledge), plan.strictness)?;
+        info!(model = %model.name(), workers = plan.worker_count, "begins");
+        bound.push((&**model, program));
+    }
     let bound = Bound {
-        model,
+        models: bound,
         names,
-        program,
+        choice,
         routes,
     };
     enrich(&plan, bound, &knowledge, metrics)
@@ -74,11 +83,25 @@ pub(crate) fn run(arguments: &EnrichArguments) -> CommandResult {
 
 /// What transforms the events of a run.
 struct Bound<'m> {
-    model: &'m Model,
+    models: Vec<(&'m Model, Program)>,
     names: NameTable,
-    program: Program,
-    /// The outputs with conditions, if there are any.
+    /// How events select their models, if there can be several.
+    choice: Option<Arc<Choice>>,
+    /// What assigns events to outputs, if conditions or rule keys do.
     routes: Option<Arc<Routes>>,
+}
+
+impl Bound<'_> {
+    /// The models of a worker, which count in the tallies.
+    fn worker_models(&self, tallies: &Tallies) -> Box<[WorkerModel]> {
+        let models = self.models.iter().zip(&tallies.0);
+        let models = models.map(|((model, program), (_, tally))| WorkerModel {
+            evaluator: program.evaluator(),
+            observer: tally.clone(),
+            file_name: model.file_name().into(),
+        });
+        models.collect()
+    }
 }
 
 /// Logs warnings about lookups, or fails a strict run because of them before any event is read;
@@ -111,12 +134,6 @@ fn enrich(
     knowledge: &Knowledge,
     metrics: Option<MetricsServer>,
 ) -> CommandResult {
-    let Bound {
-        model,
-        names,
-        program,
-        routes,
-    } = bound;
     let checkpoint = plan.open_checkpoint()?;
     let mark = checkpoint.as_ref().and_then(Checkpoint::mark);
     let cannot = |error: io::Error| Failure::new("cannot begin").because(&error);
@@ -132,20 +149,21 @@ fn enrich(
     } = input;
     let lag = lag.map(|lag| Arc::new(Mutex::new(lag)));
     let sinks = plan.open_others(sink, source.extent())?;
-    let flow = plan.flow(names)?;
+    let flow = plan.flow(bound.names.clone())?;
 
-    let tally = Arc::new(Tally::default());
+    let tallies = bound.models.iter();
+    let tallies = tallies.map(|(model, _)| (model.name().to_string(), Arc::default()));
+    let tallies = Arc::new(Tallies(tallies.collect()));
     let over = StopFlag::new().map_err(cannot)?;
     let outages = Arc::new(Outages::new(over.clone()));
-    let file_name: Arc<str> = model.file_name().into();
     let transforms: Vec<_> = (0..plan.worker_count)
         .map(|_| {
-            let (evaluator, mut session) = (program.evaluator(), knowledge.session());
+            let mut session = knowledge.session();
             session.set_freshness(plan.contract.into());
-            let (outages, observer) = (outages.clone(), tally.clone());
-            let router = routes.clone().map(Router::new);
-            ModelTransform::waiting(evaluator, session, outages, observer, file_name.clone())
-                .with_router(router)
+            let chooser = bound.choice.clone().map(Chooser::new);
+            let router = bound.routes.clone().map(Router::new);
+            let models = bound.worker_models(&tallies);
+            ModelTransform::waiting(models, chooser, router, session, outages.clone())
         })
         .collect();
     let give_up = StopFlag::new().map_err(cannot)?;
@@ -168,8 +186,8 @@ fn enrich(
         metrics.observe(RunObserver {
             knowledge: knowledge.clone(),
             progress: progress.clone(),
-            tally: tally.clone(),
-            routes: routes.clone(),
+            tallies: tallies.clone(),
+            routes: bound.routes.clone(),
             output_names: named::names(&plan.named),
             outages: outages.clone(),
             lag: lag.clone(),
@@ -201,14 +219,8 @@ fn enrich(
     drop(bar);
     let summary = run.as_ref().ok().or_else(|| run.as_ref().err()?.summary());
     if let Some(summary) = summary.filter(|_| !plan.is_quiet) {
-        let unmatched = routes.as_ref().map(|routes| routes.unmatched());
-        write_summary(
-            summary,
-            model,
-            knowledge,
-            (&tally, &outages, unmatched),
-            plan,
-        );
+        let unmatched = bound.routes.as_ref().map(|routes| routes.figures());
+        write_summary(summary, knowledge, (&tallies, &outages, unmatched), plan);
     }
     let stale_count = knowledge.snapshot().counts.stale_answers;
     match &run {
@@ -228,9 +240,8 @@ fn enrich(
 
 fn write_summary(
     summary: &Summary,
-    model: &Model,
     knowledge: &Knowledge,
-    (tally, outages, unmatched): (&Tally, &Outages, Option<(u64, &Unmatched)>),
+    (tallies, outages, unmatched): (&Tallies, &Outages, Option<UnmatchedFigures<'_>>),
     plan: &EnrichPlan,
 ) {
     let snapshot = knowledge.snapshot();
@@ -240,11 +251,11 @@ fn write_summary(
         unmatched,
         counts: snapshot.counts,
         stale_age_max: snapshot.stale_age_max,
-        lookups: tally.figures(),
+        lookups: tallies.lookups(),
         outages: outages.figures(),
         providers: knowledge.providers(),
         worker_count: plan.worker_count,
-        model: model.name().as_str(),
+        models: tallies.models(),
     };
     // A failure to write to standard error is ignored.
     let _ = io::stderr().lock().write_all(describe(&figures).as_bytes());

@@ -17,7 +17,7 @@ use tracing::info;
 
 use crate::failure::Failure;
 use crate::models::routes::Routes;
-use crate::models::transform::Tally;
+use crate::models::transform::Tallies;
 use crate::models::waiting::Outages;
 
 /// The scrapes that may wait for an answer.
@@ -41,7 +41,7 @@ const RELOAD_SECONDS: [f64; 8] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 const GATE_WAIT_SECONDS: [f64; 10] = [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 1.0, 10.0];
 
 /// Descriptions of the counters of [`publish`], and of those that the HTTP source counts itself.
-const DESCRIPTIONS: [(&str, &str); 15] = [
+const DESCRIPTIONS: [(&str, &str); 17] = [
     (
         "lookaside_events_in_total",
         "Events read, including rejects.",
@@ -56,8 +56,16 @@ const DESCRIPTIONS: [(&str, &str); 15] = [
         "Events written, by output; only in runs with several outputs.",
     ),
     (
+        "lookaside_model_events_total",
+        "Events that were transformed, by model.",
+    ),
+    (
+        "lookaside_model_dropped_total",
+        "Events that the model dropped, by model.",
+    ),
+    (
         "lookaside_unmatched_events_total",
-        "Events for which no output has a condition that holds.",
+        "Events without a model that has a rule for them, or without an output whose condition holds.",
     ),
     (
         "lookaside_bytes_in_total",
@@ -111,8 +119,8 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 pub(crate) struct RunObserver {
     pub(crate) knowledge: Knowledge,
     pub(crate) progress: Progress,
-    pub(crate) tally: Arc<Tally>,
-    /// The outputs with conditions, if there are any.
+    pub(crate) tallies: Arc<Tallies>,
+    /// What counts the events that are not assigned, if there can be any.
     pub(crate) routes: Option<Arc<Routes>>,
     /// The names of all outputs, the default one first.
     pub(crate) output_names: Vec<String>,
@@ -143,7 +151,7 @@ fn publish(run: &RunObserver, lags: &mut Lags) {
     let RunObserver {
         knowledge,
         progress,
-        tally,
+        tallies,
         routes,
         output_names,
         outages,
@@ -154,7 +162,7 @@ fn publish(run: &RunObserver, lags: &mut Lags) {
     let providers = knowledge.providers();
     MetricsTelemetry::publish_pools(&providers);
     MetricsTelemetry::publish_feeds(&providers);
-    let (figures, lookups) = (progress.figures(), tally.figures());
+    let (figures, lookups) = (progress.figures(), tallies.lookups());
     counter!("lookaside_events_in_total").absolute(figures.events_in);
     counter!("lookaside_events_out_total").absolute(figures.events_out);
     counter!("lookaside_events_dropped_total").absolute(figures.events_dropped);
@@ -163,8 +171,19 @@ fn publish(run: &RunObserver, lags: &mut Lags) {
             counter!("lookaside_output_events_total", "output" => name.clone()).absolute(count);
         }
     }
+    for model in tallies.models() {
+        let name = model.name;
+        counter!("lookaside_model_events_total", "model" => name.clone()).absolute(model.events);
+        counter!("lookaside_model_dropped_total", "model" => name).absolute(model.dropped);
+    }
     if let Some(routes) = routes {
-        counter!("lookaside_unmatched_events_total").absolute(routes.unmatched().0);
+        let figures = routes.figures();
+        for (without, count) in [
+            ("model", figures.without_model),
+            ("output", figures.without_output),
+        ] {
+            counter!("lookaside_unmatched_events_total", "without" => without).absolute(count);
+        }
     }
     counter!("lookaside_bytes_in_total").absolute(figures.bytes_in);
     counter!("lookaside_bytes_out_total").absolute(figures.bytes_out);

@@ -7,8 +7,8 @@ use lookaside_knowledge::{Counts, FeedStatus, ProviderStatus};
 use lookaside_stream::{End, Reject, Rejects, Summary};
 
 use crate::cli::output::printable;
-use crate::models::routes::Unmatched;
-use crate::models::transform::LookupFigures;
+use crate::models::routes::{Unmatched, UnmatchedFigures};
+use crate::models::transform::{LookupFigures, ModelFigures};
 use crate::models::waiting::OutageFigures;
 use crate::numbers::grouped;
 
@@ -17,9 +17,8 @@ pub(crate) struct RunFigures<'a> {
     pub(crate) summary: &'a Summary,
     /// The events that were written to each named output.
     pub(crate) named_events_out: Vec<(String, u64)>,
-    /// The events that were not assigned to an output, if outputs have conditions, and what happened
-    /// to them.
-    pub(crate) unmatched: Option<(u64, &'a Unmatched)>,
+    /// The events that were not assigned, if outputs have conditions or events select their models.
+    pub(crate) unmatched: Option<UnmatchedFigures<'a>>,
     /// The counts of queries during the run.
     pub(crate) counts: Counts,
     /// The age of the oldest stale answer.
@@ -29,8 +28,8 @@ pub(crate) struct RunFigures<'a> {
     pub(crate) outages: OutageFigures,
     pub(crate) providers: Vec<ProviderStatus>,
     pub(crate) worker_count: usize,
-    /// The name of the model that ran.
-    pub(crate) model: &'a str,
+    /// The models that ran; at least one.
+    pub(crate) models: Vec<ModelFigures>,
 }
 
 /// The lines that a run ends with.
@@ -53,11 +52,14 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
         let rate = events as f64 / summary.elapsed.as_secs_f64().max(1e-9);
         let cpu = summary.cpu.as_secs_f64() * 1e6 / events as f64;
         let workers = count(figures.worker_count as u64, "worker");
+        let models = match &figures.models[..] {
+            [model] => format!("model {}", model.name),
+            models => count(models.len() as u64, "model"),
+        };
         write!(
             out,
-            ", {} events/s, {cpu:.2} us CPU per event, {workers}, model {}",
+            ", {} events/s, {cpu:.2} us CPU per event, {workers}, {models}",
             grouped(rate as u64),
-            figures.model
         )?;
     }
     match summary.end {
@@ -82,17 +84,7 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
     for (name, events_out) in &figures.named_events_out {
         writeln!(out, "  of these, {} to {name}", count(*events_out, "event"))?;
     }
-    match figures.unmatched {
-        None | Some((0, _)) => {}
-        Some((number, unmatched)) => {
-            let events = count(number, "event");
-            match unmatched {
-                Unmatched::Pass => writeln!(out, "  unmatched: {events}, passed")?,
-                Unmatched::Reject => writeln!(out, "  unmatched: {events}, rejected")?,
-                Unmatched::Output(name) => writeln!(out, "  unmatched: {events}, to {name}")?,
-            }
-        }
-    }
+    write_models(figures, out)?;
     if summary.is_undelivered {
         writeln!(
             out,
@@ -112,12 +104,52 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
     write_rejects("rejects", &summary.rejects, out)?;
     write_rejects("failed lookups", &summary.failures, out)?;
     // Elements of a split event can be rejected one by one, which says nothing about the input.
-    let was_read = figures.unmatched.is_some_and(|(number, _)| number > 0);
+    let unmatched = figures.unmatched.as_ref();
+    let was_read = unmatched.is_some_and(|it| it.without_model + it.without_output > 0);
     if events > 0 && summary.rejects.count() == events && summary.events_out == 0 && !was_read {
         writeln!(
             out,
             "  hint: all of the input was rejected; is this the format of the input (--format)?"
         )?;
+    }
+    Ok(())
+}
+
+/// Writes the events of each model, if there are several, and those that were not assigned.
+fn write_models(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
+    if figures.models.len() > 1 {
+        for model in &figures.models {
+            write!(
+                out,
+                "  model {}: {}",
+                model.name,
+                count(model.events, "event")
+            )?;
+            match model.dropped {
+                0 => writeln!(out)?,
+                dropped => writeln!(out, ", dropped {}", grouped(dropped))?,
+            }
+        }
+    }
+    let Some(unmatched) = &figures.unmatched else {
+        return Ok(());
+    };
+    let fate = match unmatched.unmatched {
+        Unmatched::Pass => "passed".to_owned(),
+        Unmatched::Reject => "rejected".to_owned(),
+        Unmatched::Output(name) => format!("to {name}"),
+    };
+    for (number, reason) in [
+        (unmatched.without_model, "no model has a rule for"),
+        (unmatched.without_output, "no output has a condition for"),
+    ] {
+        if number > 0 {
+            writeln!(
+                out,
+                "  unmatched: {} that {reason}, {fate}",
+                count(number, "event")
+            )?;
+        }
     }
     Ok(())
 }

@@ -21,7 +21,10 @@ pub(crate) struct EnrichSettings {
     /// The types of fields, by their names.
     pub(crate) types: Vec<(String, FieldType)>,
     pub(crate) rule: Option<String>,
-    pub(crate) model: Option<String>,
+    /// The name of the model; several names only if each event selects one of them.
+    pub(crate) models: Vec<String>,
+    /// The field whose value selects the model of each event.
+    pub(crate) rule_key: Option<String>,
     pub(crate) output: Option<String>,
     pub(crate) output_format: Option<String>,
     pub(crate) output_options: Vec<(String, String)>,
@@ -50,12 +53,13 @@ pub(crate) struct EnrichSettings {
     pub(crate) rotate_keep: Option<NonZero<usize>>,
 }
 
-const KEYS: [&str; 24] = [
+const KEYS: [&str; 25] = [
     "input",
     "format",
     "options",
     "types",
     "rule",
+    "rule_key",
     "model",
     "output",
     "output_format",
@@ -85,6 +89,15 @@ impl EnrichSettings {
             return Ok(settings);
         };
         let mut default = None;
+        if let (Some(value), true) = (section.get("rule"), section.contains_key("rule_key")) {
+            let entry = Entry {
+                config,
+                key: "rule",
+                value,
+            };
+            let message = format!("{ENRICH}.rule is one key for all events, and `rule_key` is set");
+            return Err(entry.failure(&message).with_help("remove one of them"));
+        }
         for (key, value) in section {
             let entry = Entry { config, key, value };
             match key.as_str() {
@@ -93,7 +106,8 @@ impl EnrichSettings {
                 "options" => settings.options = entry.options()?,
                 "types" => settings.types = entry.types()?,
                 "rule" => settings.rule = Some(entry.string()?),
-                "model" => settings.model = Some(entry.string()?),
+                "model" => settings.models = entry.strings()?,
+                "rule_key" => settings.rule_key = Some(entry.string()?),
                 "output" if value.is_array() => {
                     (default, settings.outputs) = outputs::read(&entry)?
                 }
@@ -139,6 +153,17 @@ impl EnrichSettings {
                         .with_help(help));
                 }
             }
+        }
+        if let (Some(value), None, true) = (
+            section.get("model"),
+            &settings.rule_key,
+            settings.models.len() > 1,
+        ) {
+            let key = "model";
+            let message = format!("{ENRICH}.model names several models, and `rule_key` is not set");
+            return Err(Entry { config, key, value }
+                .failure(&message)
+                .with_help("set `rule_key` to the field that selects the model of each event"));
         }
         if let Some(default) = default {
             for key in ["output_format", "output_options"] {
@@ -284,6 +309,14 @@ mod tests {
                 "[enrich]\nrotate_size = '100MB'",
                 "error: FILE:3: enrich.rotate_size must be a number of bytes of at least 1, such as \
                  100MiB; the units are KiB, MiB and GiB, not \"100MB\"",
+            ),
+            (
+                "[enrich]\nmodel = ['a', 'b']",
+                "error: FILE:3: enrich.model names several models, and `rule_key` is not set",
+            ),
+            (
+                "[enrich]\nrule_key = 'a'\nrule = '/x'",
+                "error: FILE:4: enrich.rule is one key for all events, and `rule_key` is set",
             ),
             (
                 "[enrich]\noutput = 1",

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`options`] | the environment of models: time zone and internal networks |
 //! | [`bind`] | binding models to the tables and providers of a project |
+//! | [`choice`] | the model of each event, if a run has several |
 //! | [`lookups`] | how the lookups of a model are answered, and warnings about them |
 //! | [`outputs`] | the outputs that the text of a model names |
 //! | [`routes`] | the outputs of events by conditions |
@@ -12,6 +13,7 @@
 //! | [`test_file`] | the test files of models |
 
 pub(crate) mod bind;
+pub(crate) mod choice;
 pub(crate) mod lookups;
 pub(crate) mod options;
 pub(crate) mod outputs;
@@ -25,7 +27,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lookaside_oml::{Diagnostics, Model, ModelSet};
+use lookaside_oml::{Diagnostics, Model, ModelSet, Wildcard};
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
 use crate::failure::Failure;
@@ -48,6 +50,9 @@ pub(crate) enum Wanted<'a> {
     Name(&'a str),
     /// The first enabled one that has a rule for that key.
     Key(&'a str),
+    /// For each event the first of these names that has a rule for its key; of all enabled models
+    /// with rules if there are no names.
+    Each(&'a [String]),
 }
 
 impl Models {
@@ -72,20 +77,66 @@ impl Models {
         self.set.iter()
     }
 
-    /// The selected model; the error lists the models that exist.
-    pub(crate) fn choose(&self, wanted: Wanted<'_>) -> Result<&Arc<Model>, Failure> {
+    /// The selected models, one unless [`Wanted::Each`] is selected; the error lists the models that
+    /// exist.
+    pub(crate) fn choose(&self, wanted: Wanted<'_>) -> Result<Vec<&Arc<Model>>, Failure> {
         if self.set.is_empty() {
             let message = format!("{} contains no models", self.folder.display());
             return Err(Failure::new(message).with_help("create a file *.oml there"));
         }
         match wanted {
-            Wanted::Name(name) => self.by_name(name),
-            Wanted::Key(key) => self.set.choose(key).ok_or_else(|| {
-                Failure::new(format!("no enabled model has a rule for {key}"))
+            Wanted::Name(name) => Ok(vec![self.by_name(name)?]),
+            Wanted::Key(key) => {
+                let found = self.set.choose(key).ok_or_else(|| {
+                    Failure::new(format!("no enabled model has a rule for {key}"))
+                        .with_excerpt(self.overview())
+                        .with_help("name a model with --model, or another key with --rule")
+                })?;
+                Ok(vec![found])
+            }
+            Wanted::Each([]) => {
+                let models = self.iter();
+                let models = models.filter(|model| model.enabled() && !model.rules().is_empty());
+                let models: Vec<_> = models.collect();
+                match models.is_empty() {
+                    false => Ok(models),
+                    true => Err(Failure::new(
+                        "no enabled model has a rule, so no event selects one",
+                    )
                     .with_excerpt(self.overview())
-                    .with_help("name a model with --model, or another key with --rule")
-            }),
+                    .with_help("add `rule : /a/*` to the header of each model")),
+                }
+            }
+            Wanted::Each(names) => self.by_names(names),
         }
+    }
+
+    /// Models that are tried in the order of their names.
+    fn by_names(&self, names: &[String]) -> Result<Vec<&Arc<Model>>, Failure> {
+        let mut models: Vec<&Arc<Model>> = Vec::with_capacity(names.len());
+        for name in names {
+            let model = self.by_name(name)?;
+            if model.rules().is_empty() {
+                let message = format!("the model {name} has no rule, so no event selects it");
+                let help = format!("add `rule : /a/*` to the header in {}", model.file_name());
+                return Err(Failure::new(message).with_help(help));
+            }
+            let is_covered = |rule: &Wildcard| {
+                let mut rules = models.iter().flat_map(|model| model.rules());
+                // A `*` of the rule is matched by a `*` only, and so is all that it stands for.
+                rules.any(|earlier| earlier.matches(rule.as_str()))
+            };
+            if model.rules().iter().all(is_covered) {
+                let message = format!(
+                    "no event selects the model {name}: the models before it have rules for all of \
+                     its keys"
+                );
+                let help = "name it before them, or remove it from the list";
+                return Err(Failure::new(message).with_help(help));
+            }
+            models.push(model);
+        }
+        Ok(models)
     }
 
     fn by_name(&self, name: &str) -> Result<&Arc<Model>, Failure> {

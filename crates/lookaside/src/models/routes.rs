@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lookaside_oml::{Condition, Conditions, Options};
 use lookaside_stream::Report;
-use lookaside_value::{Batch, Field, Name, NameTable, Record, Value};
+use lookaside_value::{Batch, Field, Name, NameTable, Names, Record, Value};
 
 /// The field whose value names the outputs of an event.
 pub(crate) const OUTPUT: &str = "@meta/output";
@@ -36,7 +36,8 @@ impl Unmatched {
     }
 }
 
-/// The outputs that have conditions, and what happens to other events: shared by all workers.
+/// The outputs that have conditions, if any, and what happens to events that are not assigned: shared
+/// by all workers.
 #[derive(Debug)]
 pub(crate) struct Routes {
     conditions: Conditions,
@@ -44,12 +45,24 @@ pub(crate) struct Routes {
     outputs: Box<[Value]>,
     field: Name,
     unmatched: Unmatched,
-    unmatched_count: AtomicU64,
+    without_model_count: AtomicU64,
+    without_output_count: AtomicU64,
+}
+
+/// How many events were unmatched, and what happened to them.
+#[derive(Debug)]
+pub(crate) struct UnmatchedFigures<'r> {
+    /// Those for whose rule key no model has a rule.
+    pub(crate) without_model: u64,
+    /// Those for which no output has a condition that holds.
+    pub(crate) without_output: u64,
+    pub(crate) unmatched: &'r Unmatched,
 }
 
 impl Routes {
-    /// Binds the conditions, each with the name of its output. A model has to be bound after
-    /// [`OUTPUT`] is in the table: then it does not move the field of this name from the input.
+    /// Binds the conditions, each with the name of its output. Models have to be bound after
+    /// [`OUTPUT`] is in the table: then they do not move metadata from the input, whichever model
+    /// mentions it.
     pub(crate) fn bind<'r>(
         routes: impl Iterator<Item = (&'r str, &'r Condition)>,
         unmatched: Unmatched,
@@ -62,15 +75,43 @@ impl Routes {
             outputs: outputs.into_iter().map(Value::from).collect(),
             field: names.intern(OUTPUT),
             unmatched,
-            unmatched_count: AtomicU64::new(0),
+            without_model_count: AtomicU64::new(0),
+            without_output_count: AtomicU64::new(0),
         }
     }
 
-    /// How many events were unmatched so far, and what happened to them.
-    pub(crate) fn unmatched(&self) -> (u64, &Unmatched) {
-        // Relaxed: the counter synchronizes nothing else.
-        let count = self.unmatched_count.load(Ordering::Relaxed);
-        (count, &self.unmatched)
+    /// The counts so far.
+    pub(crate) fn figures(&self) -> UnmatchedFigures<'_> {
+        // Relaxed: the counters synchronize nothing else.
+        UnmatchedFigures {
+            without_model: self.without_model_count.load(Ordering::Relaxed),
+            without_output: self.without_output_count.load(Ordering::Relaxed),
+            unmatched: &self.unmatched,
+        }
+    }
+
+    /// Counts an event without a model; returns what is written of it, or `None` if it is rejected:
+    /// its fields as they were read, without the metadata of its message.
+    pub(super) fn keep_without_model(&self, mut record: Record, names: &Names) -> Option<Record> {
+        // Relaxed: as above.
+        self.without_model_count.fetch_add(1, Ordering::Relaxed);
+        let output = match &self.unmatched {
+            Unmatched::Reject => return None,
+            Unmatched::Pass => None,
+            Unmatched::Output(name) => Some(Value::from(&**name)),
+        };
+        let metadata = |record: &Record| {
+            let mut fields = record.iter();
+            let found = fields.find(|field| names.text(field.name).starts_with(METADATA))?;
+            Some(found.name)
+        };
+        while let Some(name) = metadata(&record) {
+            record.take(name);
+        }
+        if let Some(output) = output {
+            record.push(self.field, output);
+        }
+        Some(record)
     }
 }
 
@@ -97,8 +138,10 @@ impl Router {
             outputs,
             field,
             unmatched,
-            unmatched_count,
+            without_output_count,
+            ..
         } = &*self.routes;
+        let has_conditions = !outputs.is_empty();
         conditions.first_of_each(batch, &mut self.found);
         let (names, records) = batch.split_mut();
         let mut count = 0;
@@ -112,7 +155,10 @@ impl Router {
             }
             let is_metadata = |field: &Field| names.text(field.name).starts_with(METADATA);
             if record.visible().all(is_metadata) {
-                report.reject(record.line, "the model gives the event no fields");
+                report.reject(record.line, "the result has no fields");
+                continue;
+            }
+            if !has_conditions {
                 continue;
             }
             if let Some(index) = found {
@@ -132,7 +178,7 @@ impl Router {
             }
         }
         // Relaxed: as above.
-        unmatched_count.fetch_add(count, Ordering::Relaxed);
+        without_output_count.fetch_add(count, Ordering::Relaxed);
     }
 }
 

@@ -217,3 +217,40 @@ fn the_summary_tells_what_the_change_feed_did() {
     assert!(feed.starts_with(told), "{feed}");
     assert!(run.child.wait().unwrap().success());
 }
+
+#[test]
+fn models_outputs_and_unmatched_events_are_counted() {
+    let config = "version = 2\n[enrich]\nformat = 'json'\nrule_key = 'k'\nunmatched = 'none'\n\
+                  [[enrich.output]]\nname = 'ones'\ntarget = 'null'\nwhen = 'read(n) = digit(1)'\n";
+    let model = |name: &str| {
+        format!("name : {name}\nrule : /{name}\n---\ndrop when read(n) gt(5) ;\nn = read(n) ;\n")
+    };
+    let project = Project::with(&[
+        ("knowdb.toml", config),
+        ("models/a.oml", &model("a")),
+        ("models/b.oml", &model("b")),
+    ]);
+    let mut run = Listening::start(&project, &["--metrics", "0"]);
+    let metrics = run.address("serves metrics");
+    let mut stream = TcpStream::connect(run.address("listens")).unwrap();
+    let events = "{\"k\":\"/a\",\"n\":1}\n{\"k\":\"/b\",\"n\":1}\n{\"k\":\"/a\",\"n\":2}\n\
+                  {\"k\":\"/a\",\"n\":9}\n{\"k\":\"/c\",\"n\":1}\n";
+    stream.write_all(events.as_bytes()).unwrap();
+    let expected = [
+        "lookaside_model_events_total{model=\"a\"} 3",
+        "lookaside_model_events_total{model=\"b\"} 1",
+        "lookaside_model_dropped_total{model=\"a\"} 1",
+        "lookaside_model_dropped_total{model=\"b\"} 0",
+        "lookaside_output_events_total{output=\"default\"} 0",
+        "lookaside_output_events_total{output=\"ones\"} 2",
+        "lookaside_unmatched_events_total{without=\"model\"} 1",
+        "lookaside_unmatched_events_total{without=\"output\"} 1",
+        "lookaside_events_dropped_total 3",
+    ];
+    let mut last = String::new();
+    wait_until("all events are counted", || {
+        last = get(&metrics, "GET /metrics HTTP/1.1");
+        let is_shown = |line: &&str| last.lines().any(|it| it == *line);
+        expected.iter().all(is_shown)
+    });
+}

@@ -32,6 +32,7 @@ mod providers;
 mod routes;
 mod schema;
 mod serve;
+mod several_models;
 mod shared_files;
 mod signals;
 mod slow;

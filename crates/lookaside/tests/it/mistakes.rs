@@ -26,7 +26,7 @@ fn in_the_configuration() {
         "knowdb.toml",
         "version = 2\n[enrich]\nouput = '-'\n",
         "error: ./knowdb.toml:3: unknown key enrich.ouput; did you mean \"output\"?\n  \
-         help: the keys of [enrich] are input, format, options, types, rule, model, output, output_format, \
+         help: the keys of [enrich] are input, format, options, types, rule, rule_key, model, output, output_format, \
          output_options, unmatched, split, timezone, reject, workers, fresh, on_lookup_failure, strict, watch, \
          replay_bytes, reconnect_timeout_ms, drain_timeout_ms, rotate_size, rotate_every, rotate_keep\n",
     );

@@ -77,7 +77,7 @@ fn the_first_condition_that_holds_selects_the_output() {
         "of these, 2 events to server",
         "of these, 2 events to client",
         "of these, 2 events to audit",
-        "unmatched: 2 events, rejected",
+        "unmatched: 2 events that no output has a condition for, rejected",
         "rejects: 2",
         "events.json:3: no output has a condition that holds: {\"id\":3",
     ]);
@@ -90,10 +90,30 @@ fn the_first_condition_that_holds_selects_the_output() {
 fn unmatched_events_are_passed_or_written_to_an_output() {
     let rest = "{\"id\":3,\"status\":200}\n{\"id\":6}\n{\"id\":7,\"status\":204}\n";
     for (unmatched, out, audit, said) in [
-        ("pass", rest, "", "unmatched: 3 events, passed"),
-        ("default", rest, "", "unmatched: 3 events, to default"),
-        ("audit", "", rest, "unmatched: 3 events, to audit"),
-        ("none", "", "", "unmatched: 3 events, to none"),
+        (
+            "pass",
+            rest,
+            "",
+            "unmatched: 3 events that no output has a condition for, passed",
+        ),
+        (
+            "default",
+            rest,
+            "",
+            "unmatched: 3 events that no output has a condition for, to default",
+        ),
+        (
+            "audit",
+            "",
+            rest,
+            "unmatched: 3 events that no output has a condition for, to audit",
+        ),
+        (
+            "none",
+            "",
+            "",
+            "unmatched: 3 events that no output has a condition for, to none",
+        ),
     ] {
         let project = project(&format!("unmatched = '{unmatched}'\n{OUTPUTS}"));
         let events = EVENTS.replace(",\"to\":\"audit\"", "");
@@ -136,10 +156,7 @@ fn the_input_does_not_choose_and_nothing_is_not_written() {
     let said = with_routes.run(&["enrich", "."]).ended(0);
     assert_eq!(said.out, "{\"id\":1}\n");
     assert_eq!(with_routes.read("audit.json"), "");
-    said.err_has(&[
-        "rejects: 2",
-        "events.json:2: the model gives the event no fields",
-    ]);
+    said.err_has(&["rejects: 2", "events.json:2: the result has no fields"]);
     // Without conditions, the model decides alone.
     let without = project("");
     without.write("events.json", "{}\n");
@@ -160,7 +177,7 @@ fn a_rejected_lookup_has_its_own_reason() {
     );
     let said = project.run(&["enrich", "."]).ended(0);
     let said = said.err_has(&[
-        "unmatched: 1 event, rejected",
+        "unmatched: 1 event that no output has a condition for, rejected",
         "rejects: 2",
         "web.oml:4:1: ",
     ]);
@@ -201,7 +218,9 @@ fn mistakes_in_conditions_have_their_place() {
         ),
         (
             "unmatched = 'pass'\n[[enrich.output]]\nname = 'audit'\ntarget = 'x.json'".to_owned(),
-            &["knowdb.toml:6: `unmatched` has no effect, because no output has `when`"],
+            &[
+                "knowdb.toml:6: `unmatched` has no effect, because no output has `when`, and `rule_key` is not set",
+            ],
         ),
         (
             twice,

@@ -7,13 +7,14 @@ use crate::eval::context::{Context, World};
 use crate::eval::plan::Test;
 
 /// Removes the records for which the test holds, together with their results, and returns how many
-/// sources remain, which are the first ones then; the others are in any order.
+/// sources remain, which are the first ones then; the others are in any order. What `positions` has
+/// for each result moves with it.
 ///
 /// A record that a lookup has rejected is kept, since whoever removes it later counts it as a reject.
 pub(crate) fn run(
     test: &Test,
     sources: &mut [Record],
-    results: &mut Vec<Record>,
+    (results, mut positions): (&mut Vec<Record>, Option<&mut Vec<usize>>),
     world: &mut World<'_>,
     report: &mut RunReport,
 ) -> usize {
@@ -33,10 +34,16 @@ pub(crate) fn run(
         if kept_count < index {
             sources.swap(kept_count, index);
             results.swap(kept_count, index);
+            if let Some(positions) = &mut positions {
+                positions.swap(kept_count, index);
+            }
         }
         kept_count += 1;
     }
     report.dropped_count += (results.len() - kept_count) as u64;
     results.truncate(kept_count);
+    if let Some(positions) = positions {
+        positions.truncate(kept_count);
+    }
     kept_count
 }

@@ -151,14 +151,36 @@ impl Evaluator {
         batch.new_results(&mut self.results);
         let (names, sources) = batch.split_mut();
         report.record_count += sources.len() as u64;
-        self.run_statements(names, sources, lookup, report);
+        self.run_statements(names, sources, None, lookup, report);
         batch.take_results(&mut self.results);
+    }
+
+    /// As [`Self::run`], for some records of a batch with these names. `results` has an empty record
+    /// for each source, with its line, and then the results; `positions` is replaced by the position
+    /// among the sources of each result.
+    pub fn run_part(
+        &mut self,
+        names: &Names,
+        sources: &mut [Record],
+        results: &mut Vec<Record>,
+        positions: &mut Vec<usize>,
+        lookup: &mut dyn Lookup,
+        report: &mut RunReport,
+    ) {
+        assert_eq!(results.len(), sources.len(), "each source has a result");
+        positions.clear();
+        positions.extend(0..sources.len());
+        std::mem::swap(&mut self.results, results);
+        report.record_count += sources.len() as u64;
+        self.run_statements(names, sources, Some(positions), lookup, report);
+        std::mem::swap(&mut self.results, results);
     }
 
     fn run_statements(
         &mut self,
         names: &Names,
         mut sources: &mut [Record],
+        mut positions: Option<&mut Vec<usize>>,
         lookup: &mut dyn Lookup,
         report: &mut RunReport,
     ) {
@@ -201,7 +223,8 @@ impl Evaluator {
                     statement.run(sources, results, world, &mut self.lookup, lookup, report);
                 }
                 Statement::Drop(test) => {
-                    let kept_count = drops::run(test, sources, results, world, report);
+                    let positions = positions.as_deref_mut();
+                    let kept_count = drops::run(test, sources, (results, positions), world, report);
                     sources = &mut sources[..kept_count];
                 }
             }

@@ -18,7 +18,7 @@ use lookaside_value::NameTable;
 
 use super::Result;
 use super::project::{BenchProject, RangeArguments};
-use crate::models::transform::{ModelTransform, Tally};
+use crate::models::transform::{ModelTransform, Tally, WorkerModel};
 
 /// A combined access log through a model, file to sink, as `lookaside enrich` runs it
 #[derive(Debug, Args)]
@@ -114,8 +114,12 @@ impl<'a> Way<'a> {
         let tally = Arc::new(Tally::default());
         let transforms = (0..worker_count)
             .map(|_| {
-                let (evaluator, session) = (self.program.evaluator(), knowledge.session());
-                ModelTransform::new(evaluator, session, tally.clone(), "model".into())
+                let model = WorkerModel {
+                    evaluator: self.program.evaluator(),
+                    observer: tally.clone(),
+                    file_name: "model".into(),
+                };
+                ModelTransform::new(model, knowledge.session())
             })
             .collect();
         let options = RunOptions {

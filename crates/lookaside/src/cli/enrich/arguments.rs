@@ -104,6 +104,16 @@ pub(crate) struct EnrichArguments {
     )]
     pub(crate) rule: Option<String>,
 
+    /// The field whose value selects the model of each event by the rules of the models, or a path
+    /// such as meta/kind
+    #[arg(
+        long,
+        value_name = "FIELD",
+        conflicts_with_all = ["model", "rule"],
+        help_heading = "Model"
+    )]
+    pub(crate) rule_key: Option<String>,
+
     /// The name of the model to run, regardless of its rules
     #[arg(long, short, value_name = "NAME", help_heading = "Model")]
     pub(crate) model: Option<String>,

@@ -135,19 +135,29 @@ fn advise(failure: Failure, name: &str, target: &str) -> Failure {
     ))
 }
 
-/// What happens to events for which no condition holds, if outputs have conditions.
+/// What happens to events that are not assigned, if outputs have conditions or events select their
+/// models.
 pub(super) fn unmatched(
     project: &Project,
     outputs: &[NamedOutput],
+    has_keys: bool,
 ) -> Result<Option<Unmatched>, Failure> {
     let settings = &project.settings;
     let has_conditions = settings.outputs.iter().any(|output| output.when.is_some());
+    let applies = has_conditions || has_keys;
     let Some(text) = &settings.unmatched else {
-        return Ok(has_conditions.then_some(Unmatched::Reject));
+        return Ok(applies.then_some(Unmatched::Reject));
     };
-    if !has_conditions {
-        let message = "`unmatched` has no effect, because no output has `when`";
-        return Err(at_key(project, "unmatched", message).with_help("remove it, or add conditions"));
+    // A flag can select one model for all events.
+    if !applies && settings.rule_key.is_some() {
+        return Ok(None);
+    }
+    if !applies {
+        let message = "`unmatched` has no effect, because no output has `when`, and `rule_key` is \
+                       not set";
+        return Err(
+            at_key(project, "unmatched", message).with_help("remove it, or set one of them")
+        );
     }
     let unmatched = Unmatched::of_setting(text);
     if let Unmatched::Output(name) = &unmatched {

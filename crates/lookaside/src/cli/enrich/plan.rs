@@ -52,8 +52,8 @@ pub(super) struct EnrichPlan {
     pub(super) timezone: TimeZone,
     output: String,
     pub(super) named: Vec<NamedOutput>,
-    /// What happens to events for which no output has a condition that holds; `None` if none has a
-    /// condition.
+    /// What happens to events for which no output has a condition that holds, and to those without a
+    /// model; `None` if there can be neither.
     pub(super) unmatched: Option<Unmatched>,
     reject: Option<String>,
     /// Whose elements become events.
@@ -87,6 +87,9 @@ enum RotationChoice {
 enum Choice {
     Model(String),
     Key(String),
+    /// The field whose value selects the model of each event, and the names of the models, if they
+    /// are named.
+    Each(String, Vec<String>),
 }
 
 impl EnrichPlan {
@@ -118,7 +121,9 @@ impl EnrichPlan {
             .unwrap_or_else(|| "-".to_owned());
         let reject = given(arguments.reject.as_ref(), settings.reject.as_ref(), project);
         let named = named_outputs(arguments, project)?;
-        let unmatched = named::unmatched(project, &named)?;
+        let choice = choice(arguments, project, format, &input[0]);
+        let has_keys = matches!(choice, Choice::Each(..));
+        let unmatched = named::unmatched(project, &named, has_keys)?;
         if let Some((key, message)) = named::unreachable(&settings.outputs) {
             return Err(named::at_key(project, &key, &message));
         }
@@ -139,7 +144,7 @@ impl EnrichPlan {
         check_exactly_once(arguments, &input, &output)?;
         let checkpoint = checkpoint(arguments, &input)?;
         let plan = Self {
-            choice: choice(arguments, project, format, &input[0]),
+            choice,
             follow: arguments.follow,
             checkpoint,
             tcp: tcp_options(arguments, project),
@@ -193,7 +198,8 @@ impl EnrichPlan {
         named::add_to(flow, &self.named)
     }
 
-    /// The conditions of the outputs, if there are any. Before a model is bound.
+    /// The conditions of the outputs, or none if there are only events without a model to be
+    /// assigned. Before a model is bound.
     pub(super) fn bind_routes(
         &self,
         project: &Project,
@@ -206,11 +212,20 @@ impl EnrichPlan {
         Some(Arc::new(Routes::bind(routes, unmatched, names, options)))
     }
 
-    /// The model to run.
+    /// The models to run.
     pub(super) fn wanted(&self) -> Wanted<'_> {
         match &self.choice {
             Choice::Model(name) => Wanted::Name(name),
             Choice::Key(key) => Wanted::Key(key),
+            Choice::Each(_, names) => Wanted::Each(names),
+        }
+    }
+
+    /// The field whose value selects the model of each event, if there can be several models.
+    pub(super) fn rule_key(&self) -> Option<&str> {
+        match &self.choice {
+            Choice::Each(key, _) => Some(key),
+            Choice::Model(_) | Choice::Key(_) => None,
         }
     }
 
@@ -550,7 +565,10 @@ fn choice(arguments: &EnrichArguments, project: &Project, format: &str, input: &
         (None, Some(key)) => return Choice::Key(key.clone()),
         (None, None) => {}
     }
-    match (&settings.model, &settings.rule) {
+    if let Some(key) = arguments.rule_key.as_ref().or(settings.rule_key.as_ref()) {
+        return Choice::Each(key.clone(), settings.models.clone());
+    }
+    match (settings.models.first(), &settings.rule) {
         (Some(name), _) => Choice::Model(name.clone()),
         (None, Some(key)) => Choice::Key(key.clone()),
         (None, None) => Choice::Key(default_key(format, input)),

@@ -133,7 +133,8 @@ impl Verdict {
         }
         // Its name may be that of an output with another fault.
         if outputs.len() == project.settings.outputs.len()
-            && let Err(failure) = named::unmatched(project, &outputs)
+            && let Err(failure) =
+                named::unmatched(project, &outputs, project.settings.rule_key.is_some())
         {
             self.problems.push(shown_line(&failure));
         }
@@ -209,29 +210,41 @@ impl Verdict {
 
     fn choose(&mut self, project: &Project, models: &Models) {
         let settings = &project.settings;
-        let (key, wanted) = match (&settings.model, &settings.rule) {
-            (Some(name), _) => ("model", name.clone()),
-            (None, Some(rule)) => ("rule", rule.clone()),
-            (None, None) => match (format_of(settings), settings.input.first()) {
+        let named = settings.models.first();
+        let (key, rule) = match (&settings.rule_key, named, &settings.rule) {
+            (Some(_), None, _) => ("rule_key", String::new()),
+            (_, Some(_), _) => ("model", String::new()),
+            (None, None, Some(rule)) => ("rule", rule.clone()),
+            (None, None, None) => match (format_of(settings), settings.input.first()) {
                 (Some(format), Some(input)) => ("input", default_key(format, input)),
                 // Flags are needed to choose the model.
                 _ => return,
             },
         };
-        let chosen = match key {
-            "model" => models.choose(Wanted::Name(&wanted)),
-            _ => models.choose(Wanted::Key(&wanted)),
+        let chosen = match (&settings.rule_key, named) {
+            (Some(_), _) => models.choose(Wanted::Each(&settings.models)),
+            (None, Some(name)) => models.choose(Wanted::Name(name)),
+            (None, None) => models.choose(Wanted::Key(&rule)),
         };
-        match chosen {
-            Err(failure) => self.add(project, key, failure.message()),
-            Ok(model) => {
-                let file = Path::new(model.file_name());
-                let file = file.strip_prefix(project.models_folder()).unwrap_or(file);
-                let why = match key {
-                    "model" => "by its name".to_owned(),
-                    _ => format!("for {wanted}"),
+        match (chosen, &settings.rule_key) {
+            (Err(failure), _) => self.add(project, key, failure.message()),
+            (Ok(chosen), Some(field)) => {
+                let names: Vec<&str> = chosen.iter().map(|model| model.name().as_str()).collect();
+                let names = names.join(", ");
+                self.choice = Some(format!(
+                    "models: {field} of each event selects one of {names}"
+                ));
+            }
+            (Ok(chosen), None) => {
+                let why = match named {
+                    Some(_) => "by its name".to_owned(),
+                    None => format!("for {rule}"),
                 };
-                self.choice = Some(format!("models: {} runs {why}", file.display()));
+                self.choice = chosen.first().map(|model| {
+                    let file = Path::new(model.file_name());
+                    let file = file.strip_prefix(project.models_folder()).unwrap_or(file);
+                    format!("models: {} runs {why}", file.display())
+                });
             }
         }
     }

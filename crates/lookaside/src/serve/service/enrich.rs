@@ -33,7 +33,7 @@ use super::waiters::Cancel;
 use super::{LogFields, RequestContext, Shared, Thread, log_line};
 use crate::config::EnrichSettings;
 use crate::models::options::timezone;
-use crate::models::transform::ModelTransform;
+use crate::models::transform::{ModelTransform, WorkerModel};
 use crate::suggestion::did_you_mean;
 
 /// The size up to which an answer is sent as a whole, if the request has a content length.
@@ -323,12 +323,12 @@ impl Stream {
         let lookups = LookupsSeen::new(model, counts, self.index, self.error_detail);
         let lookups = Arc::new(lookups);
         // No lookup waits for a database: a request does not last longer than its client waits.
-        let transform = ModelTransform::new(
-            self.model.program.evaluator(),
-            session,
-            lookups.clone(),
-            self.model.file_name.clone(),
-        );
+        let model = WorkerModel {
+            evaluator: self.model.program.evaluator(),
+            observer: lookups.clone(),
+            file_name: self.model.file_name.clone(),
+        };
+        let transform = ModelTransform::new(model, session);
         let options = RunOptions {
             strictness: self.wanted.strictness,
             ..RunOptions::default()
