@@ -8,15 +8,17 @@ use std::sync::Arc;
 use clap::Args;
 use lookaside_knowledge::{Knowledge, Session};
 use lookaside_oml::{Evaluator, Model, Options, RunReport};
-use lookaside_stream::{Chunk, FormatOptions, InputFormat, OutputFormat, Rejects};
+use lookaside_stream::{Chunk, FormatOptions, InputFormat, OutputFormat, Rejects, Report};
 use lookaside_value::{Batch, NameTable};
 use serde_json::{Map, Value};
 
 use crate::cli::difference::difference;
 use crate::cli::output::write_stdout;
+use crate::config::EnrichSettings;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::models::bind::{Unbound, bind};
 use crate::models::options::{intranet, timezone};
+use crate::models::routes::{OUTPUT, Router, Routes, Unmatched};
 use crate::models::test_file::{SUFFIX, Test};
 use crate::models::{Models, files_below};
 use crate::project::Project;
@@ -29,7 +31,9 @@ Run the tests of a project's models
 models/a.test.jsonl tests models/a.oml. Each line is one test, an object with `input` and `output`,
 and optionally a `name`. If `input` is an object, it is the event; if it is a string, it is a line
 in the format of the project's [enrich] section. `output` is the complete event that is expected,
-or null if the model drops the event.
+or null if the model drops the event. `to` is the name of the output that the event is written to by
+the conditions of the [enrich] section or by the model, or a list of names; `reject` if no output has
+a condition that holds, and `none` if the model assigns the event to no output.
 Differences are shown field by field, with `-` for expected and `+` for found, and end the command
 with exit code 1.")]
 #[command(after_long_help = "\
@@ -104,10 +108,11 @@ struct TestBench<'a> {
     /// The format of the project's input, for tests whose input is a line of it.
     line: Option<InputFormat>,
     output: OutputFormat,
+    settings: &'a EnrichSettings,
 }
 
 impl<'a> TestBench<'a> {
-    fn new(project: &Project, knowledge: &'a Knowledge) -> Result<Self, Failure> {
+    fn new(project: &'a Project, knowledge: &'a Knowledge) -> Result<Self, Failure> {
         let settings = &project.settings;
         let cannot = |error| Failure::from_error(&error);
         let timezone = timezone(settings.timezone.as_ref())?;
@@ -131,6 +136,21 @@ impl<'a> TestBench<'a> {
                 .map_err(cannot)?,
             line: line.transpose().map_err(cannot)?.map(typed),
             output: OutputFormat::new("json", &FormatOptions::new()).map_err(cannot)?,
+            settings,
+        })
+    }
+
+    /// The conditions of the outputs, if there are any.
+    fn routes(&self, names: &mut NameTable) -> Option<Arc<Routes>> {
+        let outputs = self.settings.outputs.iter();
+        let conditions = outputs.filter_map(|it| Some((&*it.name, it.when.as_ref()?)));
+        let conditions: Vec<_> = conditions.collect();
+        let unmatched = self.settings.unmatched.as_deref();
+        let unmatched = unmatched.map_or(Unmatched::Reject, Unmatched::of_setting);
+        let is_needed = !conditions.is_empty();
+        is_needed.then(|| {
+            let conditions = conditions.into_iter();
+            Arc::new(Routes::bind(conditions, unmatched, names, &self.options))
         })
     }
 
@@ -139,6 +159,7 @@ impl<'a> TestBench<'a> {
             Failure::new(format!("cannot read {}", file.display())).because(&error)
         })?;
         let mut names = NameTable::new();
+        let routes = self.routes(&mut names);
         let silent = HashMap::new();
         let program = bind(model, &mut names, self.knowledge, &self.options, &silent)
             .map_err(Unbound::into_failure)?;
@@ -152,6 +173,7 @@ impl<'a> TestBench<'a> {
             evaluator: program.evaluator(),
             session: self.knowledge.session(),
             names: Arc::new(names),
+            router: routes.map(Router::new),
         };
         for (index, line) in text.lines().enumerate() {
             if line.trim().is_empty() {
@@ -181,6 +203,7 @@ struct Subject<'a> {
     evaluator: Evaluator,
     session: Session,
     names: Arc<NameTable>,
+    router: Option<Router>,
 }
 
 impl Subject<'_> {
@@ -206,7 +229,43 @@ impl Subject<'_> {
         // Metadata is not part of the event; a test that names it compares it.
         found.retain(|name, _| !name.starts_with(META) || expected.contains_key(name));
         let lines = difference(expected, &found);
-        if lines.is_empty() { Ok(()) } else { Err(lines) }
+        if !lines.is_empty() {
+            return Err(lines);
+        }
+        match &test.to {
+            Some(to) => self.check_outputs(to, &mut batch),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks which outputs the event is written to.
+    fn check_outputs(&mut self, expected: &[String], batch: &mut Batch) -> Result<(), String> {
+        let mut report = Report::new();
+        if let Some(router) = &mut self.router {
+            router.assign(batch, &[], &mut report);
+        }
+        let field = batch.names().name(OUTPUT);
+        let record = batch.records().first();
+        let value = record.zip(field).and_then(|(it, field)| it.value(field));
+        let mut found = match value {
+            _ if report.rejected().next().is_some() => vec!["reject".to_owned()],
+            None | Some(lookaside_value::Value::Ignore) => vec!["default".to_owned()],
+            Some(value) => output_names(value),
+        };
+        let mut expected = expected.to_vec();
+        for names in [&mut found, &mut expected] {
+            names.sort_unstable();
+            names.dedup();
+        }
+        match found == expected {
+            true => Ok(()),
+            false => {
+                let (expected, found) = (expected.join(", "), found.join(", "));
+                Err(format!(
+                    "  - written to {expected}\n  + written to {found}\n"
+                ))
+            }
+        }
     }
 
     fn decode(&self, input: &Value) -> Result<Batch, String> {
@@ -263,4 +322,20 @@ impl Subject<'_> {
         serde_json::from_str(&text)
             .map_err(|error| format!("  the output is not an object: {error}\n"))
     }
+}
+
+/// The names in the value of [`OUTPUT`], `none` if there is none.
+fn output_names(value: &lookaside_value::Value) -> Vec<String> {
+    const NONE: &str = "none";
+    let names = match value {
+        lookaside_value::Value::Array(values) => values.iter().flat_map(output_names).collect(),
+        lookaside_value::Value::Null => Vec::new(),
+        name => vec![name.to_string()],
+    };
+    let mut names: Vec<String> = names;
+    names.retain(|name| name != NONE);
+    if names.is_empty() {
+        names.push(NONE.to_owned());
+    }
+    names
 }

@@ -243,3 +243,32 @@ fn mistakes_in_conditions_have_their_place() {
         }
     }
 }
+
+#[test]
+fn tests_of_models_expect_outputs() {
+    let project = project(OUTPUTS);
+    let tests = |lines: &[(&str, &str)]| {
+        let lines = lines
+            .iter()
+            .map(|(event, to)| format!("{{\"input\":{event},\"output\":{event},\"to\":{to}}}\n"));
+        project.write("models/web.test.jsonl", &lines.collect::<String>());
+        project.run(&["test", "."])
+    };
+    let said = tests(&[
+        (r#"{"id":1,"status":503}"#, r#""server""#),
+        (r#"{"id":1,"status":404}"#, r#"["client"]"#),
+        (r#"{"id":1}"#, r#""reject""#),
+        (r#"{"id":1,"to":"audit"}"#, r#""audit""#),
+        (
+            r#"{"id":1,"to":["audit","server"]}"#,
+            r#"["server","audit"]"#,
+        ),
+        (r#"{"id":1,"to":"none"}"#, r#""none""#),
+        (r#"{"id":1,"status":503,"to":["none"]}"#, r#""none""#),
+        (r#"{"id":1,"to":"default"}"#, r#""default""#),
+    ]);
+    said.ended(0).out_has(&["8 passed, 0 failed"]);
+    let said = tests(&[(r#"{"id":1,"status":404}"#, r#"["server","default"]"#)]);
+    said.ended(1)
+        .out_has(&["  - written to default, server\n  + written to client\n"]);
+}

@@ -56,6 +56,12 @@ impl Report {
         self.dropped_count += count;
     }
 
+    /// The lines that were rejected so far, with the reasons, in the order of the calls.
+    pub fn rejected(&self) -> impl Iterator<Item = (u64, &str)> {
+        let rejected = self.rejected.iter();
+        rejected.map(|(line, reason)| (*line, &**reason))
+    }
+
     /// Abandons the batch: neither its events nor later ones are written, and the run ends as if it
     /// was stopped. For a transform that is told to end and could only produce incomplete events.
     pub fn abandon(&mut self) {
