@@ -34,10 +34,11 @@ Check a project for mistakes without running it
 Reads the configuration, loads every table, requests the version of every provider, parses every
 model, prepares its SQL, validates the values of [enrich] and [server], and prepares the lookups of
 `lookaside serve`. Prints the tables with their derived SQL, the providers, the models, which model
-runs by default, and how each lookup is answered: by a native plan, by SQLite with an index, or by a
-full scan. For lookups of a provider with a change feed, prints which changes invalidate their answers
-and why not fewer, what the feed needs, and whether it is live. Warns of lookups that are probably
-wrong. Ends with exit code 1 after the first step that finds an error.")]
+runs by default, which events each output gets, and how each lookup is answered: by a native plan,
+by SQLite with an index, or by a full scan. For lookups of a provider with a change feed, prints
+which changes invalidate their answers and why not fewer, what the feed needs, and whether it is
+live. Warns of lookups that are probably wrong. Ends with exit code 1 after the first step that
+finds an error.")]
 pub(crate) struct CheckArguments {
     /// The project: a folder with a knowdb.toml, or the path of that file
     dir: PathBuf,
@@ -98,6 +99,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> CommandResult {
         verdict
             .connectors
             .iter()
+            .chain(&verdict.routes)
             .chain(&verdict.choice)
             .try_for_each(|choice| writeln!(out, "{choice}"))
     })?;

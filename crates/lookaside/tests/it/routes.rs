@@ -81,7 +81,10 @@ fn the_first_condition_that_holds_selects_the_output() {
         "rejects: 2",
         "events.json:3: no output has a condition that holds: {\"id\":3",
     ]);
-    project.run(&["check", "."]).ended(0);
+    project.run(&["check", "."]).ended(0).out_has(&[
+        "output server: read(status) in (digit(500), digit(599)) and not read(req/path) = chars(/quiet)\n\
+         output client: read(status) in (digit(400), digit(599))\nunmatched events: reject\n",
+    ]);
     let said = project.run(&["enrich", ".", "--strict"]).ended(1);
     said.err_has(&["no output has a condition that holds"]);
 }

@@ -251,3 +251,29 @@ fn the_first_condition_that_holds_is_found_for_each_record() {
     conditions.first_of_each(&batch, &mut found);
     assert_eq!(found, [Some(1), Some(0), None, None]);
 }
+
+/// Wherever a condition is cut, and whatever byte is replaced, the error is within the text.
+#[test]
+fn no_text_of_a_condition_panics() {
+    let whole = "not (read(a/\u{e9}, option:[b]) { _ : chars(\u{1f600}) } = chars(x) | !digit(1)) \
+                 and @c in (digit(1), digit(2)) or read(d) regex_match('^a+$') // why";
+    assert!(Condition::parse("t", whole).is_ok());
+    let cuts = whole.char_indices().map(|(at, _)| whole[..at].to_owned());
+    let replaced = whole.char_indices().flat_map(|(at, found)| {
+        let rest = &whole[at + found.len_utf8()..];
+        ["", "(", "'", "\u{1f600}", "/*", ";", "}"]
+            .map(|new| format!("{}{new}{rest}", &whole[..at]))
+    });
+    for text in cuts.chain(replaced) {
+        let file = format!("\u{e9}\n {text}\n");
+        let start = "\u{e9}\n ".len();
+        if let Err(errors) = Condition::parse_within("t", &file, start..start + text.len()) {
+            let span = errors.iter().next().expect("a reason").span.range();
+            assert!(file.get(span.clone()).is_some(), "{text}: {errors}");
+            assert!(
+                span.start >= start && span.end <= start + text.len(),
+                "{text}: {errors}"
+            );
+        }
+    }
+}

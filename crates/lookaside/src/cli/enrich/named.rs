@@ -5,7 +5,7 @@ use lookaside_stream::{Flow, OutputFormat};
 use super::EnrichArguments;
 use super::connectors;
 use super::formats::{format_failure, format_of_name, merged};
-use crate::config::{ENRICH, OutputSettings};
+use crate::config::{ENRICH, EnrichSettings, OutputSettings};
 use crate::failure::{Exit, Failure};
 use crate::models::routes::Unmatched;
 use crate::project::Project;
@@ -172,6 +172,20 @@ pub(super) fn unmatched(
         }
     }
     Ok(Some(unmatched))
+}
+
+/// Describes the conditions of the outputs in the order in which they are tested, each as a line.
+pub(super) fn conditions(settings: &EnrichSettings) -> Vec<String> {
+    let outputs = settings.outputs.iter();
+    let outputs = outputs.filter_map(|output| Some((&output.name, output.when.as_ref()?)));
+    let mut lines: Vec<String> = outputs
+        .map(|(name, when)| format!("output {name}: {}", when.text()))
+        .collect();
+    if !lines.is_empty() || settings.rule_key.is_some() {
+        let unmatched = settings.unmatched.as_deref().unwrap_or("reject");
+        lines.push(format!("unmatched events: {unmatched}"));
+    }
+    lines
 }
 
 /// A failure at a key of `[enrich]`.

@@ -25,6 +25,8 @@ pub(crate) struct Verdict {
     pub(crate) choice: Option<String>,
     /// What was found at the brokers that the section names, each a line.
     pub(crate) connectors: Vec<String>,
+    /// The conditions of the outputs, each a line.
+    pub(crate) routes: Vec<String>,
 }
 
 /// Checks everything that could fail in a run without flags.
@@ -138,6 +140,7 @@ impl Verdict {
         {
             self.problems.push(shown_line(&failure));
         }
+        self.routes = named::conditions(&project.settings);
         if let Some((key, message)) = named::unreachable(&project.settings.outputs) {
             self.add(project, &key, &message);
         }
