@@ -5,6 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use lookaside_testing::wait_until;
 
 use super::{NDJSON, Pipe, Run, lines, numbers, project};
+use crate::program::Project;
 
 /// As many events as a pipe and the buffers of a run cannot hold.
 const COUNT: usize = 300;
@@ -116,4 +117,43 @@ fn a_limit_of_the_run_answers_only_what_is_delivered() {
     let (code, log) = run.ended();
     assert_eq!(code, Some(0), "{log}");
     assert_eq!(numbers(&project.read("out.json")), [0, 1, 2, 3, 4]);
+}
+
+/// A header selects the model, and a request is answered whatever becomes of its events.
+#[test]
+fn events_that_are_dropped_or_rejected_are_answered() {
+    let config = "version = 2\n[enrich]\nrule_key = '@meta/headers/x-kind'\n";
+    let project = Project::with(&[
+        ("knowdb.toml", config),
+        (
+            "models/web.oml",
+            "name : web\nrule : web\n---\ndrop when read(n) = digit(0) ;\nweb = read(n) ;\n",
+        ),
+        (
+            "models/fw.oml",
+            "name : fw\nrule : fw\n---\nfw = read(n) ;\n* = take() ;\n",
+        ),
+    ]);
+    let run = Run::start(
+        &project,
+        "headers=X-Kind",
+        &["--output", "out.json", "--reject", "bad.json"],
+    );
+    let mut client = run.client();
+    for (kind, events) in [
+        ("web", "{\"n\":0}\n"),
+        ("web", "{\"n\":0}\n{\"n\":1}\n"),
+        ("other", "{\"n\":2}\n"),
+        ("fw", "{\"n\":3}\n"),
+    ] {
+        let headers = [NDJSON, ("X-Kind", kind)];
+        client
+            .ask("POST", "/events", &headers, events.as_bytes())
+            .is(200);
+    }
+    assert_eq!(
+        project.read("out.json"),
+        "{\"web\":1}\n{\"fw\":3,\"n\":3}\n"
+    );
+    assert_eq!(project.read("bad.json"), "{\"n\":2}\n");
 }
