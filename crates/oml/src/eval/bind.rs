@@ -232,7 +232,9 @@ impl<'a> Binder<'a> {
             } else {
                 &target.name
             };
-            self.named_target(name, target.type_word)
+            let mut bound = self.named_target(name, target.type_word);
+            bound.conversion = column_conversion(target.type_word);
+            bound
         });
         Some(Lookup {
             statement,
@@ -525,6 +527,17 @@ fn conversion(type_word: TypeWord) -> Conversion {
         TypeWord::Float => Conversion::Float,
         TypeWord::Ip => Conversion::Ip,
         _ => Conversion::Keep,
+    }
+}
+
+/// The conversion of a column: databases have JSON, but no arrays and objects, which other texts are
+/// not converted to.
+fn column_conversion(type_word: TypeWord) -> Conversion {
+    match type_word {
+        TypeWord::Obj => Conversion::Object,
+        TypeWord::Array => Conversion::Array,
+        TypeWord::Json => Conversion::Json,
+        other => conversion(other),
     }
 }
 

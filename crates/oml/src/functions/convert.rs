@@ -24,6 +24,12 @@ pub(crate) enum Conversion {
     Float,
     /// Text of an IPv4 address becomes an address.
     Ip,
+    /// Text of a JSON object becomes an object.
+    Object,
+    /// Text of a JSON array becomes an array.
+    Array,
+    /// Text of a JSON object or array becomes one.
+    Json,
 }
 
 impl Conversion {
@@ -50,9 +56,18 @@ impl Conversion {
             Self::Int => parse_int(text).map(Value::Int),
             Self::Float => parse_float(text).map(Value::Float),
             Self::Ip => text.parse::<Ipv4Addr>().ok().map(Value::from),
+            Self::Object => json(text, b"{"),
+            Self::Array => json(text, b"["),
+            Self::Json => json(text, b"{["),
         };
         parsed.unwrap_or(value)
     }
+}
+
+/// The value of a JSON text that begins with one of these bytes.
+fn json(text: &str, begins: &[u8]) -> Option<Value> {
+    let first = text.trim_ascii_start().bytes().next()?;
+    begins.contains(&first).then(|| Value::from_json(text))?
 }
 
 #[cfg(test)]
@@ -69,6 +84,19 @@ mod tests {
     #[test]
     fn text_is_parsed_or_stays() {
         check(Conversion::Keep, "7", "7");
+        let array = Value::from(vec![Value::Int(1), Value::from("x")]);
+        check(Conversion::Array, " [1,\"x\"]", array.clone());
+        check(Conversion::Json, "[1,\"x\"]", array);
+        check(Conversion::Object, "[1]", "[1]");
+        check(Conversion::Array, "[1", "[1");
+        check(Conversion::Json, "7", "7");
+        let mut object = Object::new();
+        object.insert(
+            "n".into(),
+            Value::from_json("18446744073709551616").unwrap(),
+        );
+        check(Conversion::Object, "{\"n\":18446744073709551616}", object);
+        check(Conversion::Object, 7_i64, 7_i64);
         check(Conversion::Bool, "true", true);
         check(Conversion::Bool, "TRUE", "TRUE");
         check(Conversion::Int, "-7", -7_i64);
