@@ -107,9 +107,9 @@ pub use builder::Builder;
 pub use cache::{CallCache, Extent};
 pub use cancel::CancelHandle;
 pub use config::{
-    CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows, FeedConfig,
-    IntranetMode, IntranetNets, LoadConfig, LocalConfig, OnError, PostgresSession, ProviderConfig,
-    ProviderKind, ProviderServer, TableConfig,
+    CONFIG_FILE, CacheConfig, ColumnPath, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows,
+    FeedConfig, IntranetMode, IntranetNets, LoadConfig, LocalConfig, OnError, PostgresSession,
+    ProviderConfig, ProviderKind, ProviderServer, TableConfig, TableFormat,
 };
 pub use counters::Counts;
 pub use depends::{DependencyClass, StatementDependency};

@@ -109,7 +109,7 @@ impl Project {
             for row in &table.skipped {
                 warn!(
                     table = table.name,
-                    line = row.line,
+                    place = row.place,
                     "row skipped: {}",
                     row.reason
                 );

@@ -8,6 +8,7 @@ mod feed;
 mod open;
 mod provider;
 mod reader;
+mod table;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,13 @@ pub const CONFIG_FILE: &str = "knowdb.toml";
 
 /// The default data file of a table.
 const DATA_FILE: &str = "data.csv";
+
+/// The path by which a column of a MaxMind database gets its network as text; no key of a record
+/// begins with an at sign.
+pub(crate) const NETWORK_PATH: &str = "@network";
+
+/// The columns of a MaxMind database with the first and the last address of a network.
+pub(crate) const NETWORK_BOUNDS: [&str; 2] = ["first", "last"];
 
 /// The default limit of a query: longer than any lookup, and shorter than a client waits.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -131,6 +139,8 @@ pub struct TableConfig {
     pub folder: PathBuf,
     /// The file with its rows.
     pub data_file: PathBuf,
+    /// The format of its rows.
+    pub format: TableFormat,
     /// How its data file is read, if it overrides [`Config::csv`].
     pub csv: Option<CsvConfig>,
     /// Which fields of a record are bound, in which order.
@@ -145,6 +155,16 @@ pub struct TableConfig {
     pub line: usize,
 }
 
+/// The format of a table's rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TableFormat {
+    /// Records of fields between delimiters.
+    Csv,
+    /// Networks of a MaxMind database, each with its values.
+    Mmdb,
+}
+
 /// Which fields of a record are bound, in which order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Columns {
@@ -154,6 +174,18 @@ pub enum Columns {
     ByHeader(Vec<String>),
     /// The fields at these positions, counted from 0.
     ByIndex(Vec<usize>),
+    /// The values at these paths.
+    ByPath(Vec<ColumnPath>),
+}
+
+/// A column and where its values are in a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ColumnPath {
+    /// The name of the column.
+    pub name: String,
+    /// The keys of maps and the positions in arrays that lead to the value.
+    pub path: Vec<String>,
 }
 
 /// How many rows a table should have.

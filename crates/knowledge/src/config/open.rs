@@ -12,9 +12,10 @@ use toml::de::DeTable;
 use super::expand::expand;
 use super::provider::read_providers;
 use super::reader::{Section, Source};
+use super::table::{read_csv, read_tables};
 use super::{
-    CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, DATA_FILE, ExpectedRows,
-    IntranetMode, IntranetNets, LoadConfig, LocalConfig, OnError, TableConfig, folder_of,
+    CONFIG_FILE, CacheConfig, Config, ConfigOptions, CsvConfig, DATA_FILE, IntranetMode,
+    IntranetNets, LoadConfig, LocalConfig, OnError, folder_of,
 };
 use crate::Result;
 use crate::error::Error;
@@ -217,42 +218,6 @@ fn read_load(section: Option<Section<'_>>) -> Result<LoadConfig> {
     })
 }
 
-/// `default` has the values for keys that the section does not have.
-fn read_csv(section: Option<Section<'_>>, default: CsvConfig) -> Result<CsvConfig> {
-    let Some(section) = section else {
-        return Ok(default);
-    };
-    section.only(&["has_header", "delimiter", "encoding", "trim"])?;
-    let delimiter = match section.str("delimiter")?.map(str::as_bytes) {
-        None => default.delimiter,
-        Some([b'"' | b'\r' | b'\n']) => {
-            return Err(section.bad("delimiter", "must not be a quote or a line break"));
-        }
-        Some([byte]) if byte.is_ascii() => *byte,
-        Some(_) => {
-            let problem = "must be one ASCII character, such as \",\", \";\", \"|\" or \"\\t\"";
-            return Err(section.bad("delimiter", problem));
-        }
-    };
-    let encoding = match section.str("encoding")? {
-        None => default.encoding,
-        Some(label) => encoding_rs::Encoding::for_label_no_replacement(label.as_bytes())
-            .ok_or_else(|| {
-                let problem = format!(
-                    "{label:?} is unknown; use a label of the WHATWG encoding standard, such as \
-                     \"utf-8\", \"windows-1252\", \"gbk\" or \"utf-16le\""
-                );
-                section.bad("encoding", &problem)
-            })?,
-    };
-    Ok(CsvConfig {
-        has_header: section.bool("has_header")?.unwrap_or(default.has_header),
-        delimiter,
-        encoding,
-        trim: section.bool("trim")?.unwrap_or(default.trim),
-    })
-}
-
 fn read_cache(section: Option<Section<'_>>) -> Result<CacheConfig> {
     let default = CacheConfig::default();
     let Some(section) = section else {
@@ -318,111 +283,4 @@ fn read_intranet(section: Option<Section<'_>>) -> Result<Option<IntranetNets>> {
     Ok(enabled
         .unwrap_or(true)
         .then_some(IntranetNets { mode, nets }))
-}
-
-fn read_tables(root: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Vec<TableConfig>> {
-    let mut tables: Vec<TableConfig> = Vec::new();
-    for section in root.sections("tables")? {
-        let table = read_table(&section, base, csv)?;
-        // SQLite's table names are case-insensitive.
-        let same = |other: &&TableConfig| {
-            other.enabled && table.enabled && other.name.eq_ignore_ascii_case(&table.name)
-        };
-        if let Some(first) = tables.iter().find(same) {
-            let problem = format!(
-                "{:?} is already the name of the table in line {}; rename or disable one of them",
-                table.name, first.line
-            );
-            return Err(section.bad("name", &problem));
-        }
-        tables.push(table);
-    }
-    Ok(tables)
-}
-
-fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<TableConfig> {
-    section.only(&[
-        "name",
-        "dir",
-        "data_file",
-        "csv",
-        "columns",
-        "expected_rows",
-        "enabled",
-        "refresh_ms",
-    ])?;
-    let name = section
-        .str("name")?
-        .ok_or_else(|| section.bad("name", "is missing; write name = \"…\""))?;
-    // The name is inserted into SQL unchanged, between the user's quotes or without any.
-    let breaks_sql = |c: char| c.is_control() || "\"'`[];".contains(c);
-    if name.trim().is_empty() || name.contains(breaks_sql) {
-        return Err(section.bad("name", &format!("{name:?} cannot be a table's name")));
-    }
-    let folder = base.join(section.str("dir")?.unwrap_or(name));
-    let data_file = folder.join(section.str("data_file")?.unwrap_or(DATA_FILE));
-    let refresh = match section.u64("refresh_ms")? {
-        Some(0) => return Err(section.bad("refresh_ms", "must be at least 1")),
-        other => other.map(Duration::from_millis),
-    };
-    let own_csv = match section.section("csv")? {
-        Some(own) => Some(read_csv(Some(own), csv)?),
-        None => None,
-    };
-    Ok(TableConfig {
-        name: name.to_owned(),
-        folder,
-        data_file,
-        csv: own_csv,
-        columns: read_columns(section.section("columns")?, own_csv.unwrap_or(csv))?,
-        expected_rows: read_expected_rows(section.section("expected_rows")?)?,
-        enabled: section.bool("enabled")?.unwrap_or(true),
-        refresh,
-        line: section.line(),
-    })
-}
-
-fn read_columns(section: Option<Section<'_>>, csv: CsvConfig) -> Result<Columns> {
-    let Some(section) = section else {
-        return Ok(Columns::All);
-    };
-    section.only(&["by_header", "by_index"])?;
-    let by_header = section.strs("by_header")?;
-    let by_index = section.usizes("by_index")?;
-    if !by_header.is_empty() && !csv.has_header {
-        let problem = "needs a header, and csv.has_header is false; use by_index";
-        return Err(section.bad("by_header", problem));
-    }
-    match (by_header.is_empty(), by_index.is_empty()) {
-        (false, true) => {
-            let trim = |name: &str| match csv.trim {
-                true => name.trim_ascii().to_owned(),
-                false => name.to_owned(),
-            };
-            Ok(Columns::ByHeader(by_header.into_iter().map(trim).collect()))
-        }
-        (true, false) => Ok(Columns::ByIndex(by_index)),
-        (false, false) => Err(section.bad(
-            "by_index",
-            "is set together with by_header; keep one of them",
-        )),
-        (true, true) => Err(section.bad(
-            "by_header",
-            "and columns.by_index are both empty; omit columns to use all of them",
-        )),
-    }
-}
-
-fn read_expected_rows(section: Option<Section<'_>>) -> Result<ExpectedRows> {
-    let Some(section) = section else {
-        return Ok(ExpectedRows::default());
-    };
-    section.only(&["min", "max"])?;
-    let (min, max) = (section.u64("min")?, section.u64("max")?);
-    if let (Some(min), Some(max)) = (min, max)
-        && min > max
-    {
-        return Err(section.bad("min", &format!("is {min}, above max, which is {max}")));
-    }
-    Ok(ExpectedRows { min, max })
 }

@@ -84,6 +84,17 @@ impl<'a> Section<'a> {
         self.table.contains_key(key)
     }
 
+    /// All keys, in the order of the document.
+    pub(super) fn keys(&self) -> Vec<&'a str> {
+        let mut keys: Vec<(usize, &str)> = self
+            .table
+            .iter()
+            .map(|(key, _)| (key.span().start, &**key.get_ref()))
+            .collect();
+        keys.sort_unstable();
+        keys.into_iter().map(|(_, key)| key).collect()
+    }
+
     /// Whether the key holds a list.
     pub(super) fn is_list(&self, key: &str) -> bool {
         let value = self.value(key);

@@ -6,7 +6,9 @@
 
 use std::net::IpAddr;
 
-use super::records::{NextRecord, Records};
+use super::create_table::create_table;
+use super::records::NextRecord;
+use super::rows::CsvRows;
 use crate::Result;
 use crate::config::TableConfig;
 use crate::error::Error;
@@ -85,39 +87,34 @@ enum Kind {
 }
 
 /// Derives the mapped columns of a data file, which is read to its end.
-pub(super) fn columns(table: &TableConfig, records: &mut Records<'_>) -> Result<Vec<Column>> {
-    let mapping = records.mapping()?;
-    if mapping.is_empty() {
+pub(super) fn columns(table: &TableConfig, rows: &mut CsvRows<'_>) -> Result<Vec<Column>> {
+    let names = rows.names();
+    if names.is_empty() {
         return Err(Error::nothing_to_derive(table));
     }
-    let mut columns: Vec<Column> = Vec::with_capacity(mapping.len());
-    for &index in &mapping {
-        let given = records.header().and_then(|header| header.get(index));
-        let name = match given.map(String::as_str) {
-            None | Some("") => format!("column_{}", index + 1),
-            Some(name) => name.to_owned(),
-        };
+    let mut columns: Vec<Column> = Vec::with_capacity(names.len());
+    for name in names {
         if columns
             .iter()
             .any(|column| column.name.eq_ignore_ascii_case(&name))
         {
-            return Err(Error::ambiguous_header(table, &name));
+            return Err(Error::ambiguous_header(&table.data_file, &name));
         }
         columns.push(Column::new(name));
     }
     loop {
-        match records.next()? {
+        match rows.next()? {
             NextRecord::Record => {}
             // The load itself reports the record or fails at it.
             NextRecord::Bad { .. } => continue,
             NextRecord::End => return Ok(columns),
         }
-        for (column, &index) in columns.iter_mut().zip(&mapping) {
+        for (index, column) in columns.iter_mut().enumerate() {
             if column.others.count < ODD_COUNT_MAX
                 || column.addresses != Addresses::Not
                 || column.bools != Bools::Not
             {
-                column.see(records.field(index), records.line());
+                column.see(rows.field(index), rows.line());
             }
         }
     }
@@ -238,15 +235,11 @@ pub(super) fn notes(columns: &[Column]) -> Vec<String> {
 
 /// `create table` for derived columns.
 pub(super) fn create(table: &str, columns: &[Column]) -> String {
-    let mut sql = format!("create table {} (\n", quote_name(table));
-    for (number, column) in (1..).zip(columns) {
-        let (name, declaration) = (quote_name(&column.name), column.declaration());
-        let comma = if number < columns.len() { "," } else { "" };
-        let comment = column.comment();
-        sql.push_str(&format!("  {name} {declaration}{comma}{comment}\n"));
-    }
-    sql.push_str(");\n");
-    sql
+    let columns = columns.iter();
+    let columns: Vec<(&str, &str, &str)> = columns
+        .map(|column| (&*column.name, column.declaration(), column.comment()))
+        .collect();
+    create_table(table, &columns)
 }
 
 /// `insert` for derived columns; an empty cell of a number column is NULL.

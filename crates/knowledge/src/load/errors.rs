@@ -1,6 +1,9 @@
 //! Errors of loads: each names the table's file and line.
 
 use std::io;
+use std::path::Path;
+
+use maxminddb::MaxMindDbError;
 
 use super::sql::SqlText;
 use crate::config::TableConfig;
@@ -9,49 +12,33 @@ use crate::sqlite_error::SqliteError;
 
 impl Error {
     /// A record of a data file is wrong.
-    pub(super) fn row(table: &TableConfig, line: u64, reason: &str) -> Self {
-        let message = format!("{}:{line}: {reason}", table.data_file.display());
-        Self::new(ErrorKind::Data, message)
+    pub(super) fn row(place: &str, reason: &str) -> Self {
+        Self::new(ErrorKind::Data, format!("{place}: {reason}"))
     }
 
     /// A record exceeds the size limit.
-    pub(super) fn record_limit(
-        table: &TableConfig,
-        line: u64,
-        limit: usize,
-        unit: &'static str,
-    ) -> Self {
+    pub(super) fn record_limit(file: &Path, line: u64, limit: usize, unit: &'static str) -> Self {
         let message = format!(
             "{}:{line}: a record has more than {limit} {unit}; is a quote unclosed, or is the \
              delimiter different?",
-            table.data_file.display()
+            file.display()
         );
         Self::new(ErrorKind::LimitReached, message)
     }
 
     /// A data file cannot be read further.
-    pub(super) fn unreadable(table: &TableConfig, line: u64, source: io::Error) -> Self {
-        let message = format!(
-            "{}:{line}: cannot be read beyond this line",
-            table.data_file.display()
-        );
-        let kind = match source.kind() {
-            io::ErrorKind::InvalidData
-            | io::ErrorKind::InvalidInput
-            | io::ErrorKind::UnexpectedEof => ErrorKind::Data,
-            _ => ErrorKind::Environment,
-        };
-        Self::with_source(kind, message, source)
+    pub(super) fn unreadable(file: &Path, line: u64, source: io::Error) -> Self {
+        let message = format!("{}:{line}: cannot be read beyond this line", file.display());
+        Self::with_source(kind_of(&source), message, source)
     }
 
     /// A record was refused by the table's insert.
     pub(super) fn row_insert(
         table: &TableConfig,
         sql: &SqlText,
-        line: u64,
+        place: &str,
         source: rusqlite::Error,
     ) -> Self {
-        let place = format!("{}:{line}", table.data_file.display());
         match Self::memory_limit(&source) {
             Some(limit) => Self::with_source(
                 ErrorKind::LimitReached,
@@ -106,29 +93,34 @@ impl Error {
     }
 
     /// The file that a table's rows should come from cannot be opened.
-    pub(super) fn data_file(table: &TableConfig, source: io::Error) -> Self {
+    pub(super) fn data_file(table: &TableConfig, file: &Path, source: io::Error) -> Self {
         if source.kind() != io::ErrorKind::NotFound {
-            return Self::file(&table.data_file, source);
+            return Self::file(file, source);
         }
         let message = format!(
             "{}: the data file of table {:?} does not exist; set the table's dir or data_file, or \
              enabled = false",
-            table.data_file.display(),
+            file.display(),
             table.name
         );
         Self::new(ErrorKind::Environment, message)
     }
 
     /// A table's rows should come from a file that is not CSV.
-    pub(super) fn not_csv(table: &TableConfig, what: &str, instead: &str) -> Self {
-        let (file, name) = (table.data_file.display(), &table.name);
+    pub(super) fn not_csv(table: &TableConfig, file: &Path, what: &str, instead: &str) -> Self {
+        let (file, name) = (file.display(), &table.name);
         let message = format!("{file}: this is {what}, but table {name:?} must be CSV; {instead}");
         Self::new(ErrorKind::Data, message)
     }
 
     /// A header does not name a column.
-    pub(super) fn unknown_header(table: &TableConfig, name: &str, header: &[String]) -> Self {
-        let file = table.data_file.display();
+    pub(super) fn unknown_header(
+        table: &TableConfig,
+        file: &Path,
+        name: &str,
+        header: &[String],
+    ) -> Self {
+        let file = file.display();
         let message = match header {
             [] => format!(
                 "{file}: there is no header, but table {:?} requires column {name:?}",
@@ -145,20 +137,25 @@ impl Error {
     }
 
     /// A header names a column more than once.
-    pub(super) fn ambiguous_header(table: &TableConfig, name: &str) -> Self {
+    pub(super) fn ambiguous_header(file: &Path, name: &str) -> Self {
         let message = format!(
             "{}:1: column {name:?} is named more than once; use columns.by_index",
-            table.data_file.display()
+            file.display()
         );
         Self::new(ErrorKind::Data, message)
     }
 
     /// A mapping names a position that records do not have.
-    pub(super) fn beyond_record(table: &TableConfig, index: usize, width: usize) -> Self {
+    pub(super) fn beyond_record(
+        table: &TableConfig,
+        file: &Path,
+        index: usize,
+        width: usize,
+    ) -> Self {
         let message = format!(
             "{}: table {:?} requires field {index}, counted from 0, but records have {width} \
              fields",
-            table.data_file.display(),
+            file.display(),
             table.name
         );
         Self::new(ErrorKind::Data, message)
@@ -182,5 +179,67 @@ impl Error {
             table.name
         );
         Self::new(ErrorKind::Data, message)
+    }
+
+    /// A file that is read as a whole is truncated or damaged.
+    pub(super) fn unreadable_whole(file: &Path, source: io::Error) -> Self {
+        let message = format!("{}: cannot be read to its end", file.display());
+        Self::with_source(kind_of(&source), message, source)
+    }
+
+    /// A MaxMind database is too large.
+    pub(super) fn mmdb_size(file: &Path, limit: u64) -> Self {
+        let message = format!(
+            "{}: is larger than {limit} bytes, the limit for a MaxMind database",
+            file.display()
+        );
+        Self::new(ErrorKind::LimitReached, message)
+    }
+
+    /// A MaxMind database is damaged, or another file.
+    pub(super) fn mmdb(file: &Path, source: MaxMindDbError) -> Self {
+        let message = format!(
+            "{}: is not a complete MaxMind database; download it again",
+            file.display()
+        );
+        Self::with_source(ErrorKind::Data, message, source)
+    }
+
+    /// The search tree of a MaxMind database is damaged.
+    pub(super) fn mmdb_tree(file: &Path, problem: &str) -> Self {
+        let file = file.display();
+        let message = format!("{file}: the database is damaged: {problem}; download it again");
+        Self::new(ErrorKind::Data, message)
+    }
+
+    /// A record of a MaxMind database is damaged.
+    pub(super) fn mmdb_record(file: &Path, network: &str, source: MaxMindDbError) -> Self {
+        let message = format!(
+            "{}: the record of {network} is damaged; download the database again",
+            file.display()
+        );
+        Self::with_source(ErrorKind::Data, message, source)
+    }
+
+    /// The columns of a MaxMind database are missing.
+    pub(super) fn no_paths(table: &TableConfig, file: &Path, paths: &[String]) -> Self {
+        let message = format!(
+            "{}: table {:?} has no columns; write for example columns.by_path = {{ country = \
+             \"country.iso_code\" }}; the first record has the paths: {}",
+            file.display(),
+            table.name,
+            paths.join(", ")
+        );
+        Self::new(ErrorKind::Config, message)
+    }
+}
+
+/// The kind of a failure to read a file.
+fn kind_of(source: &io::Error) -> ErrorKind {
+    match source.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => {
+            ErrorKind::Data
+        }
+        _ => ErrorKind::Environment,
     }
 }

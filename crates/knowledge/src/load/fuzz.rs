@@ -9,7 +9,7 @@ use encoding_rs::Encoding;
 
 use super::records::{NextRecord, Records};
 use super::source::{self, FilePosition};
-use crate::config::{Columns, CsvConfig, ExpectedRows, TableConfig};
+use crate::config::{Columns, CsvConfig, ExpectedRows, TableConfig, TableFormat};
 
 /// Encodings with different decoders.
 const ENCODINGS: [&Encoding; 6] = [
@@ -50,6 +50,7 @@ pub fn csv_mapping_fuzz(data: &[u8]) {
         name: "t".to_owned(),
         folder: PathBuf::new(),
         data_file: PathBuf::from("data.csv"),
+        format: TableFormat::Csv,
         csv: None,
         columns,
         expected_rows: ExpectedRows::default(),
@@ -118,7 +119,8 @@ fn read<'a>(
         chunk_size,
     };
     let text = source::decoded(Box::new(bytes), csv.encoding);
-    Records::read(table, csv, text, Rc::new(FilePosition::default()))
+    let file = &table.data_file;
+    Records::read(table, file, csv, text, Rc::new(FilePosition::default()))
 }
 
 fn all_fields(records: &Records<'_>) -> Vec<Vec<u8>> {

@@ -4,30 +4,36 @@
 //! current one is not affected; transactions only serve memory usage and speed here, not
 //! consistency.
 
+mod create_table;
 mod delimiter;
 mod derive;
+mod document;
 mod errors;
 mod fuzz;
 mod keys;
+mod mmdb;
 mod quotes;
 mod records;
 mod report;
+mod rows;
 mod source;
 mod sql;
 #[cfg(test)]
 mod tests;
+mod typed;
 mod unsupported;
 
 use std::fs;
 use std::time::Instant;
 
-use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ErrorCode, Statement};
 
 pub use self::fuzz::csv_mapping_fuzz;
 use self::keys::{DerivedTable, add_indexes};
-use self::records::{NextRecord, Records};
+use self::records::NextRecord;
 pub use self::report::{LoadReport, NoProgress, Progress, SkippedRow, TableReport};
+use self::rows::Rows;
 pub use self::sql::{SqlText, TableSql, table_sql};
 use crate::Result;
 use crate::config::{Config, LoadConfig, OnError, TableConfig};
@@ -96,20 +102,16 @@ fn load_table(
             .execute_batch(&script.text)
             .map_err(|source| Error::script(table, script, source))?;
     }
-    let csv = config.csv_of(table);
-    let mut records = Records::open(table, csv)?;
-    let begins_with_quote = records.begins_with_quote();
-    let warning = records
-        .header()
-        .and_then(|header| delimiter::warning(header, begins_with_quote, csv.delimiter));
-    report.warnings.extend(warning);
+    let mut rows = Rows::open(config, table)?;
     let bytes_total = fs::metadata(&table.data_file).map_or(0, |meta| meta.len());
-    let mut insert = Insert::prepare(connection, table, &sql.insert, records.mapping()?)?;
-    insert.run(config.load, &mut records, &mut report, &|bytes_read| {
+    let mut insert = Insert::prepare(connection, table, &sql.insert, rows.width())?;
+    insert.run(config.load, &mut rows, &mut report, &|rows| {
+        let bytes_read = rows.bytes_read(bytes_total);
         progress.advanced(&table.name, bytes_read, bytes_total.max(bytes_read));
     })?;
-    let bytes_read = records.bytes_read();
+    let bytes_read = rows.bytes_read(bytes_total);
     progress.advanced(&table.name, bytes_read, bytes_read);
+    report.warnings.append(&mut rows.warnings());
     judge_row_count(table, &mut report)?;
     report.elapsed = begun.elapsed();
     Ok((report, sql.create.file.is_none()))
@@ -141,7 +143,8 @@ struct Insert<'a> {
     sql: &'a SqlText,
     connection: &'a Connection,
     statement: Statement<'a>,
-    mapping: Vec<usize>,
+    /// The number of values of a row.
+    width: usize,
 }
 
 impl<'a> Insert<'a> {
@@ -149,70 +152,72 @@ impl<'a> Insert<'a> {
         connection: &'a Connection,
         table: &'a TableConfig,
         sql: &'a SqlText,
-        mapping: Vec<usize>,
+        width: usize,
     ) -> Result<Self> {
         let statement = connection
             .prepare(&sql.text)
             .map_err(|source| Error::script(table, sql, source))?;
         // Without records, the number of fields is unknown and nothing is bound.
-        if !mapping.is_empty() && statement.parameter_count() != mapping.len() {
+        if width > 0 && statement.parameter_count() != width {
             let count = statement.parameter_count();
-            return Err(Error::parameter_count(table, sql, count, mapping.len()));
+            return Err(Error::parameter_count(table, sql, count, width));
         }
         Ok(Self {
             table,
             sql,
             connection,
             statement,
-            mapping,
+            width,
         })
     }
 
     fn run(
         &mut self,
         load: LoadConfig,
-        records: &mut Records<'_>,
+        rows: &mut Rows<'_>,
         report: &mut TableReport,
-        advanced: &dyn Fn(u64),
+        advanced: &dyn Fn(&Rows<'_>),
     ) -> Result<()> {
         let mut batch = Batch::begin(self.connection, load, self.table)?;
         for record_index in 1_u64.. {
-            match records.next()? {
+            match rows.next()? {
                 NextRecord::End => break,
-                NextRecord::Record => match self.insert(records) {
+                NextRecord::Record => match self.insert(rows) {
                     Ok(row_count) => {
                         report.rows += row_count;
                         batch.count_row()?;
                     }
                     Err(error) if load.on_error == OnError::Skip && self.may_skip(&error, load) => {
-                        report.skip(records.line(), error.to_string());
+                        report.skip(rows.place(), error.to_string());
                     }
                     Err(error) => {
-                        let line = records.line();
-                        return Err(Error::row_insert(self.table, self.sql, line, error));
+                        let place = rows.place();
+                        return Err(Error::row_insert(self.table, self.sql, &place, error));
                     }
                 },
                 NextRecord::Bad {
                     line,
                     reason,
                     is_fatal: false,
-                } if load.on_error == OnError::Skip => report.skip(line, reason),
+                } if load.on_error == OnError::Skip => {
+                    report.skip(rows.place_of_line(line), reason);
+                }
                 NextRecord::Bad { line, reason, .. } => {
-                    return Err(Error::row(self.table, line, &reason));
+                    return Err(Error::row(&rows.place_of_line(line), &reason));
                 }
             }
             if record_index % PROGRESS_RECORD_COUNT == 0 {
-                advanced(records.bytes_read());
+                advanced(rows);
             }
         }
         batch.commit()
     }
 
-    /// Binds the mapped fields as text and inserts; an empty field is an empty string.
-    fn insert(&mut self, records: &Records<'_>) -> rusqlite::Result<u64> {
-        for (index, &field) in self.mapping.iter().enumerate() {
-            let text = ToSqlOutput::Borrowed(ValueRef::Text(records.field(field)));
-            self.statement.raw_bind_parameter(index + 1, text)?;
+    /// Binds the values and inserts. Fields of CSV are text, and an empty field is an empty string.
+    fn insert(&mut self, rows: &Rows<'_>) -> rusqlite::Result<u64> {
+        for index in 0..self.width {
+            let value = ToSqlOutput::Borrowed(rows.value(index));
+            self.statement.raw_bind_parameter(index + 1, value)?;
         }
         self.statement.raw_execute().map(|count| count as u64)
     }

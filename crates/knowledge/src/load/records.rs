@@ -5,6 +5,7 @@
 
 use std::io::{self, Read};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use csv_core::ReadRecordResult;
@@ -29,6 +30,7 @@ const FIELD_COUNT_MAX: usize = 1 << 16;
 /// A reader of a data file.
 pub(super) struct Records<'a> {
     table: &'a TableConfig,
+    file: PathBuf,
     trim: bool,
     source: Box<dyn Read>,
     position: Rc<FilePosition>,
@@ -82,25 +84,27 @@ pub(super) enum NextRecord {
 }
 
 impl<'a> Records<'a> {
-    /// Opens the data file of a table and reads its header.
-    pub(super) fn open(table: &'a TableConfig, csv: &CsvConfig) -> Result<Self> {
-        if let Some((what, instead)) = unsupported::problem(&table.data_file) {
-            return Err(Error::not_csv(table, what, instead));
+    /// Opens a data file of a table and reads its header.
+    pub(super) fn open(table: &'a TableConfig, file: &Path, csv: &CsvConfig) -> Result<Self> {
+        if let Some((what, instead)) = unsupported::problem(file) {
+            return Err(Error::not_csv(table, file, what, instead));
         }
         let position = Rc::new(FilePosition::default());
-        let bytes = source::open(&table.data_file, &position)
-            .map_err(|source| Error::data_file(table, source))?;
+        let bytes = source::open(file, &position)
+            .map_err(|source| Error::data_file(table, file, source))?;
         let (head, bytes) = source::with_head(bytes, unsupported::HEAD_SIZE)
-            .map_err(|source| Error::unreadable(table, 1, source))?;
+            .map_err(|source| Error::unreadable(file, 1, source))?;
         if let Some((what, instead)) = unsupported::problem_of_head(&head, csv.encoding) {
-            return Err(Error::not_csv(table, what, instead));
+            return Err(Error::not_csv(table, file, what, instead));
         }
-        Self::read(table, csv, source::decoded(bytes, csv.encoding), position)
+        let text = source::decoded(bytes, csv.encoding);
+        Self::read(table, file, csv, text, position)
     }
 
     /// Reads the header of text from any reader.
     pub(super) fn read(
         table: &'a TableConfig,
+        file: &Path,
         csv: &CsvConfig,
         source: Box<dyn Read>,
         position: Rc<FilePosition>,
@@ -110,6 +114,7 @@ impl<'a> Records<'a> {
             .build();
         let mut records = Self {
             table,
+            file: file.to_owned(),
             trim: csv.trim,
             source,
             position,
@@ -137,7 +142,9 @@ impl<'a> Records<'a> {
                 records.header = Some(records.names().collect());
             }
             NextRecord::Record => records.peeked = true,
-            NextRecord::Bad { line, reason, .. } => return Err(Error::row(table, line, &reason)),
+            NextRecord::Bad { line, reason, .. } => {
+                return Err(Error::row(&records.place(line), &reason));
+            }
             NextRecord::End => {}
         }
         Ok(records)
@@ -166,10 +173,11 @@ impl<'a> Records<'a> {
             (Columns::ByIndex(indexes), None) => Ok(indexes.clone()),
             (Columns::ByIndex(indexes), Some(width)) => {
                 match indexes.iter().find(|&&index| index >= width) {
-                    Some(index) => Err(Error::beyond_record(self.table, *index, width)),
+                    Some(index) => Err(Error::beyond_record(self.table, &self.file, *index, width)),
                     None => Ok(indexes.clone()),
                 }
             }
+            (Columns::ByPath(_), _) => unreachable!("the configuration refuses paths for CSV"),
             (Columns::ByHeader(names), _) => names.iter().map(|name| self.named(name)).collect(),
         }
     }
@@ -182,8 +190,8 @@ impl<'a> Records<'a> {
             .filter(|(_, column)| *column == name);
         match (found.next(), found.next()) {
             (Some((index, _)), None) => Ok(index),
-            (Some(_), Some(_)) => Err(Error::ambiguous_header(self.table, name)),
-            (None, _) => Err(Error::unknown_header(self.table, name, header)),
+            (Some(_), Some(_)) => Err(Error::ambiguous_header(&self.file, name)),
+            (None, _) => Err(Error::unknown_header(self.table, &self.file, name, header)),
         }
     }
 
@@ -255,7 +263,7 @@ impl<'a> Records<'a> {
                 }
                 ReadRecordResult::OutputFull => {
                     return Err(Error::record_limit(
-                        self.table,
+                        &self.file,
                         self.line,
                         RECORD_SIZE_MAX,
                         "bytes",
@@ -263,7 +271,7 @@ impl<'a> Records<'a> {
                 }
                 ReadRecordResult::OutputEndsFull => {
                     return Err(Error::record_limit(
-                        self.table,
+                        &self.file,
                         self.line,
                         FIELD_COUNT_MAX,
                         "fields",
@@ -277,7 +285,7 @@ impl<'a> Records<'a> {
         let size = loop {
             match self.source.read(&mut self.input) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::unreadable(self.table, self.rest_line, error)),
+                Err(error) => return Err(Error::unreadable(&self.file, self.rest_line, error)),
                 Ok(size) => break size,
             }
         };
@@ -366,6 +374,11 @@ impl<'a> Records<'a> {
     /// The line on which the current record begins, counted from 1.
     pub(super) fn line(&self) -> u64 {
         self.line
+    }
+
+    /// A line of the file in messages.
+    pub(super) fn place(&self, line: u64) -> String {
+        format!("{}:{line}", self.file.display())
     }
 
     /// Bytes read from the file so far.

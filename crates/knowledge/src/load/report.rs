@@ -54,17 +54,17 @@ pub struct TableReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkippedRow {
-    /// The line of the data file on which it begins, counted from 1.
-    pub line: u64,
+    /// The data file and the line on which it begins, counted from 1.
+    pub place: String,
     /// Why it was left out.
     pub reason: String,
 }
 
 impl TableReport {
-    pub(super) fn skip(&mut self, line: u64, reason: String) {
+    pub(super) fn skip(&mut self, place: String, reason: String) {
         self.skipped_count += 1;
         if self.skipped.len() < SKIPPED_KEPT_MAX {
-            self.skipped.push(SkippedRow { line, reason });
+            self.skipped.push(SkippedRow { place, reason });
         }
     }
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use super::derive;
-use super::records::Records;
+use super::rows::Rows;
+use super::{derive, typed};
 use crate::Result;
 use crate::config::{Config, TableConfig};
 use crate::error::Error;
@@ -74,17 +74,13 @@ pub fn table_sql(config: &Config, table: &TableConfig) -> Result<TableSql> {
     let (create, insert) = match (create, insert) {
         (Some(create), Some(insert)) => (create, insert),
         (create, insert) => {
-            let mut records = Records::open(table, config.csv_of(table))?;
-            let columns = derive::columns(table, &mut records)?;
+            let derived = derive(config, table)?;
             if create.is_none() {
-                notes = derive::notes(&columns);
+                notes = derived.notes;
             }
-            let derive = |name, sql: fn(&str, &[derive::Column]) -> String| {
-                SqlText::derived(name, sql(&table.name, &columns))
-            };
             (
-                create.unwrap_or_else(|| derive("create.sql", derive::create)),
-                insert.unwrap_or_else(|| derive("insert.sql", derive::insert)),
+                create.unwrap_or_else(|| SqlText::derived("create.sql", derived.create)),
+                insert.unwrap_or_else(|| SqlText::derived("insert.sql", derived.insert)),
             )
         }
     };
@@ -93,6 +89,36 @@ pub fn table_sql(config: &Config, table: &TableConfig) -> Result<TableSql> {
         clean,
         insert,
         notes,
+    })
+}
+
+/// SQL that was derived from rows.
+struct Derived {
+    create: String,
+    insert: String,
+    notes: Vec<String>,
+}
+
+/// Derives SQL from the rows of a table, all of which are read for it.
+fn derive(config: &Config, table: &TableConfig) -> Result<Derived> {
+    let name = &table.name;
+    Ok(match Rows::open(config, table)? {
+        Rows::Csv(mut rows) => {
+            let columns = derive::columns(table, &mut rows)?;
+            Derived {
+                create: derive::create(name, &columns),
+                insert: derive::insert(name, &columns),
+                notes: derive::notes(&columns),
+            }
+        }
+        mut rows @ Rows::Networks(_) => {
+            let columns = typed::columns(&mut rows)?;
+            Derived {
+                create: typed::create(name, &columns),
+                insert: typed::insert(name, &columns),
+                notes: typed::notes(&columns),
+            }
+        }
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod delimiter;
 mod formats;
+mod mmdb;
 
 use std::cell::RefCell;
 use std::error::Error as _;
@@ -12,6 +13,7 @@ use std::rc::Rc;
 
 use tempfile::TempDir;
 
+use super::records::Records;
 use super::*;
 
 const CREATE: &str = "create table {table} (a, b)";
@@ -84,6 +86,13 @@ fn rows(store: &Store, sql: &str) -> String {
         out.push(fields.join(","));
     }
     out.join(" ")
+}
+
+/// The line of a skipped row.
+fn line_of(row: &SkippedRow) -> &str {
+    let (file, line) = row.place.rsplit_once(':').unwrap();
+    assert!(file.ends_with("t/data.csv"), "{file}");
+    line
 }
 
 fn check(config: &str, data: impl AsRef<[u8]>, expected: &str) {
@@ -214,7 +223,7 @@ fn skipping_covers_records_and_rows_and_reports_both() {
         let skipped: Vec<String> = table
             .skipped
             .iter()
-            .map(|row| format!("{}: {}", row.line, row.reason))
+            .map(|row| format!("{}: {}", line_of(row), row.reason))
             .collect();
         assert_eq!(
             skipped,
@@ -254,7 +263,7 @@ fn a_function_error_is_a_row_error() {
     );
     let (store, report) = folder.load().unwrap();
     assert_eq!(rows(&store, "select * from t"), r#"16909060,"1""#);
-    assert_eq!(report.tables[0].skipped[0].line, 3);
+    assert_eq!(line_of(&report.tables[0].skipped[0]), "3");
     assert_eq!(
         report.tables[0].skipped[0].reason,
         "ip4_int(): argument 1 must be text"
@@ -615,7 +624,7 @@ fn load_skipping(lines: impl IntoIterator<Item = String>) -> String {
             let table = &report.tables[0];
             let skipped = table.skipped.iter();
             let skipped: Vec<_> = skipped
-                .map(|row| format!("{}: {}", row.line, row.reason))
+                .map(|row| format!("{}: {}", line_of(row), row.reason))
                 .collect();
             format!("{} rows; {}", table.rows, skipped.join("; "))
         }
@@ -765,8 +774,9 @@ fn csv_is_read_as_the_csv_crate_reads_it() {
             .map(|record| record.iter().map(str::to_owned).collect())
             .collect();
         let mut ours = Vec::new();
+        let file = &table.data_file;
         let source = Box::new(Cursor::new(data.clone()));
-        if let Ok(mut records) = Records::read(table, &config.csv, source, Rc::default()) {
+        if let Ok(mut records) = Records::read(table, file, &config.csv, source, Rc::default()) {
             loop {
                 match records.next().unwrap() {
                     NextRecord::Record => ours.push(

@@ -10,8 +10,8 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
     (
         &["mmdb"],
         "a MaxMind database",
-        "use its CSV edition, or export it, for example with `mmdbctl export --format csv`, and \
-         look up addresses with cidr_key_min and cidr_key_max (docs/KNOWDB.md, Functions)",
+        "write mmdb = \"…\" instead of data_file, and columns.by_path (docs/KNOWDB.md, MaxMind \
+         databases)",
     ),
     (
         &[

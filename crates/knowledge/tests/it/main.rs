@@ -3,6 +3,7 @@
 mod config;
 mod folder;
 mod live;
+mod mmdb;
 mod non_blocking;
 mod provider;
 mod provider_config;

@@ -398,7 +398,7 @@ fn issue_13_in_the_kind_of_a_table() {
     for (file, expected) in [
         (
             "geo.mmdb",
-            "a MaxMind database, but table \"hosts\" must be CSV; use its CSV edition",
+            "a MaxMind database, but table \"hosts\" must be CSV; write mmdb =",
         ),
         ("data.csv.bz2", "compressed in an unsupported format"),
         (

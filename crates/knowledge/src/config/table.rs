@@ -1,0 +1,230 @@
+//! The entries of `[[tables]]` and how their files are read.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::reader::Section;
+use super::{
+    ColumnPath, Columns, CsvConfig, DATA_FILE, ExpectedRows, NETWORK_BOUNDS, TableConfig,
+    TableFormat,
+};
+use crate::Result;
+
+pub(super) fn read_tables(
+    root: &Section<'_>,
+    base: &Path,
+    csv: CsvConfig,
+) -> Result<Vec<TableConfig>> {
+    let mut tables: Vec<TableConfig> = Vec::new();
+    for section in root.sections("tables")? {
+        let table = read_table(&section, base, csv)?;
+        // SQLite's table names are case-insensitive.
+        let same = |other: &&TableConfig| {
+            other.enabled && table.enabled && other.name.eq_ignore_ascii_case(&table.name)
+        };
+        if let Some(first) = tables.iter().find(same) {
+            let problem = format!(
+                "{:?} is already the name of the table in line {}; rename or disable one of them",
+                table.name, first.line
+            );
+            return Err(section.bad("name", &problem));
+        }
+        tables.push(table);
+    }
+    Ok(tables)
+}
+
+fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<TableConfig> {
+    section.only(&[
+        "name",
+        "dir",
+        "data_file",
+        "mmdb",
+        "csv",
+        "columns",
+        "expected_rows",
+        "enabled",
+        "refresh_ms",
+    ])?;
+    let name = section
+        .str("name")?
+        .ok_or_else(|| section.bad("name", "is missing; write name = \"…\""))?;
+    // The name is inserted into SQL unchanged, between the user's quotes or without any.
+    let breaks_sql = |c: char| c.is_control() || "\"'`[];".contains(c);
+    if name.trim().is_empty() || name.contains(breaks_sql) {
+        return Err(section.bad("name", &format!("{name:?} cannot be a table's name")));
+    }
+    let folder = base.join(section.str("dir")?.unwrap_or(name));
+    let (data_file, format) = read_data_file(section, &folder)?;
+    let refresh = match section.u64("refresh_ms")? {
+        Some(0) => return Err(section.bad("refresh_ms", "must be at least 1")),
+        other => other.map(Duration::from_millis),
+    };
+    let own_csv = match section.section("csv")? {
+        Some(_) if format != TableFormat::Csv => {
+            return Err(section.bad("csv", "does not apply, as the rows are not CSV; remove it"));
+        }
+        Some(own) => Some(read_csv(Some(own), csv)?),
+        None => None,
+    };
+    Ok(TableConfig {
+        name: name.to_owned(),
+        folder,
+        data_file,
+        format,
+        csv: own_csv,
+        columns: read_columns(section.section("columns")?, format, own_csv.unwrap_or(csv))?,
+        expected_rows: read_expected_rows(section.section("expected_rows")?)?,
+        enabled: section.bool("enabled")?.unwrap_or(true),
+        refresh,
+        line: section.line(),
+    })
+}
+
+/// The file with the rows, and its format.
+fn read_data_file(section: &Section<'_>, folder: &Path) -> Result<(PathBuf, TableFormat)> {
+    let data_file = section.str("data_file")?;
+    let Some(mmdb) = section.str("mmdb")? else {
+        let file = folder.join(data_file.unwrap_or(DATA_FILE));
+        return Ok((file, TableFormat::Csv));
+    };
+    if data_file.is_some() {
+        let problem = "is set together with data_file; keep one of them";
+        return Err(section.bad("mmdb", problem));
+    }
+    Ok((folder.join(mmdb), TableFormat::Mmdb))
+}
+
+fn read_columns(
+    section: Option<Section<'_>>,
+    format: TableFormat,
+    csv: CsvConfig,
+) -> Result<Columns> {
+    let Some(section) = section else {
+        return Ok(Columns::All);
+    };
+    section.only(&["by_header", "by_index", "by_path"])?;
+    let ways = ["by_header", "by_index", "by_path"].map(|way| (way, section.has(way)));
+    let applies = |way: &str| match format {
+        TableFormat::Csv => way != "by_path",
+        TableFormat::Mmdb => way == "by_path",
+    };
+    if let Some((way, _)) = ways.iter().find(|(way, is_set)| *is_set && !applies(way)) {
+        let problem = match format {
+            TableFormat::Csv => "does not apply to CSV; use by_header or by_index",
+            TableFormat::Mmdb => "does not apply to a MaxMind database; use by_path",
+        };
+        return Err(section.bad(way, problem));
+    }
+    if let Some(paths) = section.section("by_path")? {
+        let taken: &[&str] = match format {
+            TableFormat::Csv => &[],
+            TableFormat::Mmdb => &NETWORK_BOUNDS,
+        };
+        return read_paths(&paths, taken).map(Columns::ByPath);
+    }
+    let by_header = section.strs("by_header")?;
+    let by_index = section.usizes("by_index")?;
+    if !by_header.is_empty() && !csv.has_header {
+        let problem = "needs a header, and csv.has_header is false; use by_index";
+        return Err(section.bad("by_header", problem));
+    }
+    match (by_header.is_empty(), by_index.is_empty()) {
+        (false, true) => {
+            let trim = |name: &str| match csv.trim {
+                true => name.trim_ascii().to_owned(),
+                false => name.to_owned(),
+            };
+            Ok(Columns::ByHeader(by_header.into_iter().map(trim).collect()))
+        }
+        (true, false) => Ok(Columns::ByIndex(by_index)),
+        (false, false) => Err(section.bad(
+            "by_index",
+            "is set together with by_header; keep one of them",
+        )),
+        (true, true) => Err(section.bad(
+            "by_header",
+            "and columns.by_index are both empty; omit columns to use all of them",
+        )),
+    }
+}
+
+/// Columns by path: `country = "country.iso_code"`, or a list of its parts where a key has a dot.
+/// The names `taken` are those of other columns.
+fn read_paths(section: &Section<'_>, taken: &[&str]) -> Result<Vec<ColumnPath>> {
+    let mut columns: Vec<ColumnPath> = Vec::new();
+    for name in section.keys() {
+        let path: Vec<String> = match section.is_list(name) {
+            true => section.strs(name)?.into_iter().map(str::to_owned).collect(),
+            false => {
+                let path = section.str(name)?.unwrap_or_default();
+                path.split('.').map(str::to_owned).collect()
+            }
+        };
+        if path.is_empty() || path.iter().any(String::is_empty) {
+            let problem = "must be a path such as \"country.iso_code\", or a list of its parts";
+            return Err(section.bad(name, problem));
+        }
+        // SQLite's column names are case-insensitive.
+        let others = columns.iter().map(|column| column.name.as_str());
+        let mut others = others.chain(taken.iter().copied());
+        if name.is_empty() || others.any(|other| other.eq_ignore_ascii_case(name)) {
+            return Err(section.bad(name, "must be a name that no other column has"));
+        }
+        columns.push(ColumnPath {
+            name: name.to_owned(),
+            path,
+        });
+    }
+    Ok(columns)
+}
+
+fn read_expected_rows(section: Option<Section<'_>>) -> Result<ExpectedRows> {
+    let Some(section) = section else {
+        return Ok(ExpectedRows::default());
+    };
+    section.only(&["min", "max"])?;
+    let (min, max) = (section.u64("min")?, section.u64("max")?);
+    if let (Some(min), Some(max)) = (min, max)
+        && min > max
+    {
+        return Err(section.bad("min", &format!("is {min}, above max, which is {max}")));
+    }
+    Ok(ExpectedRows { min, max })
+}
+
+/// `default` has the values for keys that the section does not have.
+pub(super) fn read_csv(section: Option<Section<'_>>, default: CsvConfig) -> Result<CsvConfig> {
+    let Some(section) = section else {
+        return Ok(default);
+    };
+    section.only(&["has_header", "delimiter", "encoding", "trim"])?;
+    let delimiter = match section.str("delimiter")?.map(str::as_bytes) {
+        None => default.delimiter,
+        Some([b'"' | b'\r' | b'\n']) => {
+            return Err(section.bad("delimiter", "must not be a quote or a line break"));
+        }
+        Some([byte]) if byte.is_ascii() => *byte,
+        Some(_) => {
+            let problem = "must be one ASCII character, such as \",\", \";\", \"|\" or \"\\t\"";
+            return Err(section.bad("delimiter", problem));
+        }
+    };
+    let encoding = match section.str("encoding")? {
+        None => default.encoding,
+        Some(label) => encoding_rs::Encoding::for_label_no_replacement(label.as_bytes())
+            .ok_or_else(|| {
+                let problem = format!(
+                    "{label:?} is unknown; use a label of the WHATWG encoding standard, such as \
+                     \"utf-8\", \"windows-1252\", \"gbk\" or \"utf-16le\""
+                );
+                section.bad("encoding", &problem)
+            })?,
+    };
+    Ok(CsvConfig {
+        has_header: section.bool("has_header")?.unwrap_or(default.has_header),
+        delimiter,
+        encoding,
+        trim: section.bool("trim")?.unwrap_or(default.trim),
+    })
+}
