@@ -161,6 +161,8 @@ pub struct TableConfig {
 pub enum TableFormat {
     /// Records of fields between delimiters.
     Csv,
+    /// A JSON object a line.
+    JsonLines,
     /// Networks of a MaxMind database, each with its values.
     Mmdb,
 }
@@ -170,7 +172,8 @@ pub enum TableFormat {
 pub enum Columns {
     /// All fields, in their order.
     All,
-    /// The fields with these names in the header.
+    /// The fields with these names in the header; for JSON lines the values of these keys, with dots
+    /// between those of nested objects.
     ByHeader(Vec<String>),
     /// The fields at these positions, counted from 0.
     ByIndex(Vec<usize>),

@@ -86,13 +86,27 @@ fn read_data_file(section: &Section<'_>, folder: &Path) -> Result<(PathBuf, Tabl
     let data_file = section.str("data_file")?;
     let Some(mmdb) = section.str("mmdb")? else {
         let file = folder.join(data_file.unwrap_or(DATA_FILE));
-        return Ok((file, TableFormat::Csv));
+        let format = format_of(&file);
+        return Ok((file, format));
     };
     if data_file.is_some() {
         let problem = "is set together with data_file; keep one of them";
         return Err(section.bad("mmdb", problem));
     }
     Ok((folder.join(mmdb), TableFormat::Mmdb))
+}
+
+/// The format of a data file, by its name without the suffix of a compression.
+fn format_of(file: &Path) -> TableFormat {
+    let suffix_of = |file: &Path| Some(file.extension()?.to_str()?.to_ascii_lowercase());
+    let suffix = match suffix_of(file).as_deref() {
+        Some("gz" | "zst") => file.file_stem().and_then(|stem| suffix_of(stem.as_ref())),
+        _ => suffix_of(file),
+    };
+    match suffix.as_deref() {
+        Some("jsonl" | "ndjson") => TableFormat::JsonLines,
+        _ => TableFormat::Csv,
+    }
 }
 
 fn read_columns(
@@ -107,31 +121,47 @@ fn read_columns(
     let ways = ["by_header", "by_index", "by_path"].map(|way| (way, section.has(way)));
     let applies = |way: &str| match format {
         TableFormat::Csv => way != "by_path",
+        TableFormat::JsonLines => way != "by_index",
         TableFormat::Mmdb => way == "by_path",
     };
     if let Some((way, _)) = ways.iter().find(|(way, is_set)| *is_set && !applies(way)) {
         let problem = match format {
             TableFormat::Csv => "does not apply to CSV; use by_header or by_index",
+            TableFormat::JsonLines => "does not apply to JSON lines; use by_header or by_path",
             TableFormat::Mmdb => "does not apply to a MaxMind database; use by_path",
         };
         return Err(section.bad(way, problem));
     }
+    if section.has("by_header") && section.has("by_path") {
+        let problem = "is set together with by_header; keep one of them";
+        return Err(section.bad("by_path", problem));
+    }
     if let Some(paths) = section.section("by_path")? {
         let taken: &[&str] = match format {
-            TableFormat::Csv => &[],
+            TableFormat::Csv | TableFormat::JsonLines => &[],
             TableFormat::Mmdb => &NETWORK_BOUNDS,
         };
         return read_paths(&paths, taken).map(Columns::ByPath);
     }
     let by_header = section.strs("by_header")?;
+    if format == TableFormat::JsonLines
+        && let Some(name) = by_header.iter().find(|it| it.split('.').any(str::is_empty))
+    {
+        let problem = format!(
+            "has {name:?}, which is not a path of keys such as \"owner.name\"; use by_path for a key \
+             with a dot or without a name"
+        );
+        return Err(section.bad("by_header", &problem));
+    }
     let by_index = section.usizes("by_index")?;
-    if !by_header.is_empty() && !csv.has_header {
+    let is_csv = format == TableFormat::Csv;
+    if !by_header.is_empty() && is_csv && !csv.has_header {
         let problem = "needs a header, and csv.has_header is false; use by_index";
         return Err(section.bad("by_header", problem));
     }
     match (by_header.is_empty(), by_index.is_empty()) {
         (false, true) => {
-            let trim = |name: &str| match csv.trim {
+            let trim = |name: &str| match csv.trim && is_csv {
                 true => name.trim_ascii().to_owned(),
                 false => name.to_owned(),
             };
@@ -142,10 +172,14 @@ fn read_columns(
             "by_index",
             "is set together with by_header; keep one of them",
         )),
-        (true, true) => Err(section.bad(
+        (true, true) if is_csv => Err(section.bad(
             "by_header",
             "and columns.by_index are both empty; omit columns to use all of them",
         )),
+        (true, true) => {
+            let problem = "is empty; omit columns to use all keys";
+            Err(section.bad("by_header", problem))
+        }
     }
 }
 

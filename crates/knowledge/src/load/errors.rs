@@ -106,10 +106,47 @@ impl Error {
         Self::new(ErrorKind::Environment, message)
     }
 
-    /// A table's rows should come from a file that is not CSV.
-    pub(super) fn not_csv(table: &TableConfig, file: &Path, what: &str, instead: &str) -> Self {
+    /// A table's rows should come from a file of another format.
+    pub(super) fn not_readable(
+        table: &TableConfig,
+        file: &Path,
+        what: &str,
+        instead: &str,
+    ) -> Self {
         let (file, name) = (file.display(), &table.name);
-        let message = format!("{file}: this is {what}, but table {name:?} must be CSV; {instead}");
+        let message = format!(
+            "{file}: this is {what}, but table {name:?} must be CSV or JSON lines; {instead}"
+        );
+        Self::new(ErrorKind::Data, message)
+    }
+
+    /// A line of JSON exceeds the size limit.
+    pub(super) fn line_limit(file: &Path, line: u64, limit: usize) -> Self {
+        let message = format!(
+            "{}:{line}: a line has more than {limit} bytes; write one object a line, as `jq -c \
+             '.[]'` does",
+            file.display()
+        );
+        Self::new(ErrorKind::LimitReached, message)
+    }
+
+    /// The objects of a file have too many different keys.
+    pub(super) fn key_limit(file: &Path, line: u64, limit: usize) -> Self {
+        let message = format!(
+            "{}:{line}: the lines up to here have more than {limit} different keys; name those \
+             of the columns in columns.by_header",
+            file.display()
+        );
+        Self::new(ErrorKind::LimitReached, message)
+    }
+
+    /// Two derived columns have the same name in SQL.
+    pub(super) fn duplicate_column(table: &TableConfig, name: &str) -> Self {
+        let message = format!(
+            "{}: two columns have the name {name:?}, regardless of letter case; give each a name \
+             in columns.by_path",
+            table.data_file.display()
+        );
         Self::new(ErrorKind::Data, message)
     }
 

@@ -10,6 +10,7 @@ mod derive;
 mod document;
 mod errors;
 mod fuzz;
+mod json_lines;
 mod keys;
 mod mmdb;
 mod quotes;

@@ -87,7 +87,7 @@ impl<'a> Records<'a> {
     /// Opens a data file of a table and reads its header.
     pub(super) fn open(table: &'a TableConfig, file: &Path, csv: &CsvConfig) -> Result<Self> {
         if let Some((what, instead)) = unsupported::problem(file) {
-            return Err(Error::not_csv(table, file, what, instead));
+            return Err(Error::not_readable(table, file, what, instead));
         }
         let position = Rc::new(FilePosition::default());
         let bytes = source::open(file, &position)
@@ -95,7 +95,7 @@ impl<'a> Records<'a> {
         let (head, bytes) = source::with_head(bytes, unsupported::HEAD_SIZE)
             .map_err(|source| Error::unreadable(file, 1, source))?;
         if let Some((what, instead)) = unsupported::problem_of_head(&head, csv.encoding) {
-            return Err(Error::not_csv(table, file, what, instead));
+            return Err(Error::not_readable(table, file, what, instead));
         }
         let text = source::decoded(bytes, csv.encoding);
         Self::read(table, file, csv, text, position)

@@ -3,6 +3,7 @@
 use rusqlite::types::ValueRef;
 
 use super::delimiter;
+use super::json_lines::JsonRows;
 use super::mmdb::Networks;
 use super::records::{NextRecord, Records};
 use crate::Result;
@@ -11,6 +12,7 @@ use crate::config::{Config, TableConfig, TableFormat};
 /// A reader of rows: each is a list of values, which are bound to the parameters of an insert.
 pub(super) enum Rows<'a> {
     Csv(Box<CsvRows<'a>>),
+    Json(Box<JsonRows>),
     Networks(Box<Networks<'a>>),
 }
 
@@ -32,6 +34,7 @@ impl<'a> Rows<'a> {
                 let records = Records::open(table, file, csv)?;
                 Self::Csv(CsvRows::new(records, csv.delimiter)?.into())
             }
+            TableFormat::JsonLines => Self::Json(JsonRows::open(table, file)?.into()),
             TableFormat::Mmdb => Self::Networks(Networks::open(table, file)?.into()),
         })
     }
@@ -40,6 +43,7 @@ impl<'a> Rows<'a> {
     pub(super) fn width(&self) -> usize {
         match self {
             Self::Csv(rows) => rows.mapping.len(),
+            Self::Json(rows) => rows.width(),
             Self::Networks(networks) => networks.width(),
         }
     }
@@ -48,6 +52,7 @@ impl<'a> Rows<'a> {
     pub(super) fn names(&self) -> Vec<String> {
         match self {
             Self::Csv(rows) => rows.names(),
+            Self::Json(rows) => rows.names(),
             Self::Networks(networks) => networks.names(),
         }
     }
@@ -59,6 +64,7 @@ impl<'a> Rows<'a> {
     pub(super) fn next(&mut self) -> Result<NextRecord> {
         match self {
             Self::Csv(rows) => rows.next(),
+            Self::Json(rows) => rows.next(),
             Self::Networks(networks) => Ok(match networks.next()? {
                 true => NextRecord::Record,
                 false => NextRecord::End,
@@ -71,6 +77,7 @@ impl<'a> Rows<'a> {
     pub(super) fn value(&self, index: usize) -> ValueRef<'_> {
         match self {
             Self::Csv(rows) => ValueRef::Text(rows.field(index)),
+            Self::Json(rows) => rows.value(index),
             Self::Networks(networks) => networks.value(index),
         }
     }
@@ -79,6 +86,7 @@ impl<'a> Rows<'a> {
     pub(super) fn place(&self) -> String {
         match self {
             Self::Csv(rows) => rows.records.place(rows.records.line()),
+            Self::Json(rows) => rows.place(rows.line()),
             Self::Networks(networks) => networks.place(),
         }
     }
@@ -87,6 +95,7 @@ impl<'a> Rows<'a> {
     pub(super) fn place_of_line(&self, line: u64) -> String {
         match self {
             Self::Csv(rows) => rows.records.place(line),
+            Self::Json(rows) => rows.place(line),
             Self::Networks(networks) => networks.place(),
         }
     }
@@ -95,6 +104,7 @@ impl<'a> Rows<'a> {
     pub(super) fn bytes_read(&self, size: u64) -> u64 {
         match self {
             Self::Csv(rows) => rows.records.bytes_read(),
+            Self::Json(rows) => rows.bytes_read(),
             Self::Networks(networks) => (size as f64 * networks.progress()) as u64,
         }
     }
@@ -103,6 +113,7 @@ impl<'a> Rows<'a> {
     pub(super) fn warnings(&self) -> Vec<String> {
         match self {
             Self::Csv(rows) => rows.warnings.clone(),
+            Self::Json(rows) => rows.warnings(),
             Self::Networks(networks) => networks.warnings(),
         }
     }

@@ -111,8 +111,8 @@ fn derive(config: &Config, table: &TableConfig) -> Result<Derived> {
                 notes: derive::notes(&columns),
             }
         }
-        mut rows @ Rows::Networks(_) => {
-            let columns = typed::columns(&mut rows)?;
+        mut rows @ (Rows::Json(_) | Rows::Networks(_)) => {
+            let columns = typed::columns(table, &mut rows)?;
             Derived {
                 create: typed::create(name, &columns),
                 insert: typed::insert(name, &columns),

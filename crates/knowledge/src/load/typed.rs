@@ -1,12 +1,15 @@
 //! The columns of a table whose values have types: each column gets a type that keeps its values.
 
+use std::collections::HashSet;
+
 use rusqlite::types::{Type, ValueRef};
 
 use super::create_table::create_table;
 use super::records::NextRecord;
 use super::rows::Rows;
 use crate::Result;
-use crate::config::NETWORK_BOUNDS;
+use crate::config::{NETWORK_BOUNDS, TableConfig};
+use crate::error::Error;
 use crate::sql_name::quote_name;
 
 /// A column of a derived table.
@@ -24,8 +27,18 @@ pub(super) struct Column {
 }
 
 /// Derives the columns of rows, which are read to the end.
-pub(super) fn columns(rows: &mut Rows<'_>) -> Result<Vec<Column>> {
-    let mut columns: Vec<Column> = rows.names().into_iter().map(Column::new).collect();
+pub(super) fn columns(table: &TableConfig, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
+    let mut columns: Vec<Column> = Vec::with_capacity(rows.width());
+    let mut known = HashSet::new();
+    for name in rows.names() {
+        if !known.insert(name.to_ascii_lowercase()) {
+            return Err(Error::duplicate_column(table, &name));
+        }
+        columns.push(Column::new(name));
+    }
+    if columns.is_empty() {
+        return Err(Error::nothing_to_derive(table));
+    }
     if matches!(rows, Rows::Networks(_)) {
         for column in &mut columns[..NETWORK_BOUNDS.len()] {
             column.comment = " -- a key: ip_key(:ip) between first and last";

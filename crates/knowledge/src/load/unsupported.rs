@@ -1,4 +1,4 @@
-//! Detects data files that are not CSV, by their names and first bytes, with hints how to load
+//! Detects data files of other formats, by their names and first bytes, with hints how to load
 //! their rows.
 
 use std::path::Path;
@@ -21,9 +21,9 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
         UNPACK,
     ),
     (
-        &["json", "jsonl", "ndjson"],
+        &["json"],
         "JSON",
-        "write it as CSV, as with `jq -r '[.name, .rack] | @csv'`",
+        "write one object a line into a file that ends in .jsonl, as with `jq -c '.[]'`",
     ),
     (
         &["db", "db3", "sqlite", "sqlite3", "duckdb"],
@@ -56,7 +56,7 @@ const UTF_16: &str = "write its encoding in [csv], such as encoding = \"utf-16le
 pub(super) const HEAD_SIZE: usize = 64;
 
 /// The format and hint for a data file whose decompressed content begins with `head`, if it is not
-/// CSV. All of these begin with bytes that no CSV file begins with, or with more than a column
+/// text. All of these begin with bytes that no CSV file begins with, or with more than a column
 /// name.
 pub(super) fn problem_of_head(
     head: &[u8],
@@ -144,7 +144,7 @@ mod tests {
                 "a/data.csv.bz2",
                 Some("compressed in an unsupported format"),
             ),
-            ("data.JSONL", Some("JSON")),
+            ("data.JSONL", None),
             ("data.json.gz", Some("JSON")),
             ("shop.db", Some("a database")),
             ("t/https://example.com/data.csv", Some("a URL")),

@@ -398,15 +398,18 @@ fn issue_13_in_the_kind_of_a_table() {
     for (file, expected) in [
         (
             "geo.mmdb",
-            "a MaxMind database, but table \"hosts\" must be CSV; write mmdb =",
+            "a MaxMind database, but table \"hosts\" must be CSV or JSON lines; write mmdb =",
         ),
         ("data.csv.bz2", "compressed in an unsupported format"),
         (
-            "data.jsonl",
-            "JSON, but table \"hosts\" must be CSV; write it as CSV",
+            "data.json",
+            "JSON, but table \"hosts\" must be CSV or JSON lines; write one object a line",
         ),
         ("data.parquet", "export its rows as CSV"),
-        ("shop.db", "a database, but table \"hosts\" must be CSV"),
+        (
+            "shop.db",
+            "a database, but table \"hosts\" must be CSV or JSON lines",
+        ),
     ] {
         let project = Project::new();
         project.write(&format!("hosts/{file}"), "a\n1\n");

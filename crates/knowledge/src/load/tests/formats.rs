@@ -11,7 +11,9 @@ fn gzip(data: &[u8]) -> Vec<u8> {
 #[test]
 fn are_refused_with_their_format_and_the_way_out() {
     let refused = |what: &str, instead: &str| {
-        format!("Data: t/data.csv: this is {what}, but table \"t\" must be CSV; {instead}")
+        format!(
+            "Data: t/data.csv: this is {what}, but table \"t\" must be CSV or JSON lines; {instead}"
+        )
     };
     let csv = b"a,b\n1,2\n";
     for (data, what, instead) in [
