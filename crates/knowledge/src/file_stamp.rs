@@ -4,11 +4,51 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use crate::file_pattern::FilePattern;
+
 /// Files and their metadata at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FileStamps {
-    files: Vec<PathBuf>,
-    stamps: Vec<Option<FileStamp>>,
+    files: Vec<Watched>,
+    stamps: Vec<Stamp>,
+}
+
+/// What is watched: a file, or all files that match a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    File(PathBuf),
+    Pattern(FilePattern),
+}
+
+impl Watched {
+    /// The files that there are now; a single file whether it exists or not.
+    pub(crate) fn files(self) -> Vec<PathBuf> {
+        match self {
+            Self::File(file) => vec![file],
+            // A folder that cannot be read is reported by the load.
+            Self::Pattern(pattern) => pattern.files().unwrap_or_default(),
+        }
+    }
+
+    fn stamp(&self) -> Stamp {
+        let stamp_of = |file: &PathBuf| fs::metadata(file).ok().map(|meta| mark(&meta));
+        match self {
+            Self::File(file) => Stamp::File(stamp_of(file)),
+            Self::Pattern(pattern) => {
+                let files = pattern.files().unwrap_or_default();
+                let stamps = files.into_iter().map(|file| (stamp_of(&file), file));
+                Stamp::Files(stamps.collect())
+            }
+        }
+    }
+}
+
+/// The state of something that is watched.
+#[derive(Clone, Debug, PartialEq)]
+enum Stamp {
+    /// `None` if the file does not exist.
+    File(Option<FileStamp>),
+    Files(Vec<(Option<FileStamp>, PathBuf)>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -22,11 +62,8 @@ struct FileStamp {
 
 impl FileStamps {
     /// The current stamps of the files; a missing file has a stamp, too.
-    pub(crate) fn of(files: Vec<PathBuf>) -> Self {
-        let stamps = files
-            .iter()
-            .map(|file| fs::metadata(file).ok().map(|meta| mark(&meta)));
-        let stamps = stamps.collect();
+    pub(crate) fn of(files: Vec<Watched>) -> Self {
+        let stamps = files.iter().map(Watched::stamp).collect();
         Self { files, stamps }
     }
 
@@ -36,7 +73,7 @@ impl FileStamps {
     }
 
     /// These stamps, and the current stamps of further files.
-    pub(crate) fn with(mut self, files: Vec<PathBuf>) -> Self {
+    pub(crate) fn with(mut self, files: Vec<Watched>) -> Self {
         let new = files.into_iter().filter(|file| !self.files.contains(file));
         let new = Self::of(new.collect());
         self.files.extend(new.files);
@@ -44,8 +81,13 @@ impl FileStamps {
         self
     }
 
-    pub(crate) fn files(&self) -> &[PathBuf] {
-        &self.files
+    /// Paths in all folders in which a file may appear or change.
+    pub(crate) fn paths_in_folders(&self) -> Vec<PathBuf> {
+        let paths = self.files.iter().map(|file| match file {
+            Watched::File(file) => vec![file.clone()],
+            Watched::Pattern(pattern) => pattern.paths_in_folders(),
+        });
+        paths.flatten().collect()
     }
 }
 
@@ -77,7 +119,7 @@ mod tests {
     fn a_replaced_file_is_told_from_its_predecessor() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("data.csv");
-        let none = FileStamps::of(vec![file.clone()]);
+        let none = FileStamps::of(vec![Watched::File(file.clone())]);
         assert_eq!(none, none.refreshed());
         fs::write(&file, "a").unwrap();
         let first = none.refreshed();
@@ -87,5 +129,27 @@ mod tests {
         fs::write(&other, "b").unwrap();
         fs::rename(&other, &file).unwrap();
         assert_ne!(first, first.refreshed());
+    }
+
+    #[test]
+    fn new_changed_and_removed_files_of_a_pattern_are_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let pattern = FilePattern::of(folder.path(), "*.csv").unwrap().unwrap();
+        let mut last = FileStamps::of(vec![Watched::Pattern(pattern)]);
+        let at = |name: &str| folder.path().join(name);
+        let steps: [(&str, &dyn Fn()); 4] = [
+            ("new", &|| fs::write(at("a.csv"), "a").unwrap()),
+            ("changed", &|| fs::write(at("a.csv"), "aa").unwrap()),
+            ("renamed", &|| fs::rename(at("a.csv"), at("b.csv")).unwrap()),
+            ("removed", &|| fs::remove_file(at("b.csv")).unwrap()),
+        ];
+        for (step, make) in steps {
+            make();
+            let next = last.refreshed();
+            assert_ne!(last, next, "{step}");
+            fs::write(at("other.txt"), step).unwrap();
+            assert_eq!(next, next.refreshed(), "{step}");
+            last = next;
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! The public API of the engine: open, query, reload, inspect.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use crate::depends::StatementDependency;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::Outcome;
+use crate::file_stamp::Watched;
 use crate::generation::Generation;
 use crate::idle::IdleSessions;
 use crate::load::{LoadReport, Progress};
@@ -478,7 +478,7 @@ impl Knowledge {
 }
 
 impl Reload for Inner {
-    fn files(&self) -> Vec<PathBuf> {
+    fn files(&self) -> Vec<Watched> {
         self.source.files()
     }
 

@@ -69,6 +69,7 @@ mod error;
 mod event;
 mod event_loop;
 mod feed;
+mod file_pattern;
 mod file_stamp;
 mod freshness;
 mod functions;

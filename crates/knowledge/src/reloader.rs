@@ -19,7 +19,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::Result;
 use crate::error::Error;
-use crate::file_stamp::FileStamps;
+use crate::file_stamp::{FileStamps, Watched};
 
 /// Files must be unchanged for this long before they are read: a copy in progress causes many
 /// changes.
@@ -31,7 +31,7 @@ const REST_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Something that can be reloaded.
 pub(crate) trait Reload: Send + Sync + 'static {
     /// The files that a reload would read now.
-    fn files(&self) -> Vec<PathBuf>;
+    fn files(&self) -> Vec<Watched>;
 
     /// Loads it again, and returns the number of the new state.
     fn reload(self: Arc<Self>) -> Result<u64>;
@@ -188,7 +188,7 @@ fn run<T: Reload>(owner: &Weak<T>, shared: &Shared, mut watcher: Option<Recommen
         if state.renewed {
             state.renewed = false;
             if let Some(watcher) = &mut watcher {
-                let folders = Folders::of(state.seen.files());
+                let folders = Folders::of(&state.seen.paths_in_folders());
                 let old = mem::replace(&mut state.folders, folders.clone());
                 // The watcher's thread may wait for the lock while watches are changed.
                 drop(state);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::Result;
 use crate::cache::CacheBytes;
 use crate::config::{CacheConfig, Config, ConfigOptions, LocalConfig};
-use crate::file_stamp::FileStamps;
+use crate::file_stamp::{FileStamps, Watched};
 use crate::load::{LoadReport, Progress, load};
 use crate::store::Store;
 
@@ -75,7 +75,7 @@ impl Source {
                 ..
             } => self.load_config(open(path, variables, foreign_sections)?, progress),
             Self::SqliteFile { path, cache, local } => Ok(Loaded {
-                seen: FileStamps::of(vec![path.clone(), wal_of(path)]),
+                seen: FileStamps::of(files_of(path)),
                 config: None,
                 cache: *cache,
                 local: *local,
@@ -86,7 +86,7 @@ impl Source {
     }
 
     /// The files that a load would read now, as far as the configuration can be read.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
+    pub(crate) fn files(&self) -> Vec<Watched> {
         match self {
             Self::Folder {
                 path,
@@ -94,17 +94,17 @@ impl Source {
                 foreign_sections,
                 ..
             } => match open(path, variables, foreign_sections) {
-                Ok(config) => config.watched_files(),
+                Ok(config) => config.watched(),
                 // The load itself reports the error.
                 Err(_) => Vec::new(),
             },
-            Self::SqliteFile { path, .. } => vec![path.clone(), wal_of(path)],
+            Self::SqliteFile { path, .. } => files_of(path),
         }
     }
 
     /// Loads the tables of a configuration that was already read.
     pub(crate) fn load_config(&self, config: Config, progress: &dyn Progress) -> Result<Loaded> {
-        let seen = FileStamps::of(config.watched_files());
+        let seen = FileStamps::of(config.watched());
         let statements = match self {
             Self::Folder {
                 statements: Some(statements),
@@ -137,9 +137,9 @@ fn open(
     Config::open_with(path, &options)
 }
 
-/// The write-ahead log of a SQLite database file.
-fn wal_of(path: &Path) -> PathBuf {
+/// A SQLite database file and its write-ahead log.
+fn files_of(path: &Path) -> Vec<Watched> {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");
-    wal.into()
+    vec![Watched::File(path.to_owned()), Watched::File(wal.into())]
 }

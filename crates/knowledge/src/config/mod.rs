@@ -20,6 +20,8 @@ pub use self::feed::FeedConfig;
 pub(crate) use self::provider::{DEFAULT_NAME, LOCAL_NAME};
 pub use self::provider::{PostgresSession, ProviderConfig, ProviderKind, ProviderServer};
 use crate::Result;
+use crate::file_pattern::FilePattern;
+use crate::file_stamp::Watched;
 
 /// The SQL file that creates a table in PostgreSQL.
 pub(crate) const CREATE_FILE: &str = "create.postgres.sql";
@@ -137,8 +139,10 @@ pub struct TableConfig {
     pub name: String,
     /// The folder of its SQL files.
     pub folder: PathBuf,
-    /// The file with its rows.
+    /// The file with its rows; a pattern if several files have them.
     pub data_file: PathBuf,
+    /// The pattern of its files, if there may be several.
+    pub(crate) pattern: Option<FilePattern>,
     /// The format of its rows.
     pub format: TableFormat,
     /// How its data file is read, if it overrides [`Config::csv`].
@@ -289,17 +293,26 @@ impl Config {
 
     /// The files whose change requires that tables are loaded again, whether they exist or not.
     pub fn watched_files(&self) -> Vec<PathBuf> {
-        let mut files = vec![self.file.clone()];
+        let watched = self.watched().into_iter();
+        watched.flat_map(Watched::files).collect()
+    }
+
+    /// The same, with patterns, so that new files are noticed.
+    pub(crate) fn watched(&self) -> Vec<Watched> {
+        let mut files = vec![Watched::File(self.file.clone())];
         for table in self.enabled_tables() {
             for sql in ["create.sql", "clean.sql", "insert.sql"] {
-                files.push(table.folder.join(sql));
+                files.push(Watched::File(table.folder.join(sql)));
             }
-            files.push(table.data_file.clone());
+            files.push(match &table.pattern {
+                Some(pattern) => Watched::Pattern(pattern.clone()),
+                None => Watched::File(table.data_file.clone()),
+            });
         }
         let is_embedded = |it: &ProviderConfig| it.kind() == ProviderKind::Embedded;
         if self.providers.iter().any(is_embedded) {
             let tables = self.enabled_tables();
-            files.extend(tables.map(|table| table.folder.join(CREATE_FILE)));
+            files.extend(tables.map(|table| Watched::File(table.folder.join(CREATE_FILE))));
         }
         files
     }

@@ -9,6 +9,7 @@ use super::{
     TableFormat,
 };
 use crate::Result;
+use crate::file_pattern::FilePattern;
 
 pub(super) fn read_tables(
     root: &Section<'_>,
@@ -55,7 +56,8 @@ fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Tabl
         return Err(section.bad("name", &format!("{name:?} cannot be a table's name")));
     }
     let folder = base.join(section.str("dir")?.unwrap_or(name));
-    let (data_file, format) = read_data_file(section, &folder)?;
+    let rows = read_data_file(section, &folder)?;
+    let format = rows.format;
     let refresh = match section.u64("refresh_ms")? {
         Some(0) => return Err(section.bad("refresh_ms", "must be at least 1")),
         other => other.map(Duration::from_millis),
@@ -70,7 +72,8 @@ fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Tabl
     Ok(TableConfig {
         name: name.to_owned(),
         folder,
-        data_file,
+        data_file: rows.file,
+        pattern: rows.pattern,
         format,
         csv: own_csv,
         columns: read_columns(section.section("columns")?, format, own_csv.unwrap_or(csv))?,
@@ -81,31 +84,55 @@ fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Tabl
     })
 }
 
-/// The file with the rows, and its format.
-fn read_data_file(section: &Section<'_>, folder: &Path) -> Result<(PathBuf, TableFormat)> {
-    let data_file = section.str("data_file")?;
-    let Some(mmdb) = section.str("mmdb")? else {
-        let file = folder.join(data_file.unwrap_or(DATA_FILE));
-        let format = format_of(&file);
-        return Ok((file, format));
-    };
-    if data_file.is_some() {
-        let problem = "is set together with data_file; keep one of them";
-        return Err(section.bad("mmdb", problem));
-    }
-    Ok((folder.join(mmdb), TableFormat::Mmdb))
+/// Where the rows of a table are.
+struct RowsConfig {
+    file: PathBuf,
+    pattern: Option<FilePattern>,
+    format: TableFormat,
 }
 
-/// The format of a data file, by its name without the suffix of a compression.
-fn format_of(file: &Path) -> TableFormat {
-    let suffix_of = |file: &Path| Some(file.extension()?.to_str()?.to_ascii_lowercase());
-    let suffix = match suffix_of(file).as_deref() {
-        Some("gz" | "zst") => file.file_stem().and_then(|stem| suffix_of(stem.as_ref())),
-        _ => suffix_of(file),
+fn read_data_file(section: &Section<'_>, folder: &Path) -> Result<RowsConfig> {
+    let data_file = section.str("data_file")?;
+    if let Some(mmdb) = section.str("mmdb")? {
+        if data_file.is_some() {
+            let problem = "is set together with data_file; keep one of them";
+            return Err(section.bad("mmdb", problem));
+        }
+        return Ok(RowsConfig {
+            file: folder.join(mmdb),
+            pattern: None,
+            format: TableFormat::Mmdb,
+        });
+    }
+    let name = data_file.unwrap_or(DATA_FILE);
+    // A question mark of a URL begins its query.
+    let pattern = match name.contains("://") {
+        true => Ok(None),
+        false => FilePattern::of(folder, name).transpose(),
     };
-    match suffix.as_deref() {
-        Some("jsonl" | "ndjson") => TableFormat::JsonLines,
-        _ => TableFormat::Csv,
+    let file = folder.join(name);
+    Ok(RowsConfig {
+        format: TableFormat::of(&file),
+        pattern: pattern.map_err(|problem| section.bad("data_file", problem.message()))?,
+        file,
+    })
+}
+
+impl TableFormat {
+    /// The format of a data file or pattern, by its name without the suffix of a compression.
+    pub(crate) fn of(file: &Path) -> Self {
+        let suffix_of = |file: &Path| {
+            let suffix = file.extension()?.to_str()?.to_ascii_lowercase();
+            Some(suffix.trim_end_matches(['*', '?']).to_owned())
+        };
+        let suffix = match suffix_of(file).as_deref() {
+            Some("gz" | "zst" | "") => file.file_stem().and_then(|stem| suffix_of(stem.as_ref())),
+            _ => suffix_of(file),
+        };
+        match suffix.as_deref() {
+            Some("jsonl" | "ndjson") => Self::JsonLines,
+            _ => Self::Csv,
+        }
     }
 }
 

@@ -5,10 +5,11 @@
 //! preserves the written values; everything else stays text.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use super::create_table::create_table;
 use super::records::NextRecord;
-use super::rows::CsvRows;
+use super::rows::{Rows, Spot};
 use crate::Result;
 use crate::config::TableConfig;
 use crate::error::Error;
@@ -63,14 +64,14 @@ enum Addresses {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cells {
     count: u64,
-    /// The line of the first of them, if there is one.
-    first_line: u64,
+    /// Where the first of them is, if there is one.
+    first: Spot,
 }
 
 impl Cells {
-    fn see(&mut self, line: u64) {
+    fn see(&mut self, spot: Spot) {
         if self.count == 0 {
-            self.first_line = line;
+            self.first = spot;
         }
         self.count += 1;
     }
@@ -87,7 +88,7 @@ enum Kind {
 }
 
 /// Derives the mapped columns of a data file, which is read to its end.
-pub(super) fn columns(table: &TableConfig, rows: &mut CsvRows<'_>) -> Result<Vec<Column>> {
+pub(super) fn columns(table: &TableConfig, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
     let names = rows.names();
     if names.is_empty() {
         return Err(Error::nothing_to_derive(table));
@@ -96,11 +97,11 @@ pub(super) fn columns(table: &TableConfig, rows: &mut CsvRows<'_>) -> Result<Vec
     for name in names {
         if columns
             .iter()
-            .any(|column| column.name.eq_ignore_ascii_case(&name))
+            .any(|column| column.name.eq_ignore_ascii_case(name))
         {
-            return Err(Error::ambiguous_header(&table.data_file, &name));
+            return Err(Error::ambiguous_header(&rows.files()[0], name));
         }
-        columns.push(Column::new(name));
+        columns.push(Column::new(name.clone()));
     }
     loop {
         match rows.next()? {
@@ -114,7 +115,10 @@ pub(super) fn columns(table: &TableConfig, rows: &mut CsvRows<'_>) -> Result<Vec
                 || column.addresses != Addresses::Not
                 || column.bools != Bools::Not
             {
-                column.see(rows.field(index), rows.line());
+                column.see(
+                    rows.value(index).as_bytes().unwrap_or_default(),
+                    rows.spot(),
+                );
             }
         }
     }
@@ -135,7 +139,7 @@ impl Column {
         }
     }
 
-    fn see(&mut self, field: &[u8], line: u64) {
+    fn see(&mut self, field: &[u8], spot: Spot) {
         let kind = kind_of(field);
         self.kind = self.kind.max(kind);
         if kind != Kind::Empty {
@@ -145,9 +149,9 @@ impl Column {
             Kind::Empty => return,
             Kind::Integer | Kind::Real => {
                 if kind == Kind::Integer && is_wide(field) {
-                    self.wide.see(line);
+                    self.wide.see(spot);
                 }
-                return self.numbers.see(line);
+                return self.numbers.see(spot);
             }
             Kind::Text => {}
         }
@@ -156,8 +160,8 @@ impl Column {
             self.first_text = why_text(field);
         }
         match is_date(field) {
-            true => self.dates.see(line),
-            false => self.others.see(line),
+            true => self.dates.see(spot),
+            false => self.others.see(spot),
         }
     }
 
@@ -199,25 +203,24 @@ impl Column {
 
     /// Why the column is text although most of its cells are numbers, or which of its cells is not
     /// a date although most are.
-    fn note(&self) -> Option<String> {
+    fn note(&self, files: &[PathBuf]) -> Option<String> {
         let (numbers, dates, others) = (self.numbers, self.dates, self.others);
         let (text_count, dateless_count) =
             (dates.count + others.count, numbers.count + others.count);
         // The named line has a cell of the minority.
         let first = |a: Cells, b: Cells| {
-            let lines = [a, b].into_iter().filter(|cells| cells.count > 0);
-            lines.map(|cells| cells.first_line).min()
+            let cells = [a, b].into_iter().filter(|cells| cells.count > 0);
+            let first = cells.map(|cells| cells.first).min();
+            first.map(|first| first.shown(files))
         };
         let why = if self.kind == Kind::Real && self.wide.count > 0 {
-            let line = self.wide.first_line;
-            format!(
-                "line {line} has more digits than a number can represent in a column with decimals"
-            )
+            let line = self.wide.first.shown(files);
+            format!("{line} has more digits than a number can represent in a column with decimals")
         } else if numbers.count > text_count && text_count < ODD_COUNT_MAX {
-            format!("line {} {}", first(dates, others)?, self.first_text)
+            format!("{} {}", first(dates, others)?, self.first_text)
         } else if dates.count > dateless_count && dateless_count < ODD_COUNT_MAX {
             let line = first(numbers, others)?;
-            format!("most of its cells are dates, but line {line} is not")
+            format!("most of its cells are dates, but {line} is not")
         } else {
             return None;
         };
@@ -229,8 +232,8 @@ impl Column {
 }
 
 /// Notes for the user about the derived types.
-pub(super) fn notes(columns: &[Column]) -> Vec<String> {
-    columns.iter().filter_map(Column::note).collect()
+pub(super) fn notes(columns: &[Column], files: &[PathBuf]) -> Vec<String> {
+    columns.iter().filter_map(|it| it.note(files)).collect()
 }
 
 /// `create table` for derived columns.
@@ -371,9 +374,9 @@ mod tests {
         let note = |cells: &[&str]| {
             let mut column = Column::new("price".to_owned());
             for (line, cell) in (2..).zip(cells) {
-                column.see(cell.as_bytes(), line);
+                column.see(cell.as_bytes(), Spot::new(0, line));
             }
-            column.note()
+            column.note(&[PathBuf::new()])
         };
         for (cell, expected) in [
             ("n/a", "line 3 is not a number"),
@@ -446,10 +449,10 @@ mod tests {
         ] {
             let mut column = Column::new("n".to_owned());
             for (line, cell) in (2..).zip(cells) {
-                column.see(cell.as_bytes(), line);
+                column.see(cell.as_bytes(), Spot::new(0, line));
             }
             assert_eq!(column.kind(), expected, "{cells:?}");
-            let found = column.note();
+            let found = column.note(&[PathBuf::new()]);
             let is_same = match (note, &found) {
                 (Some(note), Some(found)) => found.contains(note),
                 (None, None) => true,

@@ -6,7 +6,7 @@ use std::path::Path;
 use maxminddb::MaxMindDbError;
 
 use super::sql::SqlText;
-use crate::config::TableConfig;
+use crate::config::{TableConfig, TableFormat};
 use crate::error::{Error, ErrorKind};
 use crate::sqlite_error::SqliteError;
 
@@ -104,6 +104,68 @@ impl Error {
             table.name
         );
         Self::new(ErrorKind::Environment, message)
+    }
+
+    /// No file matches the pattern of a table.
+    pub(super) fn no_files(table: &TableConfig) -> Self {
+        let message = format!(
+            "{}: no file matches this pattern; set the data_file of table {:?}, or enabled = false",
+            table.data_file.display(),
+            table.name
+        );
+        Self::new(ErrorKind::Environment, message)
+    }
+
+    /// Too many files match the pattern of a table.
+    pub(super) fn too_many_files(table: &TableConfig, limit: usize) -> Self {
+        let message = format!(
+            "{}: more than {limit} files match this pattern; join them, or write a narrower one",
+            table.data_file.display()
+        );
+        Self::new(ErrorKind::LimitReached, message)
+    }
+
+    /// One of the files of a table is empty.
+    pub(super) fn no_header(table: &TableConfig, file: &Path) -> Self {
+        let message = format!(
+            "{}: the file is empty, but each file of table {:?} must have a header",
+            file.display(),
+            table.name
+        );
+        Self::new(ErrorKind::Data, message)
+    }
+
+    /// The files of a table have different columns.
+    pub(super) fn other_columns(
+        table: &TableConfig,
+        (file, names): (&Path, &[String]),
+        (first_file, first_names): (&Path, &[String]),
+    ) -> Self {
+        let message = format!(
+            "{}: the columns are: {}; those of {} are: {}; all files of table {:?} must have the \
+             same ones",
+            file.display(),
+            names.join(", "),
+            first_file.display(),
+            first_names.join(", "),
+            table.name
+        );
+        Self::new(ErrorKind::Data, message)
+    }
+
+    /// One of the files of a table has another format than the pattern.
+    pub(super) fn other_format(table: &TableConfig, file: &Path) -> Self {
+        let said = |is_csv| if is_csv { "CSV" } else { "JSON lines" };
+        let is_csv = table.format == TableFormat::Csv;
+        let message = format!(
+            "{}: the name is that of {}, but the rows of table {:?} are {}; end its data_file with \
+             the suffix of the files",
+            file.display(),
+            said(!is_csv),
+            table.name,
+            said(is_csv)
+        );
+        Self::new(ErrorKind::Data, message)
     }
 
     /// A table's rows should come from a file of another format.

@@ -35,6 +35,8 @@ pub(super) struct JsonRows {
     values: Vec<SqlValue>,
     /// For each column whether a line had its key.
     found: Vec<bool>,
+    /// Whether there was a line.
+    has_lines: bool,
 }
 
 /// The lines of a file.
@@ -48,27 +50,29 @@ struct Lines {
 }
 
 impl JsonRows {
-    /// Opens a data file of a table.
-    pub(super) fn open(table: &TableConfig, file: &Path) -> Result<Self> {
+    /// Opens the first of the data files of a table.
+    pub(super) fn open(table: &TableConfig, files: &[PathBuf]) -> Result<Self> {
         let columns = match &table.columns {
             Columns::ByHeader(names) => names.iter().map(|name| dotted(name)).collect(),
             Columns::ByPath(columns) => columns.clone(),
             Columns::ByIndex(_) => {
                 unreachable!("the configuration refuses positions for JSON lines")
             }
-            Columns::All => keys_of(table, file)?,
+            Columns::All => keys_of(table, files)?,
         };
         Ok(Self {
-            lines: Lines::open(table, file)?,
+            lines: Lines::open(table, &files[0])?,
             values: vec![SqlValue::Null; columns.len()],
             found: vec![false; columns.len()],
+            has_lines: false,
             columns,
         })
     }
 
-    /// How many values a row has.
-    pub(super) fn width(&self) -> usize {
-        self.columns.len()
+    /// Continues with the next of the data files.
+    pub(super) fn open_next(&mut self, table: &TableConfig, file: &Path) -> Result<()> {
+        self.lines = Lines::open(table, file)?;
+        Ok(())
     }
 
     /// The names of the values of a row.
@@ -82,6 +86,7 @@ impl JsonRows {
         if !self.lines.next()? {
             return Ok(NextRecord::End);
         }
+        self.has_lines = true;
         Ok(match self.read() {
             Ok(()) => NextRecord::Record,
             Err(reason) => NextRecord::Bad {
@@ -112,11 +117,6 @@ impl JsonRows {
         (&self.values[index]).into()
     }
 
-    /// A line of the file in messages.
-    pub(super) fn place(&self, line: u64) -> String {
-        format!("{}:{line}", self.lines.file.display())
-    }
-
     /// The current line, counted from 1.
     pub(super) fn line(&self) -> u64 {
         self.lines.line
@@ -129,7 +129,7 @@ impl JsonRows {
 
     /// Warnings about columns that no line has.
     pub(super) fn warnings(&self) -> Vec<String> {
-        if self.lines.line == 0 {
+        if !self.has_lines {
             return Vec::new();
         }
         let columns = self.columns.iter().zip(&self.found);
@@ -207,29 +207,31 @@ fn dotted(name: &str) -> ColumnPath {
     }
 }
 
-/// A column for each key of the objects of a file, in the order in which they first occur.
-fn keys_of(table: &TableConfig, file: &Path) -> Result<Vec<ColumnPath>> {
-    let mut lines = Lines::open(table, file)?;
+/// A column for each key of the objects of files, in the order in which they first occur.
+fn keys_of(table: &TableConfig, files: &[PathBuf]) -> Result<Vec<ColumnPath>> {
     let mut columns: Vec<ColumnPath> = Vec::new();
     let mut known = HashSet::new();
-    while lines.next()? {
-        // The load itself reports a bad line or fails at it.
-        let Ok(text) = lines.text() else { continue };
-        let Ok(members) = Members::of(text, text) else {
-            continue;
-        };
-        for (key, _) in members.0 {
-            if known.contains(&*key) {
+    for file in files {
+        let mut lines = Lines::open(table, file)?;
+        while lines.next()? {
+            // The load itself reports a bad line or fails at it.
+            let Ok(text) = lines.text() else { continue };
+            let Ok(members) = Members::of(text, text) else {
                 continue;
+            };
+            for (key, _) in members.0 {
+                if known.contains(&*key) {
+                    continue;
+                }
+                if columns.len() == KEY_COUNT_MAX {
+                    return Err(Error::key_limit(file, lines.line, KEY_COUNT_MAX));
+                }
+                known.insert(key.to_string());
+                columns.push(ColumnPath {
+                    name: key.to_string(),
+                    path: vec![key.into_owned()],
+                });
             }
-            if columns.len() == KEY_COUNT_MAX {
-                return Err(Error::key_limit(file, lines.line, KEY_COUNT_MAX));
-            }
-            known.insert(key.to_string());
-            columns.push(ColumnPath {
-                name: key.to_string(),
-                path: vec![key.into_owned()],
-            });
         }
     }
     Ok(columns)

@@ -24,7 +24,6 @@ mod tests;
 mod typed;
 mod unsupported;
 
-use std::fs;
 use std::time::Instant;
 
 use rusqlite::types::ToSqlOutput;
@@ -104,13 +103,13 @@ fn load_table(
             .map_err(|source| Error::script(table, script, source))?;
     }
     let mut rows = Rows::open(config, table)?;
-    let bytes_total = fs::metadata(&table.data_file).map_or(0, |meta| meta.len());
+    let bytes_total = rows.bytes_total();
     let mut insert = Insert::prepare(connection, table, &sql.insert, rows.width())?;
     insert.run(config.load, &mut rows, &mut report, &|rows| {
-        let bytes_read = rows.bytes_read(bytes_total);
+        let bytes_read = rows.bytes_read();
         progress.advanced(&table.name, bytes_read, bytes_total.max(bytes_read));
     })?;
-    let bytes_read = rows.bytes_read(bytes_total);
+    let bytes_read = rows.bytes_read();
     progress.advanced(&table.name, bytes_read, bytes_read);
     report.warnings.append(&mut rows.warnings());
     judge_row_count(table, &mut report)?;

@@ -1,4 +1,8 @@
-//! The rows of a table, whatever the format of its file.
+//! The rows of a table: those of its files, one after the other, whatever their format.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::vec;
 
 use rusqlite::types::ValueRef;
 
@@ -7,54 +11,99 @@ use super::json_lines::JsonRows;
 use super::mmdb::Networks;
 use super::records::{NextRecord, Records};
 use crate::Result;
-use crate::config::{Config, TableConfig, TableFormat};
+use crate::config::{Config, CsvConfig, TableConfig, TableFormat};
+use crate::error::Error;
+use crate::file_pattern::FILE_COUNT_MAX;
 
 /// A reader of rows: each is a list of values, which are bound to the parameters of an insert.
-pub(super) enum Rows<'a> {
+pub(super) struct Rows<'a> {
+    table: &'a TableConfig,
+    csv: CsvConfig,
+    /// All files, those that are not opened yet, and the rows of the one that is.
+    files: Vec<PathBuf>,
+    next_files: vec::IntoIter<PathBuf>,
+    current: FileRows<'a>,
+    /// The sizes of all files, and of those before the current one, in bytes.
+    size: u64,
+    size_before: u64,
+    /// The names of the values, which are the same in all files.
+    names: Vec<String>,
+    warnings: Vec<String>,
+}
+
+enum FileRows<'a> {
     Csv(Box<CsvRows<'a>>),
     Json(Box<JsonRows>),
     Networks(Box<Networks<'a>>),
 }
 
 /// The mapped fields of the records of a CSV file.
-pub(super) struct CsvRows<'a> {
+struct CsvRows<'a> {
     records: Records<'a>,
     /// The positions of the fields, in the order of the parameters.
     mapping: Vec<usize>,
-    warnings: Vec<String>,
+}
+
+/// A line in one of the files of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Spot {
+    /// The position of the file.
+    file: usize,
+    /// Counted from 1.
+    line: u64,
 }
 
 impl<'a> Rows<'a> {
-    /// Opens the file of a table.
+    /// Opens the first file of a table.
     pub(super) fn open(config: &Config, table: &'a TableConfig) -> Result<Self> {
-        let file = &table.data_file;
-        Ok(match table.format {
-            TableFormat::Csv => {
-                let csv = config.csv_of(table);
-                let records = Records::open(table, file, csv)?;
-                Self::Csv(CsvRows::new(records, csv.delimiter)?.into())
-            }
-            TableFormat::JsonLines => Self::Json(JsonRows::open(table, file)?.into()),
-            TableFormat::Mmdb => Self::Networks(Networks::open(table, file)?.into()),
-        })
+        let files = files_of(table)?;
+        let sizes = files.iter().map(|file| size_of(file));
+        let size = sizes.sum();
+        let mut next_files = files.clone().into_iter();
+        let csv = *config.csv_of(table);
+        let Some(first) = next_files.next() else {
+            return Err(Error::no_files(table));
+        };
+        let current = match table.format {
+            TableFormat::Csv => FileRows::Csv(CsvRows::open(table, &first, &csv)?.into()),
+            TableFormat::JsonLines => FileRows::Json(JsonRows::open(table, &files)?.into()),
+            TableFormat::Mmdb => FileRows::Networks(Networks::open(table, &first)?.into()),
+        };
+        let mut rows = Self {
+            table,
+            csv,
+            files,
+            next_files,
+            names: current.names(),
+            current,
+            size,
+            size_before: 0,
+            warnings: Vec::new(),
+        };
+        rows.add_warnings();
+        if rows.names.is_empty() && rows.lacks_header() {
+            return Err(Error::no_header(table, &rows.files[0]));
+        }
+        // A file without a record does not tell how many fields the others have.
+        while rows.names.is_empty() && !csv.has_header && rows.open_next()? {
+            rows.names = rows.current.names();
+        }
+        Ok(rows)
+    }
+
+    /// The files.
+    pub(super) fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// How many values a row has; 0 if that is unknown, as there are no rows.
     pub(super) fn width(&self) -> usize {
-        match self {
-            Self::Csv(rows) => rows.mapping.len(),
-            Self::Json(rows) => rows.width(),
-            Self::Networks(networks) => networks.width(),
-        }
+        self.names.len()
     }
 
-    /// The names of the values of a row.
-    pub(super) fn names(&self) -> Vec<String> {
-        match self {
-            Self::Csv(rows) => rows.names(),
-            Self::Json(rows) => rows.names(),
-            Self::Networks(networks) => networks.names(),
-        }
+    /// The names of the values of a row: those of the header, `column_1` and so on without one.
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// Reads the next row.
@@ -62,78 +111,146 @@ impl<'a> Rows<'a> {
     /// # Errors
     /// When reading cannot continue; a bad row is [`NextRecord::Bad`].
     pub(super) fn next(&mut self) -> Result<NextRecord> {
-        match self {
-            Self::Csv(rows) => rows.next(),
-            Self::Json(rows) => rows.next(),
-            Self::Networks(networks) => Ok(match networks.next()? {
-                true => NextRecord::Record,
-                false => NextRecord::End,
-            }),
+        loop {
+            let next = match &mut self.current {
+                FileRows::Csv(rows) => rows.records.next()?,
+                FileRows::Json(rows) => rows.next()?,
+                FileRows::Networks(networks) => match networks.next()? {
+                    true => NextRecord::Record,
+                    false => NextRecord::End,
+                },
+            };
+            match next {
+                NextRecord::End if self.open_next()? => {
+                    let names = self.current.names();
+                    let file = &self.files[self.file_index()];
+                    if names.is_empty() && self.lacks_header() {
+                        return Err(Error::no_header(self.table, file));
+                    }
+                    // Without a header, a file may have no record.
+                    if names != self.names && !names.is_empty() {
+                        let first = (&*self.files[0], &*self.names);
+                        return Err(Error::other_columns(self.table, (file, &names), first));
+                    }
+                }
+                next => return Ok(next),
+            }
         }
+    }
+
+    /// Opens the next file; returns whether there is one.
+    fn open_next(&mut self) -> Result<bool> {
+        let Some(file) = self.next_files.next() else {
+            return Ok(false);
+        };
+        self.size_before += size_of(&self.files[self.file_index() - 1]);
+        match &mut self.current {
+            FileRows::Csv(rows) => **rows = CsvRows::open(self.table, &file, &self.csv)?,
+            FileRows::Json(rows) => rows.open_next(self.table, &file)?,
+            FileRows::Networks(_) => unreachable!("a database is a single file"),
+        }
+        self.add_warnings();
+        Ok(true)
+    }
+
+    fn add_warnings(&mut self) {
+        if let FileRows::Csv(rows) = &self.current
+            && let Some(warning) = rows.warning(self.csv.delimiter)
+            && !self.warnings.contains(&warning)
+        {
+            self.warnings.push(warning);
+        }
+    }
+
+    /// Whether an empty file is an error, as one of several that have headers.
+    fn lacks_header(&self) -> bool {
+        self.table.format == TableFormat::Csv && self.csv.has_header && self.files.len() > 1
+    }
+
+    /// The position of the current file.
+    fn file_index(&self) -> usize {
+        self.files.len() - self.next_files.len() - 1
     }
 
     /// A value of the current row.
     #[inline]
     pub(super) fn value(&self, index: usize) -> ValueRef<'_> {
-        match self {
-            Self::Csv(rows) => ValueRef::Text(rows.field(index)),
-            Self::Json(rows) => rows.value(index),
-            Self::Networks(networks) => networks.value(index),
+        match &self.current {
+            FileRows::Csv(rows) => ValueRef::Text(rows.field(index)),
+            FileRows::Json(rows) => rows.value(index),
+            FileRows::Networks(networks) => networks.value(index),
         }
+    }
+
+    /// The line of the current row.
+    pub(super) fn spot(&self) -> Spot {
+        let line = match &self.current {
+            FileRows::Csv(rows) => rows.records.line(),
+            FileRows::Json(rows) => rows.line(),
+            FileRows::Networks(_) => 0,
+        };
+        Spot::new(self.file_index(), line)
     }
 
     /// The current row in messages.
     pub(super) fn place(&self) -> String {
-        match self {
-            Self::Csv(rows) => rows.records.place(rows.records.line()),
-            Self::Json(rows) => rows.place(rows.line()),
-            Self::Networks(networks) => networks.place(),
+        match &self.current {
+            FileRows::Csv(_) | FileRows::Json(_) => self.place_of_line(self.spot().line),
+            FileRows::Networks(networks) => networks.place(),
         }
     }
 
-    /// A line of the file in messages.
+    /// A line of the current file in messages.
     pub(super) fn place_of_line(&self, line: u64) -> String {
-        match self {
-            Self::Csv(rows) => rows.records.place(line),
-            Self::Json(rows) => rows.place(line),
-            Self::Networks(networks) => networks.place(),
-        }
+        let file = &self.files[self.file_index()];
+        format!("{}:{line}", file.display())
     }
 
-    /// How many bytes of a file of this size were read so far.
-    pub(super) fn bytes_read(&self, size: u64) -> u64 {
-        match self {
-            Self::Csv(rows) => rows.records.bytes_read(),
-            Self::Json(rows) => rows.bytes_read(),
-            Self::Networks(networks) => (size as f64 * networks.progress()) as u64,
-        }
+    /// The sizes of all files in bytes.
+    pub(super) fn bytes_total(&self) -> u64 {
+        self.size
     }
 
-    /// Warnings about the file, after its last row.
+    /// How many bytes of the files were read so far.
+    pub(super) fn bytes_read(&self) -> u64 {
+        let of_current = match &self.current {
+            FileRows::Csv(rows) => rows.records.bytes_read(),
+            FileRows::Json(rows) => rows.bytes_read(),
+            FileRows::Networks(networks) => (self.size as f64 * networks.progress()) as u64,
+        };
+        self.size_before + of_current
+    }
+
+    /// Warnings about the files, after the last row.
     pub(super) fn warnings(&self) -> Vec<String> {
+        match &self.current {
+            FileRows::Csv(_) => self.warnings.clone(),
+            FileRows::Json(rows) => rows.warnings(),
+            FileRows::Networks(networks) => networks.warnings(),
+        }
+    }
+}
+
+impl FileRows<'_> {
+    fn names(&self) -> Vec<String> {
         match self {
-            Self::Csv(rows) => rows.warnings.clone(),
-            Self::Json(rows) => rows.warnings(),
-            Self::Networks(networks) => networks.warnings(),
+            Self::Csv(rows) => rows.names(),
+            Self::Json(rows) => rows.names(),
+            Self::Networks(networks) => networks.names(),
         }
     }
 }
 
 impl<'a> CsvRows<'a> {
-    fn new(records: Records<'a>, delimiter: u8) -> Result<Self> {
-        let begins_with_quote = records.begins_with_quote();
-        let header = records.header();
-        let warning =
-            header.and_then(|header| delimiter::warning(header, begins_with_quote, delimiter));
+    fn open(table: &'a TableConfig, file: &Path, csv: &CsvConfig) -> Result<Self> {
+        let records = Records::open(table, file, csv)?;
         Ok(Self {
             mapping: records.mapping()?,
-            warnings: warning.into_iter().collect(),
             records,
         })
     }
 
-    /// The names of the fields: those of the header, `column_1` and so on without one.
-    pub(super) fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let named = |&index: &usize| {
             let given = self.records.header().and_then(|header| header.get(index));
             match given.map(String::as_str) {
@@ -144,19 +261,52 @@ impl<'a> CsvRows<'a> {
         self.mapping.iter().map(named).collect()
     }
 
-    /// Reads the next record.
-    pub(super) fn next(&mut self) -> Result<NextRecord> {
-        self.records.next()
+    fn warning(&self, delimiter: u8) -> Option<String> {
+        let begins_with_quote = self.records.begins_with_quote();
+        delimiter::warning(self.records.header()?, begins_with_quote, delimiter)
     }
 
-    /// A mapped field of the current record.
     #[inline]
-    pub(super) fn field(&self, index: usize) -> &[u8] {
+    fn field(&self, index: usize) -> &[u8] {
         self.records.field(self.mapping[index])
     }
+}
 
-    /// The line on which the current record begins, counted from 1.
-    pub(super) fn line(&self) -> u64 {
-        self.records.line()
+impl Spot {
+    pub(super) fn new(file: usize, line: u64) -> Self {
+        Self { file, line }
     }
+
+    /// The line in messages about a table; the file as well if there are several.
+    pub(super) fn shown(self, files: &[PathBuf]) -> String {
+        let line = self.line;
+        match files {
+            [_] => format!("line {line}"),
+            files => format!("line {line} of {}", files[self.file].display()),
+        }
+    }
+}
+
+/// The files with the rows of a table, in the order in which they are read.
+fn files_of(table: &TableConfig) -> Result<Vec<PathBuf>> {
+    let files = match &table.pattern {
+        // A file may have the name that is also a pattern.
+        Some(pattern) if !table.data_file.is_file() => {
+            let found = pattern.files();
+            found.map_err(|source| Error::file(&table.data_file, source))?
+        }
+        _ => vec![table.data_file.clone()],
+    };
+    if files.len() > FILE_COUNT_MAX {
+        return Err(Error::too_many_files(table, FILE_COUNT_MAX));
+    }
+    let is_other = |file: &&PathBuf| TableFormat::of(file) != table.format;
+    match files.iter().find(is_other) {
+        Some(file) if table.pattern.is_some() => Err(Error::other_format(table, file)),
+        _ => Ok(files),
+    }
+}
+
+fn size_of(file: &Path) -> u64 {
+    fs::metadata(file).map_or(0, |meta| meta.len())
 }

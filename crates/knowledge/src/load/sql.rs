@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::rows::Rows;
 use super::{derive, typed};
 use crate::Result;
-use crate::config::{Config, TableConfig};
+use crate::config::{Config, TableConfig, TableFormat};
 use crate::error::Error;
 use crate::sql_name::quote_name;
 
@@ -102,16 +102,17 @@ struct Derived {
 /// Derives SQL from the rows of a table, all of which are read for it.
 fn derive(config: &Config, table: &TableConfig) -> Result<Derived> {
     let name = &table.name;
-    Ok(match Rows::open(config, table)? {
-        Rows::Csv(mut rows) => {
+    let mut rows = Rows::open(config, table)?;
+    Ok(match table.format {
+        TableFormat::Csv => {
             let columns = derive::columns(table, &mut rows)?;
             Derived {
                 create: derive::create(name, &columns),
                 insert: derive::insert(name, &columns),
-                notes: derive::notes(&columns),
+                notes: derive::notes(&columns, rows.files()),
             }
         }
-        mut rows @ (Rows::Json(_) | Rows::Networks(_)) => {
+        TableFormat::JsonLines | TableFormat::Mmdb => {
             let columns = typed::columns(table, &mut rows)?;
             Derived {
                 create: typed::create(name, &columns),

@@ -5,6 +5,7 @@ mod formats;
 mod json_lines;
 mod mmdb;
 mod mutated;
+mod patterns;
 
 use std::cell::RefCell;
 use std::error::Error as _;

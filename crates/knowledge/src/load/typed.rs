@@ -8,7 +8,7 @@ use super::create_table::create_table;
 use super::records::NextRecord;
 use super::rows::Rows;
 use crate::Result;
-use crate::config::{NETWORK_BOUNDS, TableConfig};
+use crate::config::{NETWORK_BOUNDS, TableConfig, TableFormat};
 use crate::error::Error;
 use crate::sql_name::quote_name;
 
@@ -32,14 +32,14 @@ pub(super) fn columns(table: &TableConfig, rows: &mut Rows<'_>) -> Result<Vec<Co
     let mut known = HashSet::new();
     for name in rows.names() {
         if !known.insert(name.to_ascii_lowercase()) {
-            return Err(Error::duplicate_column(table, &name));
+            return Err(Error::duplicate_column(table, name));
         }
-        columns.push(Column::new(name));
+        columns.push(Column::new(name.clone()));
     }
     if columns.is_empty() {
         return Err(Error::nothing_to_derive(table));
     }
-    if matches!(rows, Rows::Networks(_)) {
+    if table.format == TableFormat::Mmdb {
         for column in &mut columns[..NETWORK_BOUNDS.len()] {
             column.comment = " -- a key: ip_key(:ip) between first and last";
         }

@@ -363,3 +363,46 @@ fn a_copy_of_a_database_is_made_anew_at_each_reload() {
     assert_eq!(knowledge.reload().unwrap(), 2);
     assert_eq!(generation(&knowledge), Value::Int(2));
 }
+
+#[test]
+fn new_and_removed_files_of_a_pattern_are_noticed() {
+    let folder = folder("data_file = \"*/part-*.csv\"", "");
+    let path = folder.path();
+    let part = |file: &str, row: &str| {
+        let file = path.join("t").join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        replace(&file, &format!("id,generation\n{row}\n"));
+    };
+    part("a/part-1.csv", "1,1");
+    let (knowledge, reloads) = listen(Knowledge::builder(path).watch(true));
+    let count = || {
+        let row = knowledge.query_first("select count(*) from t", ()).unwrap();
+        row.unwrap().as_ref().values()[0].clone()
+    };
+    assert_eq!(count(), Value::Int(1));
+    part("a/part-2.csv", "2,1");
+    assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+    assert_eq!(count(), Value::Int(2));
+    // In a new folder.
+    part("new/part-3.csv", "3,1");
+    while count() != Value::Int(3) {
+        assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+    }
+    fs::remove_file(path.join("t/a/part-1.csv")).unwrap();
+    assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+    assert_eq!(count(), Value::Int(2));
+    part("a/other.csv", "4,1");
+    assert!(
+        reloads.recv_timeout(QUIET).is_err(),
+        "not a file of the table"
+    );
+    // All are gone: the old rows stay.
+    fs::remove_dir_all(path.join("t/new")).unwrap();
+    while reloads.recv_timeout(PATIENCE) != Ok(Outcome::Success) {}
+    fs::remove_dir_all(path.join("t/a")).unwrap();
+    while reloads.recv_timeout(PATIENCE) != Ok(Outcome::Failure) {}
+    assert_eq!(count(), Value::Int(1));
+    part("a/part-9.csv", "9,1");
+    while reloads.recv_timeout(PATIENCE) != Ok(Outcome::Success) {}
+    assert_eq!(count(), Value::Int(1));
+}

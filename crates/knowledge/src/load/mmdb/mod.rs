@@ -125,11 +125,6 @@ impl<'a> Networks<'a> {
         Ok(networks)
     }
 
-    /// How many values a row has.
-    pub(super) fn width(&self) -> usize {
-        NETWORK_BOUNDS.len() + self.columns.len()
-    }
-
     /// The names of the values of a row.
     pub(super) fn names(&self) -> Vec<String> {
         let columns = self.columns.iter().map(|column| column.name.clone());

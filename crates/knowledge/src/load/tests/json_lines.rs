@@ -282,7 +282,7 @@ fn random_objects_have_the_values_of_serde_json() {
         let folder = folder(config, &data);
         let config = Config::open(folder.0.path(), &[]).unwrap();
         let table = &config.tables[0];
-        let mut ours = JsonRows::open(table, &table.data_file).unwrap();
+        let mut ours = JsonRows::open(table, std::slice::from_ref(&table.data_file)).unwrap();
         for object in &objects {
             assert!(matches!(ours.next().unwrap(), NextRecord::Record));
             for (index, theirs) in [&object["a"], &object["a"]["k"], &object["a"][1]]
@@ -340,11 +340,11 @@ fn damaged_lines_never_panic() {
     let words = [&b"{\"a\":"[..], b"}", b"]", b"\\u", b"\"", b"1e", b"\xc3"];
     mutations_never_panic(3_000, &corpus, &words, 1, |bytes| {
         fs::write(&table.data_file, bytes).unwrap();
-        let Ok(mut rows) = JsonRows::open(table, &table.data_file) else {
+        let Ok(mut rows) = JsonRows::open(table, std::slice::from_ref(&table.data_file)) else {
             return;
         };
         while let Ok(NextRecord::Record | NextRecord::Bad { .. }) = rows.next() {
-            for index in 0..rows.width() {
+            for index in 0..rows.names().len() {
                 let _ = rows.value(index);
             }
         }

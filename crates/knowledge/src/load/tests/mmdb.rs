@@ -42,7 +42,7 @@ fn select(folder: &Folder) -> Vec<String> {
     while networks.next().unwrap() {
         let place = networks.place();
         let (_, range) = place.split_once("geo.mmdb: ").unwrap();
-        let values = (2..networks.width()).map(|index| match networks.value(index) {
+        let values = (2..networks.names().len()).map(|index| match networks.value(index) {
             rusqlite::types::ValueRef::Null => "NULL".to_owned(),
             rusqlite::types::ValueRef::Text(text) => String::from_utf8(text.to_vec()).unwrap(),
             other => format!("{other:?}"),
@@ -499,7 +499,7 @@ fn damaged_databases_never_panic() {
             return;
         };
         while let Ok(true) = networks.next() {
-            for index in 0..networks.width() {
+            for index in 0..networks.names().len() {
                 let _ = networks.value(index);
             }
         }
