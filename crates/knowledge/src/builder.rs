@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::config::{CacheConfig, Config, LocalConfig, PRODUCT_SECTIONS, ProviderConfig};
 use crate::feed::OnChange;
 use crate::knowledge::Knowledge;
-use crate::load::{NoProgress, Progress};
+use crate::load::{NoProgress, Progress, UsedStatement};
 use crate::remote::{Providers, ResolveError, Resolver};
 use crate::source::{Source, Statements};
 use crate::telemetry::Telemetry;
@@ -139,10 +139,14 @@ impl Builder {
     }
 
     /// Sets the statements that will be queried, so that derived tables get an index for each
-    /// column that one of them looks rows up by. `list` is called at each load, and may leave out
+    /// column that one of them looks rows up by, and keys with several rows where one is expected are
+    /// counted. `list` is called at each load, and may leave out
     /// statements that it cannot determine.
     #[must_use]
-    pub fn statements(mut self, list: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Self {
+    pub fn statements(
+        mut self,
+        list: impl Fn() -> Vec<UsedStatement> + Send + Sync + 'static,
+    ) -> Self {
         self.statements = Some(Arc::new(list));
         self
     }

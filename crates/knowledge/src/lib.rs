@@ -125,8 +125,8 @@ pub use knowledge::Knowledge;
 #[doc(hidden)]
 pub use load::csv_mapping_fuzz;
 pub use load::{
-    LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport, TableSql, table_sql,
-    try_load,
+    LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport, TableSql, UsedStatement,
+    table_sql, try_load,
 };
 pub use metrics_telemetry::MetricsTelemetry;
 #[cfg(feature = "mutants")]

@@ -9,11 +9,11 @@ use crate::Result;
 use crate::cache::CacheBytes;
 use crate::config::{CacheConfig, Config, ConfigOptions, LocalConfig};
 use crate::file_stamp::{FileStamps, Watched};
-use crate::load::{LoadReport, Progress, load};
+use crate::load::{LoadReport, Progress, UsedStatement, load};
 use crate::store::Store;
 
 /// Returns the statements that will be queried.
-pub(crate) type Statements = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+pub(crate) type Statements = Arc<dyn Fn() -> Vec<UsedStatement> + Send + Sync>;
 
 /// The source of tables.
 pub(crate) enum Source {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lookaside_knowledge::{Builder, Config, Knowledge, MetricsTelemetry};
+use lookaside_knowledge::{Builder, Config, Knowledge, MetricsTelemetry, UsedStatement};
 use tracing::warn;
 
 use crate::config::{ENRICH, EnrichSettings, LOOKUPS, SERVER, read_lookups};
@@ -21,15 +21,22 @@ pub(crate) struct Project {
 
 /// The statements of a project's lookups and models. Errors in their files are ignored here and
 /// reported where the files are used.
-fn statements(file: &Path) -> Vec<String> {
+fn statements(file: &Path) -> Vec<UsedStatement> {
     let Ok(config) = Config::open(file, &[ENRICH, LOOKUPS, SERVER]) else {
         return Vec::new();
     };
     let lookups = read_lookups(&config).unwrap_or_default();
-    let mut statements: Vec<String> = lookups.into_iter().map(|lookup| lookup.sql).collect();
+    let lookups = lookups.into_iter().map(|lookup| UsedStatement {
+        sql: lookup.sql,
+        takes_all_rows: lookup.many,
+    });
+    let mut statements: Vec<UsedStatement> = lookups.collect();
     if let Ok(models) = Models::read(&config.folder().join(MODELS)) {
         let of_models = models.iter().flat_map(|model| model_lookups(model));
-        statements.extend(of_models.map(|sql| sql.text.to_string()));
+        statements.extend(of_models.map(|sql| UsedStatement {
+            sql: sql.text.to_string(),
+            takes_all_rows: false,
+        }));
     }
     statements
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
+use super::UsedStatement;
 use super::report::TableReport;
 use crate::Result;
 use crate::config::Config;
@@ -27,7 +28,7 @@ pub(super) struct DerivedTable {
 pub(super) fn add_indexes(
     connection: &Connection,
     config: &Config,
-    statements: &[String],
+    statements: &[UsedStatement],
     tables: &[DerivedTable],
     reports: &mut [TableReport],
 ) -> Result<()> {
@@ -38,7 +39,7 @@ pub(super) fn add_indexes(
     let local_tables = config.enabled_tables().map(|table| table.name.clone());
     let local_tables = LocalTables::new(local_tables);
     let mut keys = BTreeSet::new();
-    for statement in statements {
+    for UsedStatement { sql: statement, .. } in statements {
         let Ok(found) = route(statement, &names, &local_tables) else {
             continue;
         };

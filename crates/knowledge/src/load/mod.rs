@@ -8,6 +8,7 @@ mod create_table;
 mod delimiter;
 mod derive;
 mod document;
+mod duplicates;
 mod errors;
 mod fuzz;
 mod json_lines;
@@ -43,11 +44,21 @@ use crate::store::{Store, StoreBuilder, Undo};
 /// The number of records between two calls of [`Progress::advanced`].
 const PROGRESS_RECORD_COUNT: u64 = 8192;
 
+/// A statement that will be queried, for [`Builder::statements`](crate::Builder::statements).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsedStatement {
+    /// The statement.
+    pub sql: String,
+    /// Whether all rows of its answers are used. Otherwise the first one is, and keys with several
+    /// rows cause a warning.
+    pub takes_all_rows: bool,
+}
+
 /// Loads all enabled tables into a new store. Derived tables get an index for each column by which
 /// one of the project's statements looks rows up.
 pub(crate) fn load(
     config: &Config,
-    statements: &[String],
+    statements: &[UsedStatement],
     progress: &dyn Progress,
 ) -> Result<(Store, LoadReport)> {
     let begun = Instant::now();
@@ -70,6 +81,7 @@ pub(crate) fn load(
     }
     let reports = &mut report.tables;
     add_indexes(builder.connection(), config, statements, &derived, reports)?;
+    duplicates::add_warnings(builder.connection(), config, statements, reports);
     let store = builder.seal()?;
     report.elapsed = begun.elapsed();
     Ok((store, report))

@@ -1,6 +1,7 @@
 //! Loads of small folders: their rows, reports and errors.
 
 mod delimiter;
+mod duplicates;
 mod formats;
 mod json_lines;
 mod mmdb;
@@ -87,6 +88,14 @@ fn rows(store: &Store, sql: &str) -> String {
         out.push(fields.join(","));
     }
     out.join(" ")
+}
+
+/// A statement of which the first row is taken.
+fn used(sql: &str) -> UsedStatement {
+    UsedStatement {
+        sql: sql.to_owned(),
+        takes_all_rows: false,
+    }
 }
 
 /// The line of a skipped row.
@@ -748,7 +757,7 @@ fn derived_tables_have_the_indexes_that_statements_use() {
         "select 1 from (select * from u) where a = 1",
         "nonsense =",
     ];
-    let statements = statements.map(str::to_owned);
+    let statements = statements.map(used);
     let config = Config::open(folder.0.path(), &[]).unwrap();
     let (store, report) = load(&config, &statements, &NoProgress).unwrap();
     let indexes: Vec<_> = report
@@ -777,7 +786,7 @@ fn indexes_of_tables_whose_names_run_into_those_of_columns() {
         "select b from host_user where name = :a",
     ];
     let config = Config::open(folder.0.path(), &[]).unwrap();
-    let (_, report) = load(&config, &statements.map(str::to_owned), &NoProgress).unwrap();
+    let (_, report) = load(&config, &statements.map(used), &NoProgress).unwrap();
     assert!(report.tables.iter().all(|table| table.indexes.len() == 1));
 }
 

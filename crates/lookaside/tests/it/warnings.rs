@@ -221,3 +221,18 @@ fn issue_12_a_range_behind_a_common_table_expression() {
     let strict = project.run(&["check", ".", "--strict"]).ended(1);
     strict.err_has(&["1 warning about a lookup, which --strict treats as errors"]);
 }
+
+#[test]
+fn keys_with_several_rows_where_one_is_taken() {
+    let project = project("n = select column_2 from svc where column_1 = read(service) ;\n");
+    let expected = "1 key (column_1) has several rows, \"b\" for example 2, and a lookup takes the first \
+                    one; remove the others, or define which by order by";
+    std::fs::write(project.file("svc/data.csv"), "a,ann\nb,bob\nb,ben\n").unwrap();
+    for arguments in [&["check", "."][..], &["enrich", "."]] {
+        let said = project.run(arguments).ended(0);
+        assert_eq!(said.err.matches(expected).count(), 1, "{}", said.err);
+    }
+    std::fs::write(project.file("svc/data.csv"), "a,ann\nb,bob\n").unwrap();
+    let said = project.run(&["check", "."]).ended(0);
+    assert!(!said.err.contains("several rows"), "{}", said.err);
+}
