@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use crate::download::UrlFile;
 use crate::file_pattern::FilePattern;
 
 /// Files and their metadata at one moment.
@@ -18,6 +19,14 @@ pub(crate) struct FileStamps {
 pub(crate) enum Watched {
     File(PathBuf),
     Pattern(FilePattern),
+    Url(UrlFile),
+}
+
+/// Whether servers are asked for changes, which may take long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AskServers {
+    Yes,
+    No,
 }
 
 impl Watched {
@@ -27,6 +36,17 @@ impl Watched {
             Self::File(file) => vec![file],
             // A folder that cannot be read is reported by the load.
             Self::Pattern(pattern) => pattern.files().unwrap_or_default(),
+            Self::Url(_) => Vec::new(),
+        }
+    }
+
+    /// The current stamp, if `before` was the last one.
+    fn refreshed(&self, before: &Stamp, ask: AskServers) -> Stamp {
+        match self {
+            Self::Url(_) if ask == AskServers::No => before.clone(),
+            // A server that does not answer has no other version.
+            Self::Url(url) => url.version().map_or_else(|_| before.clone(), Stamp::Url),
+            _ => self.stamp(),
         }
     }
 
@@ -39,6 +59,7 @@ impl Watched {
                 let stamps = files.into_iter().map(|file| (stamp_of(&file), file));
                 Stamp::Files(stamps.collect())
             }
+            Self::Url(_) => Stamp::Url(None),
         }
     }
 }
@@ -49,6 +70,8 @@ enum Stamp {
     /// `None` if the file does not exist.
     File(Option<FileStamp>),
     Files(Vec<(Option<FileStamp>, PathBuf)>),
+    /// The version at the server; `None` if it is that of the copy, from which the tables were loaded.
+    Url(Option<String>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -68,8 +91,13 @@ impl FileStamps {
     }
 
     /// The current stamps of the same files.
-    pub(crate) fn refreshed(&self) -> Self {
-        Self::of(self.files.clone())
+    pub(crate) fn refreshed(&self, ask: AskServers) -> Self {
+        let pairs = self.files.iter().zip(&self.stamps);
+        let stamps = pairs.map(|(file, before)| file.refreshed(before, ask));
+        Self {
+            stamps: stamps.collect(),
+            files: self.files.clone(),
+        }
     }
 
     /// These stamps, and the current stamps of further files.
@@ -86,6 +114,7 @@ impl FileStamps {
         let paths = self.files.iter().map(|file| match file {
             Watched::File(file) => vec![file.clone()],
             Watched::Pattern(pattern) => pattern.paths_in_folders(),
+            Watched::Url(_) => Vec::new(),
         });
         paths.flatten().collect()
     }
@@ -120,15 +149,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("data.csv");
         let none = FileStamps::of(vec![Watched::File(file.clone())]);
-        assert_eq!(none, none.refreshed());
+        assert_eq!(none, none.refreshed(AskServers::No));
         fs::write(&file, "a").unwrap();
-        let first = none.refreshed();
+        let first = none.refreshed(AskServers::No);
         assert_ne!(none, first);
-        assert_eq!(first, first.refreshed());
+        assert_eq!(first, first.refreshed(AskServers::No));
         let other = folder.path().join("other");
         fs::write(&other, "b").unwrap();
         fs::rename(&other, &file).unwrap();
-        assert_ne!(first, first.refreshed());
+        assert_ne!(first, first.refreshed(AskServers::No));
     }
 
     #[test]
@@ -145,10 +174,10 @@ mod tests {
         ];
         for (step, make) in steps {
             make();
-            let next = last.refreshed();
+            let next = last.refreshed(AskServers::No);
             assert_ne!(last, next, "{step}");
             fs::write(at("other.txt"), step).unwrap();
-            assert_eq!(next, next.refreshed(), "{step}");
+            assert_eq!(next, next.refreshed(AskServers::No), "{step}");
             last = next;
         }
     }

@@ -64,6 +64,7 @@ mod config;
 mod counters;
 mod depends;
 mod description;
+mod download;
 mod engine;
 mod error;
 mod event;

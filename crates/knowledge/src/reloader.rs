@@ -19,7 +19,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::Result;
 use crate::error::Error;
-use crate::file_stamp::{FileStamps, Watched};
+use crate::file_stamp::{AskServers, FileStamps, Watched};
 
 /// Files must be unchanged for this long before they are read: a copy in progress causes many
 /// changes.
@@ -89,6 +89,11 @@ impl CheckSchedule {
             .changed
             .map(|(first, last)| (last + REST).min(first + REST_WAIT_MAX));
         [rested, self.refresh_at].into_iter().flatten().min()
+    }
+
+    /// Whether the timer is due.
+    fn is_refresh_due(&self, now: Instant) -> bool {
+        self.refresh_at.is_some_and(|at| at <= now)
     }
 
     /// Records that the files are checked now.
@@ -202,11 +207,16 @@ fn run<T: Reload>(owner: &Weak<T>, shared: &Shared, mut watcher: Option<Recommen
         }
         match state.schedule.due_at() {
             Some(due_at) if due_at <= now => {
+                // Servers are asked at the interval that the configuration sets, not at each change.
+                let ask = match state.schedule.is_refresh_due(now) {
+                    true => AskServers::Yes,
+                    false => AskServers::No,
+                };
                 state.schedule.look(now);
                 let seen = state.seen.clone();
                 // Files can be slow; neither the owner nor the watcher waits for them.
                 drop(state);
-                let found = seen.refreshed();
+                let found = seen.refreshed(ask);
                 if found == seen {
                     state = shared.lock();
                     continue;

@@ -20,6 +20,7 @@ pub use self::feed::FeedConfig;
 pub(crate) use self::provider::{DEFAULT_NAME, LOCAL_NAME};
 pub use self::provider::{PostgresSession, ProviderConfig, ProviderKind, ProviderServer};
 use crate::Result;
+use crate::download::UrlFile;
 use crate::file_pattern::FilePattern;
 use crate::file_stamp::Watched;
 
@@ -35,6 +36,9 @@ const DATA_FILE: &str = "data.csv";
 /// The path by which a column of a MaxMind database gets its network as text; no key of a record
 /// begins with an at sign.
 pub(crate) const NETWORK_PATH: &str = "@network";
+
+/// How the address of a data file begins.
+pub(crate) const URL_SCHEMES: [&str; 2] = ["http://", "https://"];
 
 /// The columns of a MaxMind database with the first and the last address of a network.
 pub(crate) const NETWORK_BOUNDS: [&str; 2] = ["first", "last"];
@@ -141,6 +145,9 @@ pub struct TableConfig {
     pub folder: PathBuf,
     /// The file with its rows; a pattern if several files have them.
     pub data_file: PathBuf,
+    /// The address of its file, if it is downloaded; then `data_file` is that address without its
+    /// query.
+    pub(crate) url: Option<UrlFile>,
     /// The pattern of its files, if there may be several.
     pub(crate) pattern: Option<FilePattern>,
     /// The format of its rows.
@@ -304,9 +311,10 @@ impl Config {
             for sql in ["create.sql", "clean.sql", "insert.sql"] {
                 files.push(Watched::File(table.folder.join(sql)));
             }
-            files.push(match &table.pattern {
-                Some(pattern) => Watched::Pattern(pattern.clone()),
-                None => Watched::File(table.data_file.clone()),
+            files.push(match (&table.url, &table.pattern) {
+                (Some(url), _) => Watched::Url(url.clone()),
+                (None, Some(pattern)) => Watched::Pattern(pattern.clone()),
+                (None, None) => Watched::File(table.data_file.clone()),
             });
         }
         let is_embedded = |it: &ProviderConfig| it.kind() == ProviderKind::Embedded;
@@ -315,6 +323,13 @@ impl Config {
             files.extend(tables.map(|table| Watched::File(table.folder.join(CREATE_FILE))));
         }
         files
+    }
+}
+
+impl TableConfig {
+    /// The path at which one of the files of the table is read: the copy of a file that is downloaded.
+    pub(crate) fn readable<'a>(&'a self, file: &'a Path) -> &'a Path {
+        self.url.as_ref().map_or(file, UrlFile::copy)
     }
 }
 

@@ -6,10 +6,14 @@ use std::time::Duration;
 use super::reader::Section;
 use super::{
     ColumnPath, Columns, CsvConfig, DATA_FILE, ExpectedRows, NETWORK_BOUNDS, TableConfig,
-    TableFormat,
+    TableFormat, URL_SCHEMES,
 };
 use crate::Result;
+use crate::download::{self, UrlFile};
 use crate::file_pattern::FilePattern;
+
+/// The size limit of the name of a copy in bytes; file systems allow 255, and it gets suffixes.
+const COPY_NAME_SIZE_MAX: usize = 150;
 
 pub(super) fn read_tables(
     root: &Section<'_>,
@@ -41,6 +45,7 @@ fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Tabl
         "dir",
         "data_file",
         "mmdb",
+        "http",
         "csv",
         "columns",
         "expected_rows",
@@ -56,7 +61,7 @@ fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Tabl
         return Err(section.bad("name", &format!("{name:?} cannot be a table's name")));
     }
     let folder = base.join(section.str("dir")?.unwrap_or(name));
-    let rows = read_data_file(section, &folder)?;
+    let rows = read_data_file(section, name, &folder)?;
     let format = rows.format;
     let refresh = match section.u64("refresh_ms")? {
         Some(0) => return Err(section.bad("refresh_ms", "must be at least 1")),
@@ -73,6 +78,7 @@ fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Tabl
         name: name.to_owned(),
         folder,
         data_file: rows.file,
+        url: rows.url,
         pattern: rows.pattern,
         format,
         csv: own_csv,
@@ -87,35 +93,116 @@ fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Tabl
 /// Where the rows of a table are.
 struct RowsConfig {
     file: PathBuf,
+    url: Option<UrlFile>,
     pattern: Option<FilePattern>,
     format: TableFormat,
 }
 
-fn read_data_file(section: &Section<'_>, folder: &Path) -> Result<RowsConfig> {
+fn read_data_file(section: &Section<'_>, table: &str, folder: &Path) -> Result<RowsConfig> {
     let data_file = section.str("data_file")?;
-    if let Some(mmdb) = section.str("mmdb")? {
-        if data_file.is_some() {
-            let problem = "is set together with data_file; keep one of them";
-            return Err(section.bad("mmdb", problem));
-        }
-        return Ok(RowsConfig {
-            file: folder.join(mmdb),
-            pattern: None,
-            format: TableFormat::Mmdb,
-        });
+    let mmdb = section.str("mmdb")?;
+    if mmdb.is_some() && data_file.is_some() {
+        let problem = "is set together with data_file; keep one of them";
+        return Err(section.bad("mmdb", problem));
     }
-    let name = data_file.unwrap_or(DATA_FILE);
-    // A question mark of a URL begins its query.
-    let pattern = match name.contains("://") {
+    let key = if mmdb.is_some() { "mmdb" } else { "data_file" };
+    let name = mmdb.or(data_file).unwrap_or(DATA_FILE);
+    let http = section.section("http")?;
+    let url = match is_url(name) {
+        true => Some(read_url(section, key, name, http, folder, table)?),
+        false if http.is_some() => {
+            let problem = format!("applies to a {key} that begins with https:// or http://");
+            return Err(section.bad("http", &problem));
+        }
+        false => None,
+    };
+    let file = match &url {
+        Some(url) => url.shown().to_owned(),
+        None => folder.join(name),
+    };
+    // A question mark of another URL begins its query.
+    let pattern = match mmdb.is_some() || name.contains("://") {
         true => Ok(None),
         false => FilePattern::of(folder, name).transpose(),
     };
-    let file = folder.join(name);
     Ok(RowsConfig {
-        format: TableFormat::of(&file),
-        pattern: pattern.map_err(|problem| section.bad("data_file", problem.message()))?,
+        format: match mmdb {
+            Some(_) => TableFormat::Mmdb,
+            None => TableFormat::of(&file),
+        },
+        url,
+        pattern: pattern.map_err(|problem| section.bad(key, problem.message()))?,
         file,
     })
+}
+
+fn is_url(name: &str) -> bool {
+    URL_SCHEMES.iter().any(|scheme| name.starts_with(scheme))
+}
+
+fn read_url(
+    section: &Section<'_>,
+    key: &str,
+    url: &str,
+    http: Option<Section<'_>>,
+    folder: &Path,
+    table: &str,
+) -> Result<UrlFile> {
+    let (_, rest) = url.split_once("://").unwrap_or_default();
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if host.is_empty() || url.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(section.bad(key, "is not an address such as \"https://host/geo.csv\""));
+    }
+    // It would be shown in messages.
+    if host.contains('@') {
+        let problem = "has a user in its address; write http.headers = { Authorization = \"…\" }";
+        return Err(section.bad(key, problem));
+    }
+    let mut file = UrlFile {
+        url: url.to_owned(),
+        headers: Vec::new(),
+        size_max: download::SIZE_MAX,
+        timeout: download::TIMEOUT,
+        copy: PathBuf::new(),
+    };
+    let name = file.shown().file_name().unwrap_or_default();
+    let name = format!(".download-{table}-{}", name.to_string_lossy());
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+    let name: String = name
+        .chars()
+        .map(|c| if is_safe(c) { c } else { '_' })
+        .collect();
+    // The end has the suffix.
+    let cut = name.len().saturating_sub(COPY_NAME_SIZE_MAX);
+    file.copy = folder.join(format!(".{}", &name[cut..].trim_start_matches('.')));
+    let Some(http) = http else {
+        return Ok(file);
+    };
+    http.only(&["headers", "size_max", "timeout_ms"])?;
+    if let Some(headers) = http.section("headers")? {
+        for name in headers.keys() {
+            let value = headers.str(name)?.unwrap_or_default();
+            let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+            if name.is_empty() || !name.chars().all(is_token) {
+                return Err(headers.bad(name, "is not the name of a header"));
+            }
+            // The value is not shown, as it may be secret.
+            if value.is_empty() || value.contains(|c: char| c.is_control() || !c.is_ascii()) {
+                let problem = "must be a text of ASCII characters in one line";
+                return Err(headers.bad(name, problem));
+            }
+            file.headers.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    file.size_max = match http.u64("size_max")? {
+        Some(0) => return Err(http.bad("size_max", "must be at least 1")),
+        size => size.unwrap_or(file.size_max),
+    };
+    file.timeout = match http.u64("timeout_ms")? {
+        Some(0) => return Err(http.bad("timeout_ms", "must be at least 1")),
+        ms => ms.map_or(file.timeout, Duration::from_millis),
+    };
+    Ok(file)
 }
 
 impl TableFormat {

@@ -50,6 +50,7 @@ pub fn csv_mapping_fuzz(data: &[u8]) {
         name: "t".to_owned(),
         folder: PathBuf::new(),
         data_file: PathBuf::from("data.csv"),
+        url: None,
         pattern: None,
         format: TableFormat::Csv,
         csv: None,

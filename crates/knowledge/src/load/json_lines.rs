@@ -146,7 +146,7 @@ impl JsonRows {
 impl Lines {
     fn open(table: &TableConfig, file: &Path) -> Result<Self> {
         let position = Rc::new(FilePosition::default());
-        let bytes = source::open(file, &position)
+        let bytes = source::open(table.readable(file), &position)
             .map_err(|source| Error::data_file(table, file, source))?;
         let (head, bytes) = source::with_head(bytes, unsupported::HEAD_SIZE)
             .map_err(|source| Error::unreadable(file, 1, source))?;

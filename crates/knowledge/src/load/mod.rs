@@ -25,6 +25,7 @@ mod tests;
 mod typed;
 mod unsupported;
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use rusqlite::types::ToSqlOutput;
@@ -38,6 +39,7 @@ use self::rows::Rows;
 pub use self::sql::{SqlText, TableSql, table_sql};
 use crate::Result;
 use crate::config::{Config, LoadConfig, OnError, TableConfig};
+use crate::download::Pending;
 use crate::error::Error;
 use crate::store::{Store, StoreBuilder, Undo};
 
@@ -69,8 +71,11 @@ pub(crate) fn load(
         OnError::Skip => Undo::Statement,
     })?;
     let mut derived = Vec::new();
+    let mut downloads = Vec::new();
     for table in config.enabled_tables() {
-        let (loaded, is_derived) = load_table(config, table, builder.connection(), progress)?;
+        let (table, warning) = fetched(table, report.tables.len(), &mut downloads)?;
+        let (mut loaded, is_derived) = load_table(config, &table, builder.connection(), progress)?;
+        loaded.warnings.extend(warning);
         if is_derived {
             derived.push(DerivedTable {
                 name: table.name.clone(),
@@ -83,8 +88,31 @@ pub(crate) fn load(
     add_indexes(builder.connection(), config, statements, &derived, reports)?;
     duplicates::add_warnings(builder.connection(), config, statements, reports);
     let store = builder.seal()?;
+    for (index, download) in downloads {
+        if let Err(error) = download.commit() {
+            let warning = format!("the copy of the download was not written: {error}");
+            report.tables[index].warnings.push(warning);
+        }
+    }
     report.elapsed = begun.elapsed();
     Ok((store, report))
+}
+
+/// Downloads the file of a table if it is one at an address. The table that is returned reads the
+/// download, which becomes the copy when all tables are loaded.
+fn fetched<'a>(
+    table: &'a TableConfig,
+    index: usize,
+    downloads: &mut Vec<(usize, Pending)>,
+) -> Result<(Cow<'a, TableConfig>, Option<String>)> {
+    let Some(url) = &table.url else {
+        return Ok((Cow::Borrowed(table), None));
+    };
+    let found = url.fetch()?;
+    downloads.extend(found.pending.map(|pending| (index, pending)));
+    let mut table = table.clone();
+    table.url = Some(url.at(found.path));
+    Ok((Cow::Owned(table), found.warning))
 }
 
 /// Loads all enabled tables and drops them, to check that they load; returns the report.

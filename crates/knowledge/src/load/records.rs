@@ -90,7 +90,7 @@ impl<'a> Records<'a> {
             return Err(Error::not_readable(table, file, what, instead));
         }
         let position = Rc::new(FilePosition::default());
-        let bytes = source::open(file, &position)
+        let bytes = source::open(table.readable(file), &position)
             .map_err(|source| Error::data_file(table, file, source))?;
         let (head, bytes) = source::with_head(bytes, unsupported::HEAD_SIZE)
             .map_err(|source| Error::unreadable(file, 1, source))?;

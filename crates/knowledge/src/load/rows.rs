@@ -57,7 +57,7 @@ impl<'a> Rows<'a> {
     /// Opens the first file of a table.
     pub(super) fn open(config: &Config, table: &'a TableConfig) -> Result<Self> {
         let files = files_of(table)?;
-        let sizes = files.iter().map(|file| size_of(file));
+        let sizes = files.iter().map(|file| size_of(table.readable(file)));
         let size = sizes.sum();
         let mut next_files = files.clone().into_iter();
         let csv = *config.csv_of(table);
@@ -143,7 +143,7 @@ impl<'a> Rows<'a> {
         let Some(file) = self.next_files.next() else {
             return Ok(false);
         };
-        self.size_before += size_of(&self.files[self.file_index() - 1]);
+        self.size_before += size_of(self.table.readable(&self.files[self.file_index() - 1]));
         match &mut self.current {
             FileRows::Csv(rows) => **rows = CsvRows::open(self.table, &file, &self.csv)?,
             FileRows::Json(rows) => rows.open_next(self.table, &file)?,

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use encoding_rs::{Encoding, UTF_8};
 
+use crate::config::URL_SCHEMES;
+
 /// File formats by suffix, each with a hint.
 const KNOWN: &[(&[&str], &str, &str)] = &[
     (
@@ -114,10 +116,11 @@ fn is_pdf(head: &[u8]) -> bool {
 
 /// The format and hint for a data file with this name, if it is not CSV.
 pub(super) fn problem(path: &Path) -> Option<(&'static str, &'static str)> {
-    if path.to_string_lossy().contains("://") {
+    let text = path.to_string_lossy();
+    if text.contains("://") && !URL_SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
         return Some((
             "a URL",
-            "download the file; to query the tables of a database in place, configure a \
+            "download the file, or use its address with http:// or https://; to query the tables of a database in place, configure a \
              [[provider.sqldb]] (docs/KNOWDB.md, Providers)",
         ));
     }

@@ -2,6 +2,8 @@
 
 mod config;
 mod folder;
+#[cfg(feature = "http")]
+mod http;
 mod live;
 mod mmdb;
 mod non_blocking;

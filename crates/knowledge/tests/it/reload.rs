@@ -18,7 +18,7 @@ const NATIVE: &str = "select generation from t where id = :id";
 const SQLITE: &str = "select generation from t where id + 0 = :id";
 
 /// How long a test waits for a reload that should happen at once.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long a test checks that no reload happens; longer than files must be unchanged before they
 /// are read.
@@ -146,7 +146,7 @@ impl Telemetry for Reloads {
     }
 }
 
-fn listen(builder: Builder) -> (Knowledge, Receiver<Outcome>) {
+pub(crate) fn listen(builder: Builder) -> (Knowledge, Receiver<Outcome>) {
     let (sender, receiver) = channel();
     let telemetry = Arc::new(Reloads(Mutex::new(sender)));
     (builder.telemetry(telemetry).open().unwrap(), receiver)

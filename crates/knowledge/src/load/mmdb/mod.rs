@@ -73,7 +73,7 @@ impl<'a> Networks<'a> {
     /// Reads a database.
     pub(super) fn open(table: &'a TableConfig, file: &Path) -> Result<Self> {
         let mut bytes = Vec::new();
-        source::open(file, &Rc::<FilePosition>::default())
+        source::open(table.readable(file), &Rc::<FilePosition>::default())
             .map_err(|source| Error::data_file(table, file, source))?
             .take(MMDB_SIZE_MAX + 1)
             .read_to_end(&mut bytes)
