@@ -521,3 +521,30 @@ fn damaged_databases_never_panic() {
         }
     }
 }
+
+#[test]
+fn records_have_limits() {
+    let nested = |depth| (1..depth).fold(Item::Array(vec![]), |item, _| Item::Array(vec![item]));
+    let select = |value| {
+        let mut database = Writer::new(4, 24);
+        database.network("10.0.0.0/8", &Item::Map(vec![("a", value)]));
+        folder("columns.by_path = { a = 'a' }", &database).select("select length(a) from t")
+    };
+    // The map is the first of the 64 levels.
+    assert_eq!(select(nested(63)), "126");
+    let damaged =
+        "Data: t/geo.mmdb: the record of 10.0.0.0/8 is damaged; download the database again > ";
+    for (value, expected) in [
+        (nested(64), "maps and arrays are nested more than 64 deep"),
+        (
+            Item::Array(vec![Item::Bool(true); 65_536]),
+            "exceeded maximum number of data structure values",
+        ),
+    ] {
+        let said = select(value);
+        assert!(
+            said.starts_with(damaged) && said.contains(expected),
+            "{said}"
+        );
+    }
+}

@@ -184,3 +184,18 @@ fn progress_reaches_the_size_of_all_files() {
     let size = (first.len() + second.len()) as u64;
     assert_eq!(last.0.into_inner(), (size, size));
 }
+
+#[test]
+fn a_pattern_matches_a_limited_number_of_files() {
+    let folder = folder("", &[("a.csv", "a\n1\n")]);
+    for number in 0..10_000 {
+        folder.write(&format!("t/parts/{number}.csv"), "a\n");
+    }
+    assert_eq!(
+        folder.select("select * from t"),
+        "LimitReached: t/parts/*.csv: more than 10000 files match this pattern; join them, or write a \
+         narrower one"
+    );
+    folder.remove("t/parts/0.csv");
+    assert_eq!(folder.select("select * from t"), "1");
+}
