@@ -27,6 +27,10 @@ pub(super) struct Validators {
 }
 
 impl Validators {
+    #[cfg_attr(
+        not(feature = "http"),
+        expect(dead_code, reason = "only the client gets validators")
+    )]
     pub(super) fn new(file: &UrlFile, etag: Option<String>, last_modified: Option<String>) -> Self {
         Self {
             url: hash(&file.url),

@@ -48,6 +48,10 @@ pub(crate) struct Fetched {
 }
 
 /// What a server says about a file.
+#[cfg_attr(
+    not(feature = "http"),
+    expect(dead_code, reason = "only the client gets replies")
+)]
 enum Reply {
     /// It is that of the validators that were sent.
     Unchanged,

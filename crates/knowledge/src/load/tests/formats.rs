@@ -97,3 +97,18 @@ fn csv_that_begins_nearly_so_is_read() {
         check(columns, text, expected);
     }
 }
+
+#[cfg(not(feature = "http"))]
+#[test]
+fn addresses_need_the_feature_of_the_build() {
+    let folder = Folder::new(
+        &format!("{TABLE}data_file = 'http://127.0.0.1:1/x.csv'\n"),
+        "",
+    );
+    assert_eq!(
+        folder.select("select a from t"),
+        "Unavailable: http://127.0.0.1:1/x.csv: this program was built without HTTP for data files; \
+         build it with the feature http, and there is no copy from before; correct the address or \
+         tables.http, or try again"
+    );
+}
