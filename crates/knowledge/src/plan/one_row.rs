@@ -16,14 +16,14 @@ pub(crate) struct OneRowKey {
     pub(crate) constants: Vec<(String, SqlValue)>,
 }
 
-/// The key of a statement whose parameters are `params`. `None` if it has another form, or defines by
-/// `order by` or `limit` which of several rows it returns.
+/// The key of a statement whose parameters are `params`. `None` if it has another form, compares the
+/// result of a function, or defines by `order by` or `limit` which of several rows it returns.
 pub(crate) fn one_row_key(sql: &str, params: &[Text]) -> Option<OneRowKey> {
     let shape = shape_of(sql, params).ok()?;
     let Condition::Equal(terms) = shape.condition else {
         return None;
     };
-    if shape.is_limited || shape.order_descending.is_some() {
+    if shape.is_limited || shape.order.is_some() {
         return None;
     }
     let mut key = OneRowKey {
@@ -31,7 +31,12 @@ pub(crate) fn one_row_key(sql: &str, params: &[Text]) -> Option<OneRowKey> {
         columns: Vec::new(),
         constants: Vec::new(),
     };
-    for (column, operand) in terms {
+    for (term, operand) in terms {
+        // The keys are counted by SQL over columns.
+        if term.function.is_some() {
+            return None;
+        }
+        let column = term.column;
         match operand {
             Operand::Literal(Value::Int(int)) => key.constants.push((column.value, int.into())),
             Operand::Literal(Value::Text(text)) => {
@@ -56,6 +61,7 @@ mod tests {
         let params: Vec<Text> = ["x", "y"].map(Text::from).into();
         for (sql, expected) in [
             ("select a from t where k = :x", Some((&["k"][..], 0))),
+            ("select a from t where fold(k) = fold(:x)", None),
             ("select a from t as u where :x = u.k", Some((&["k"], 0))),
             (
                 "select a from t where m = :x and k = trim_quotes(:y)",
