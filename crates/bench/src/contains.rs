@@ -44,6 +44,12 @@ pub(crate) struct ContainsArguments {
     /// Patterns.
     #[arg(long, default_value_t = 1000, value_name = "COUNT")]
     patterns: u64,
+    /// A database of the same networks, as made of `--export`, for the reader of `maxminddb`.
+    #[arg(long, value_name = "FILE")]
+    mmdb: Option<PathBuf>,
+    /// Only write the values of the column and the keys to this folder, for another engine to read.
+    #[arg(long, value_name = "DIR", requires = "case")]
+    export: Option<PathBuf>,
     #[command(flatten)]
     rounds: Rounds,
 }
@@ -104,9 +110,25 @@ pub(super) fn run(arguments: &ContainsArguments) -> Result<()> {
     for case in cases {
         let data = data(arguments, case)?;
         let json = arguments.rounds.json;
+        if let Some(folder) = &arguments.export {
+            fs::create_dir_all(folder)?;
+            let keys: Vec<String> = data
+                .keys
+                .iter()
+                .map(|key| key.to_text().to_string())
+                .collect();
+            fs::write(folder.join("values.txt"), data.values.join("\n"))?;
+            fs::write(folder.join("keys.txt"), keys.join("\n"))?;
+            continue;
+        }
         report::print(&lookaside(arguments, case, &data)?, json)?;
         match case {
-            Case::Ip4 | Case::Ip6 | Case::Paths => {}
+            Case::Ip4 | Case::Ip6 => {
+                if let Some(file) = &arguments.mmdb {
+                    report::print(&mmdb(arguments, case, &data, file)?, json)?;
+                }
+            }
+            Case::Paths => {}
             Case::Hosts => report::print(&hash_per_label(arguments, case, &data)?, json)?,
             Case::Literals | Case::Classes | Case::States => {
                 report::print(&regex_set(arguments, case, &data)?, json)?;
@@ -405,6 +427,16 @@ fn hash_per_label(arguments: &ContainsArguments, case: Case, data: &Data) -> Res
         }
     };
     rival(arguments, case, data, "HashMap for each label", find)
+}
+
+fn mmdb(arguments: &ContainsArguments, case: Case, data: &Data, file: &Path) -> Result<Measured> {
+    let reader = maxminddb::Reader::open_readfile(file)?;
+    let find = |key: &Value| {
+        let Value::Ip(ip) = key else { return None };
+        let row: Option<u32> = reader.lookup(*ip).ok()?.decode().ok()?;
+        row.map(i64::from)
+    };
+    rival(arguments, case, data, "maxminddb 0.32", find)
 }
 
 fn regex_set(arguments: &ContainsArguments, case: Case, data: &Data) -> Result<Measured> {

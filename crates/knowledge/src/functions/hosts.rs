@@ -66,15 +66,13 @@ impl<'a> Host<'a> {
 /// longest first: for `a.b.c` these are `a.b.c`, `.b.c`, `b.c`, `.c` and `c`.
 pub(crate) fn host_keys(key: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(key);
-    let bytes = key.as_bytes();
-    let is_address = bytes.last().is_some_and(u8::is_ascii_digit)
-        && lookaside_value::parse_ipv4(bytes).is_some();
+    let may_be_address = key.as_bytes().last().is_some_and(u8::is_ascii_digit);
     std::iter::from_fn(move || {
         let key = rest?;
         rest = match key.strip_prefix('.') {
             Some(name) => Some(name),
             // An IPv4 address is not under another name.
-            None if is_address => None,
+            None if may_be_address && lookaside_value::parse_ipv4(key.as_bytes()).is_some() => None,
             None => memchr::memchr(b'.', key.as_bytes()).map(|dot| &key[dot..]),
         };
         Some(key)
@@ -146,6 +144,9 @@ mod tests {
         check("straße.de", "strasse.de", Some(false));
         check("10.1.2.3", "10.1.2.3", Some(true));
         check("10.1.2.3", "2.3", Some(false));
+        check("a.10.1.2.3", "10.1.2.3", Some(true));
+        check("a.10.1.2.3", "2.3", Some(false));
+        check("a.110.1.2.3", "10.1.2.3", Some(false));
     }
 
     #[test]

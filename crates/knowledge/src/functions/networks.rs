@@ -58,13 +58,15 @@ impl Network {
             .any(|(first, last)| first <= key && key <= last)
     }
 
-    /// The ranges of keys that the network contains: two if it is an IPv6 network around the keys
-    /// of IPv4 addresses.
+    /// The ranges of keys that the network contains: those of an IPv6 network leave out the keys of
+    /// IPv4 addresses.
     pub(crate) fn ranges(&self) -> [Option<(u128, u128)>; 2] {
-        match self.first < MAPPED && self.last > MAPPED_LAST {
+        let is_ip4 = self.first >= MAPPED && self.last <= MAPPED_LAST;
+        let is_around = self.first <= MAPPED && self.last >= MAPPED_LAST;
+        match is_around && !is_ip4 {
             true => [
-                Some((self.first, MAPPED - 1)),
-                Some((MAPPED_LAST + 1, self.last)),
+                (self.first < MAPPED).then_some((self.first, MAPPED - 1)),
+                (self.last > MAPPED_LAST).then_some((MAPPED_LAST + 1, self.last)),
             ],
             false => [Some((self.first, self.last)), None],
         }

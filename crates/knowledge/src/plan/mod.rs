@@ -68,10 +68,8 @@ struct Native {
     rows: RowSet,
     /// Whether the first row of a list is the statement's first row.
     is_first_known: bool,
-    /// Whether the first of rows that `order by` leaves tied is the first of them in a list.
-    is_first_of_ties_known: bool,
-    /// Whether `order by` leaves no ties.
-    is_total: bool,
+    /// Whether rows that `order by` leaves tied are in the order of the table, as in a list.
+    are_ties_known: bool,
     /// The order that `order by` requires.
     list_order: ListOrder,
     is_limited: bool,
@@ -161,7 +159,7 @@ impl LookupPlan {
             Some(Rows::Many {
                 rows, tied_first, ..
             }) => {
-                if native.is_first_known && (!tied_first || native.is_first_of_ties_known) {
+                if native.is_first_known && (!tied_first || native.are_ties_known) {
                     Probe::Row(rows[0] as usize)
                 } else {
                     Probe::Fallback
@@ -190,7 +188,7 @@ impl LookupPlan {
             None => return ProbeAll::Fallback,
             Some(Rows::None) => {}
             Some(Rows::One(row)) => out.push(row as usize),
-            Some(Rows::Many { tied: true, .. }) if !native.is_total => {
+            Some(Rows::Many { tied: true, .. }) if !native.are_ties_known => {
                 return ProbeAll::Fallback;
             }
             Some(Rows::Many { rows, .. }) => out.extend(rows.iter().map(|row| *row as usize)),

@@ -39,9 +39,9 @@ pub(super) fn plan(
             "it calls a function, and there are samples of `analyze`",
         ));
     }
-    // With `limit 1`, SQLite sorts the rows as it reads them, and of equal ones keeps the first.
-    let (details, sorts_ties) = match seen.details.as_slice() {
-        [read, sorted] if sorted == SORTED => (std::slice::from_ref(read), shape.is_limited),
+    // SQLite's sorter is stable: it returns equal rows in the order in which it reads them.
+    let (details, is_sorted) = match seen.details.as_slice() {
+        [read, sorted] if sorted == SORTED => (std::slice::from_ref(read), true),
         details => (details, false),
     };
     let in_scan_order = !has_samples
@@ -210,8 +210,7 @@ pub(super) fn plan(
         probe,
         rows,
         is_first_known: in_scan_order || order.is_some(),
-        is_first_of_ties_known: is_total || sorts_ties && in_scan_order,
-        is_total,
+        are_ties_known: is_total || is_sorted && in_scan_order,
         list_order,
         is_limited: shape.is_limited,
         key_columns: key_columns

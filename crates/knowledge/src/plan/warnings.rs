@@ -79,7 +79,7 @@ pub(super) fn invalid_keys(keys: Option<&InvalidKeys>) -> Vec<StatementWarning> 
     let (message, help) = match (problem, count) {
         (Some(problem), _) => (
             format!("`{example}` in row {row} of `{column}` is not {form}: {problem}"),
-            "correct the value; until then, queries of this statement fail",
+            "correct the value; until then, queries that reach its row fail",
         ),
         (None, 1) => (
             format!(
