@@ -191,8 +191,10 @@ fn data(arguments: &ContainsArguments, case: Case) -> Result<Data> {
                     _ => format!(r"(?i){}.*{number}\b", word(&mut random)),
                 })
                 .collect();
+            // Every third pattern is a text without operators.
+            let texts: Vec<String> = values.iter().step_by(3).cloned().collect();
             let keys = lines(&mut random, |index, random| match index % 8 {
-                0 => format!("{}-{}", word(random), 3 * random.below(100)),
+                0 => pick(&texts, random).to_owned(),
                 _ => word(random),
             });
             Data { values, keys }
