@@ -5,6 +5,8 @@ mod exactly_once;
 mod failures;
 mod groups;
 mod messages;
+#[cfg(feature = "kafka-tls")]
+mod mock_cluster;
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
