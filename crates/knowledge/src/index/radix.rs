@@ -59,10 +59,6 @@ impl Directory {
     /// `count`, the number of keys.
     ///
     /// Smaller keys must be before, greater ones not; the caller decides about equal ones.
-    ///
-    /// The search always takes as many steps as the largest bucket needs, and adds instead of
-    /// branching: a probe cannot be predicted, and one branch misprediction costs more than all the
-    /// steps. Steps beyond the bucket see greater keys and do not advance.
     #[inline]
     pub(super) fn count_before(
         &self,
@@ -71,20 +67,29 @@ impl Directory {
         is_before: impl Fn(usize) -> bool,
     ) -> usize {
         let bucket = (key.min(self.last) >> self.shift) as usize;
-        let mut before = self.starts[bucket] as usize;
-        let mut step = self.first_step;
-        while step > 0 {
-            let position = before + step - 1;
-            let is_in = position < count && is_before(position);
-            before += step * usize::from(is_in);
-            step /= 2;
-        }
-        before
+        search(self.starts[bucket] as usize, self.first_step, |position| {
+            position < count && is_before(position)
+        })
     }
 
     pub(super) fn size(&self) -> usize {
         size_of_val(&*self.starts)
     }
+}
+
+/// The number of keys before one, from the start of its bucket on.
+///
+/// The search always takes as many steps as the largest bucket needs, and adds instead of branching:
+/// a probe cannot be predicted, and one branch misprediction costs more than all the steps. Steps
+/// beyond the bucket see greater keys and do not advance.
+#[inline]
+fn search(start: usize, first_step: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut before, mut step) = (start, first_step);
+    while step > 0 {
+        before += step * usize::from(is_before(before + step - 1));
+        step /= 2;
+    }
+    before
 }
 
 /// The most top bits by which [`TieredDirectory`] divides the keys first.
@@ -161,18 +166,13 @@ impl TieredDirectory {
         let local = key & ((1 << self.shift) - 1);
         let bucket = (local.clamp(region.min, region.max) - region.min) >> region.shift;
         let start = self.starts[region.bucket_at as usize + bucket as usize];
-        let mut before = (region.start + start) as usize;
+        let before = (region.start + start) as usize;
         if region.step_bits == NO_STEP {
             return before;
         }
-        let mut step = 1_usize << region.step_bits;
-        while step > 0 {
-            let position = before + step - 1;
-            let is_in = position < count && is_before(position);
-            before += step * usize::from(is_in);
-            step /= 2;
-        }
-        before
+        search(before, 1 << region.step_bits, |position| {
+            position < count && is_before(position)
+        })
     }
 
     pub(super) fn size(&self) -> usize {
