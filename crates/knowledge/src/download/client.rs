@@ -91,7 +91,7 @@ fn agent(timeout: Duration) -> Agent {
         .new_agent()
 }
 
-/// A file that is compressed already is not compressed for the way.
+/// The encodings of the transfer: a compressed file is not compressed again.
 fn accepted(file: &UrlFile) -> &'static str {
     match is_compressed(file) {
         true => "identity",

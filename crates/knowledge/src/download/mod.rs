@@ -117,7 +117,7 @@ impl UrlFile {
                 None => Err(Error::new(
                     ErrorKind::Unavailable,
                     format!(
-                        "{}: {problem}, and there is no copy from before; correct the address or \
+                        "{}: {problem}, and there is no earlier copy; correct the address or \
                          tables.http, or try again",
                         self.shown().display()
                     ),

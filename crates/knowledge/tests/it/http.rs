@@ -264,7 +264,7 @@ fn the_copy_is_used_without_the_network() {
     );
     assert!(
         said.ends_with(
-            "and there is no copy from before; correct the address or tables.http, or try again"
+            "and there is no earlier copy; correct the address or tables.http, or try again"
         ),
         "{said}"
     );

@@ -10,7 +10,7 @@ use crate::eval::plan::Test;
 /// sources remain, which are the first ones then; the others are in any order. What `positions` has
 /// for each result moves with it.
 ///
-/// A record that a lookup has rejected is kept, since whoever removes it later counts it as a reject.
+/// A record that a lookup has rejected is kept, since the caller removes it and counts it as a reject.
 pub(crate) fn run(
     test: &Test,
     sources: &mut [Record],

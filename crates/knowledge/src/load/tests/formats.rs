@@ -108,7 +108,7 @@ fn addresses_need_the_feature_of_the_build() {
     assert_eq!(
         folder.select("select a from t"),
         "Unavailable: http://127.0.0.1:1/x.csv: this program was built without HTTP for data files; \
-         build it with the feature http, and there is no copy from before; correct the address or \
+         build it with the feature http, and there is no earlier copy; correct the address or \
          tables.http, or try again"
     );
 }
