@@ -10,7 +10,7 @@ use lookaside_knowledge::{Knowledge, Policy, Statement};
 use lookaside_load::measure::{AnswerHash, Measured, Rounds, Spread, measure};
 use lookaside_load::report;
 use lookaside_load::workload::KeyArguments;
-use lookaside_value::{Answers, Contract, Lookup, ParamBatch, Text, Value};
+use lookaside_value::{Answers, BatchQuery, Lookup, ParamBatch, Text, Value};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -236,7 +236,7 @@ impl Bench<'_> {
         self.figures_of(&self.distinct_keys(), note, |keys| {
             let mut answers = Vec::with_capacity(keys.len());
             for keys in keys.chunks(batch) {
-                session.answer(statement, Contract::ANY, &batch_of(keys), &mut found);
+                session.answer(BatchQuery::first(statement), &batch_of(keys), &mut found);
                 for index in 0..found.len() {
                     let row = found.row(index).map_err(Clone::clone)?;
                     answers.push(row.map_or_else(Text::default, |row| row[0].to_text()));

@@ -9,10 +9,10 @@
 use std::mem;
 use std::time::Duration;
 
-use lookaside_value::{Position, Row, RowSet, Text, Value};
+use lookaside_value::{Extent, Position, Row, RowSet, Text, Value};
 
 use crate::Result;
-use crate::cache::{CallCache, Extent};
+use crate::cache::CallCache;
 use crate::cancel::CancelOnDrop;
 use crate::feed::LogPosition;
 use crate::freshness::Freshness;

@@ -1,6 +1,6 @@
 //! The labels of counters and telemetry for caches and databases.
 
-use crate::cache::Extent;
+use lookaside_value::Extent;
 
 /// A layer of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

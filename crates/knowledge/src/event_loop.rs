@@ -18,12 +18,11 @@ use std::time::Instant;
 use futures_util::future::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, Stream as _};
 use hashbrown::HashMap;
-use lookaside_value::{RowSet, Value};
+use lookaside_value::{Extent, RowSet, Value};
 
 use self::connections::Connections;
 use self::notify::Notify;
 use crate::Result;
-use crate::cache::Extent;
 use crate::freshness::Freshness;
 use crate::provenance::Provenance;
 use crate::session::{Backend, Session};

@@ -106,7 +106,7 @@ mod versions;
 mod wait;
 
 pub use builder::Builder;
-pub use cache::{CallCache, Extent};
+pub use cache::CallCache;
 pub use cancel::CancelHandle;
 pub use config::{
     CONFIG_FILE, CacheConfig, ColumnPath, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows,
@@ -148,8 +148,8 @@ pub use versions::DataVersion;
 
 /// The types of parameters and answers, re-exported so that a program needs no second dependency.
 pub use lookaside_value::{
-    Answers, Contract, Lookup, LookupError, LookupErrorKind, ParamBatch, ParseContractError,
-    Position, Row, RowSet, StatementId, Text, Type, Value,
+    Answers, BatchQuery, Contract, Extent, Lookup, LookupError, LookupErrorKind, ParamBatch,
+    ParseContractError, Position, Row, RowSet, StatementId, Text, Type, Value,
 };
 
 /// A result of this crate.

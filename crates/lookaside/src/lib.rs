@@ -45,8 +45,8 @@ pub use lookaside_knowledge::{
 
 // Parameters, rows and batches.
 pub use lookaside_value::{
-    Answers, Decimal, FromValue, Lookup, LookupError, LookupErrorKind, OnLookupFailure, ParamBatch,
-    Row, RowError, RowRef, RowSet, StatementId, Text, Time, Type, Value,
+    Answers, BatchQuery, Decimal, FromValue, Lookup, LookupError, LookupErrorKind, OnLookupFailure,
+    ParamBatch, Row, RowError, RowRef, RowSet, StatementId, Text, Time, Type, Value,
 };
 
 /// The examples of the first page and of the guide are compiled with the tests.

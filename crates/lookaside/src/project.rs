@@ -35,7 +35,7 @@ fn statements(file: &Path) -> Vec<UsedStatement> {
         let of_models = models.iter().flat_map(|model| model_lookups(model));
         statements.extend(of_models.map(|sql| UsedStatement {
             sql: sql.text.to_string(),
-            takes_all_rows: false,
+            takes_all_rows: sql.rows_max.is_some(),
         }));
     }
     statements

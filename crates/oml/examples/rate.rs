@@ -20,7 +20,7 @@ use std::time::Instant;
 use foldhash::fast::{FixedState, RandomState};
 use lookaside_oml::{Evaluator, Model, Options, Program, RunReport};
 use lookaside_value::{
-    Answers, Batch, Contract, Lookup, LookupError, Name, NameTable, ParamBatch, RowSet,
+    Answers, Batch, BatchQuery, Lookup, LookupError, Name, NameTable, ParamBatch, RowSet,
     RowSetBuilder, StatementId, Text, Value,
 };
 
@@ -181,6 +181,7 @@ fn probe(record_count: usize, batch_size: usize, key_count: usize) -> (f64, u64)
     let mut table = Table::new(key_count);
     let mut params = ParamBatch::new(1);
     let mut answers = Answers::new();
+    let query = BatchQuery::first(StatementId::from_index(0));
     let (mut random, mut found) = (1, 0_u64);
     let mut nanos = f64::INFINITY;
     for _ in 0..(record_count / batch_size).max(1) {
@@ -190,12 +191,7 @@ fn probe(record_count: usize, batch_size: usize, key_count: usize) -> (f64, u64)
             params.push([Value::Int(number as i64)]);
         }
         let start = Instant::now();
-        table.answer(
-            StatementId::from_index(0),
-            Contract::ANY,
-            &params,
-            &mut answers,
-        );
+        table.answer(query, &params, &mut answers);
         nanos = nanos.min(start.elapsed().as_nanos() as f64);
         found += answers.len() as u64;
     }
@@ -258,7 +254,7 @@ impl Lookup for Table {
         &self.columns
     }
 
-    fn answer(&mut self, _: StatementId, _: Contract, params: &ParamBatch, answers: &mut Answers) {
+    fn answer(&mut self, _: BatchQuery, params: &ParamBatch, answers: &mut Answers) {
         answers.clear();
         let rows = answers.add_rows(self.rows.clone());
         for set in params.iter() {

@@ -104,9 +104,11 @@ pub enum StatementKind {
         /// Selects fields by the type of their value; [`TypeWord::Auto`] means by name.
         type_word: TypeWord,
     },
-    /// `a, b : digit = select x, y from t where k = read(c) ;` looks up one row.
+    /// `a, b : digit = select x, y from t where k = read(c) ;` looks up one row, and
+    /// `rows = select_all x, y from t where k = read(c) ;` all of them.
     Lookup {
-        /// Column *i* of the row fills target *i*; never empty, never with wildcards.
+        /// Column *i* of the row fills target *i*; never empty, never with wildcards. All rows fill
+        /// the only target.
         targets: Vec<Target>,
         /// The SQL statement.
         sql: Sql,
@@ -638,6 +640,9 @@ pub struct Sql {
     pub text: String,
     /// The parameters in their order; parameter *i* is written `:p<i>`, once.
     pub params: Vec<SqlParam>,
+    /// How many rows the answers of `select_all` have at most, as in `/* rows_max: 10 */`; `None` if
+    /// the first row is looked up.
+    pub rows_max: Option<usize>,
     /// What the answers of this lookup have to include, as in `/* fresh: now */`.
     pub contract: Contract,
     /// What happens to an event if this lookup fails, as in `/* on_lookup_failure: reject */`; `None`

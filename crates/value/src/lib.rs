@@ -41,7 +41,9 @@ pub use delimiter::LikelyDelimiter;
 pub use from_value::FromValue;
 pub use json::write_json_text;
 pub use json_reader::{JsonIntegers, JsonValue};
-pub use lookup::{Answers, Lookup, LookupError, LookupErrorKind, ParamBatch, StatementId};
+pub use lookup::{
+    Answers, BatchQuery, Extent, Lookup, LookupError, LookupErrorKind, ParamBatch, StatementId,
+};
 pub use on_lookup_failure::{OnLookupFailure, ParseOnLookupFailureError};
 pub use position::Position;
 pub use record::{Batch, Field, Name, NameTable, Names, Record};

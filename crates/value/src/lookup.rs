@@ -23,6 +23,56 @@ impl StatementId {
     }
 }
 
+/// How many of the rows an answer contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Extent {
+    /// The first one.
+    First,
+    /// All.
+    All,
+}
+
+/// What is queried for each parameter set of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchQuery {
+    /// The statement.
+    pub statement: StatementId,
+    /// How many of its rows the answers contain.
+    pub extent: Extent,
+    /// With [`Extent::All`], a set with more rows fails.
+    pub rows_max: usize,
+    /// The changes that the rows include, in addition to those that the engine ensures anyway.
+    pub contract: Contract,
+}
+
+impl BatchQuery {
+    /// A query of first rows, as fresh as the engine ensures.
+    pub fn first(statement: StatementId) -> Self {
+        Self {
+            statement,
+            extent: Extent::First,
+            rows_max: usize::MAX,
+            contract: Contract::ANY,
+        }
+    }
+
+    /// Checks the number of rows that a set has.
+    ///
+    /// # Errors
+    /// [`LookupErrorKind::LimitReached`] if there are more than `rows_max`.
+    pub fn check_row_count(&self, count: usize) -> Result<(), LookupError> {
+        if count <= self.rows_max {
+            return Ok(());
+        }
+        let message = format!(
+            "the answer has {count} rows, and rows_max is {}; select fewer rows, add a limit to the \
+             statement, or set a greater rows_max",
+            self.rows_max
+        );
+        Err(LookupError::new(LookupErrorKind::LimitReached, message))
+    }
+}
+
 /// Answers SQL for batches of parameter sets.
 ///
 /// It works on batches so that the cost of a database round trip, a reload check and a telemetry
@@ -39,29 +89,21 @@ pub trait Lookup {
     /// The names of the columns of the statement's rows.
     fn columns(&self, statement: StatementId) -> &[Text];
 
-    /// Answers each parameter set with its first row, in order, after clearing `answers`. The rows
-    /// include what the contract says, and what the engine ensures anyway.
+    /// Answers each parameter set, in order, after clearing `answers`.
     ///
     /// A set that fails gets its own error and does not affect the other sets.
-    fn answer(
-        &mut self,
-        statement: StatementId,
-        contract: Contract,
-        params: &ParamBatch,
-        answers: &mut Answers,
-    );
+    fn answer(&mut self, query: BatchQuery, params: &ParamBatch, answers: &mut Answers);
 
     /// As [`Self::answer`], for [`OnLookupFailure::Wait`](crate::OnLookupFailure::Wait): an engine
     /// that can wait repeats the sets that fail because the database is unavailable, until it is
     /// available again. By default, an engine does not wait, and these sets keep their errors.
     fn answer_when_available(
         &mut self,
-        statement: StatementId,
-        contract: Contract,
+        query: BatchQuery,
         params: &ParamBatch,
         answers: &mut Answers,
     ) {
-        self.answer(statement, contract, params, answers);
+        self.answer(query, params, answers);
     }
 }
 
@@ -164,6 +206,8 @@ enum Answer {
         /// How many values it has.
         width: u32,
     },
+    /// All rows of the row set at this position.
+    All(u32),
     /// The error at this position among the errors of the [`Answers`].
     Failed(u32),
 }
@@ -214,7 +258,14 @@ impl Answers {
         self.answers.push(answer);
     }
 
-    /// Answers the next `count` sets with no row; [`Self::set_first`] may replace these answers.
+    /// Answers the next set with all of these rows, for [`Extent::All`].
+    pub fn push_all(&mut self, rows: RowSet) {
+        let rows = self.add_rows(rows);
+        self.answers.push(Answer::All(rows));
+    }
+
+    /// Answers the next `count` sets with no row; [`Self::set_first`] and [`Self::set_all`] may
+    /// replace these answers.
     pub fn fill_absent(&mut self, count: usize) {
         self.answers
             .resize(self.answers.len() + count, Answer::Absent);
@@ -224,6 +275,11 @@ impl Answers {
     #[inline]
     pub fn set_first(&mut self, index: usize, rows: &RowSet) {
         self.answers[index] = self.first_of(rows);
+    }
+
+    /// Replaces the answer to the set at `index` by all of these rows, for [`Extent::All`].
+    pub fn set_all(&mut self, index: usize, rows: RowSet) {
+        self.answers[index] = Answer::All(self.add_rows(rows));
     }
 
     fn first_of(&mut self, rows: &RowSet) -> Answer {
@@ -280,6 +336,7 @@ impl Answers {
                     width,
                 }
             }
+            Answer::All(rows) => Answer::All(self.add_rows(other.row_sets[rows as usize].clone())),
             Answer::Failed(error) => self.failed(other.errors[error as usize].clone()),
         };
     }
@@ -314,6 +371,29 @@ impl Answers {
             Answer::Copy { start, width } => {
                 Ok(Some(&self.copies[start as usize..][..width as usize]))
             }
+            Answer::All(rows) => {
+                let rows = &self.row_sets[rows as usize];
+                Ok((!rows.is_empty()).then(|| rows.row(0)))
+            }
+            Answer::Failed(error) => Err(&self.errors[error as usize]),
+        }
+    }
+
+    /// All rows for the set at `index`; `None` if there are none.
+    ///
+    /// # Errors
+    /// The error of that set, if it failed.
+    ///
+    /// # Panics
+    /// When the query was one of first rows.
+    pub fn all(&self, index: usize) -> Result<Option<&RowSet>, &LookupError> {
+        match self.answers[index] {
+            Answer::Absent => Ok(None),
+            Answer::All(rows) => {
+                let rows = &self.row_sets[rows as usize];
+                Ok((!rows.is_empty()).then_some(rows))
+            }
+            Answer::Row { .. } | Answer::Copy { .. } => panic!("the query was one of first rows"),
             Answer::Failed(error) => Err(&self.errors[error as usize]),
         }
     }
@@ -430,15 +510,16 @@ mod tests {
             let mut other = Answers::new();
             other.push_failed(failed("other"));
             other.push_first(&rows);
-            let position = other.add_rows(rows);
+            let position = other.add_rows(rows.clone());
             other.push_row(position, 1);
             other.push_absent();
+            other.push_all(rows.clone());
 
             let mut answers = Answers::new();
-            for _ in 0..5 {
+            for _ in 0..6 {
                 answers.push_failed(failed("first"));
             }
-            for (index, other_index) in [(0, 2), (1, 1), (2, 3), (4, 0)] {
+            for (index, other_index) in [(0, 2), (1, 1), (2, 3), (4, 0), (5, 4)] {
                 answers.set_from(index, &other, other_index);
             }
             drop(other);
@@ -453,6 +534,13 @@ mod tests {
             assert_eq!(answers.row(2).unwrap(), None);
             assert_eq!(answers.row(3).unwrap_err().to_string(), "first");
             assert_eq!(answers.row(4).unwrap_err().to_string(), "other");
+            assert_eq!(answers.all(2).unwrap(), None);
+            assert_eq!(answers.all(4).unwrap_err().to_string(), "other");
+            assert_eq!(answers.all(5).unwrap(), Some(&rows));
+            assert_eq!(answers.row(5).unwrap(), Some(rows.row(0)));
+            answers.set_all(5, RowSetBuilder::new(["v"]).build());
+            assert_eq!(answers.all(5).unwrap(), None);
+            assert_eq!(answers.row(5).unwrap(), None);
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_knowledge::Session;
 use lookaside_load::workload::{KeyArguments, KeyLaw};
-use lookaside_value::{Answers, Contract, Lookup, ParamBatch, Text, Value};
+use lookaside_value::{Answers, BatchQuery, Lookup, ParamBatch, Text, Value};
 
 use super::Result;
 use super::report::Report;
@@ -291,8 +291,7 @@ impl Reader<'_> {
                 .for_each(|key| self.params.push([Value::Int(*key)]));
             let read = Instant::now();
             session.answer(
-                self.statement,
-                Contract::ANY,
+                BatchQuery::first(self.statement),
                 &self.params,
                 &mut self.answers,
             );

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_embedded::Postgres;
 use lookaside_knowledge::{FeedStatus, Knowledge, Session, Statement};
-use lookaside_value::{Answers, Contract, Lookup, ParamBatch, Text, Value};
+use lookaside_value::{Answers, BatchQuery, Lookup, ParamBatch, Text, Value};
 use serde::Serialize;
 use tempfile::TempDir;
 
@@ -272,7 +272,7 @@ impl Engine {
         for keys in keys.chunks(WARM_BATCH) {
             params.reset(1);
             keys.iter().for_each(|key| params.push([Value::Int(*key)]));
-            session.answer(statement, Contract::ANY, &params, &mut answers);
+            session.answer(BatchQuery::first(statement), &params, &mut answers);
             for index in 0..answers.len() {
                 (answers.row(index).map_err(Clone::clone)?).ok_or("a row is missing")?;
             }

@@ -17,7 +17,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lookaside_value::{RowSet, StatementId, Value};
+use lookaside_value::{Extent, RowSet, StatementId, Value};
 use quick_cache::Equivalent;
 
 use self::expiry::ExpiryAndSize;
@@ -29,16 +29,6 @@ pub(crate) use budget::{CacheBytes, LocalBudget};
 pub use call::CallCache;
 pub(crate) use local::{LocalCache, SlotIndex};
 pub(crate) use shared::{Flight, Leader, SharedCache};
-
-/// How many of the rows an answer contains.
-// Part of the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// The first one.
-    First,
-    /// All.
-    All,
-}
 
 /// A key by reference, with its hash, which is computed once for all layers.
 #[derive(Clone, Copy)]

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use foldhash::quality::RandomState;
-use lookaside_value::{StatementId, Value};
+use lookaside_value::{Extent, StatementId, Value};
 
 use super::horizon::Horizon;
-use crate::cache::{Extent, KeyRef};
+use crate::cache::KeyRef;
 use crate::depends::{Dependency, Family, Field, KeyColumn, KeyDependency, RowKey, Shape};
 use crate::versions::{DataVersion, TouchedSlots, VersionSlot, Versions};
 

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
+use lookaside_value::{Extent, RowSet, RowSetBuilder, Text, Value};
 use rusqlite::Connection;
 
 use super::{Names, hint, route};
 use crate::Result;
 use crate::bind::{SqlValue, value_of};
-use crate::cache::Extent;
 use crate::cancel::{CancelHandle, QueryGuard};
 use crate::config::Config;
 use crate::error::Error;

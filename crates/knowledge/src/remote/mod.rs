@@ -31,7 +31,7 @@ use lookaside_client::{
     Config as Connection, ErrorKind as ClientKind, Pool, PoolOptions, Request,
     Result as ClientResult, Syncs,
 };
-use lookaside_value::{RowSet, Value};
+use lookaside_value::{Extent, RowSet, Value};
 
 use self::direct::Limits;
 pub(crate) use self::direct::{Direct, DirectConnections};
@@ -44,7 +44,7 @@ pub(crate) use self::stale::{STALE_LIFETIME, Stale};
 pub(crate) use self::statement::RemoteStatement;
 pub(crate) use self::transport::{Blocking, Pooled, Transport, resend_lost};
 use crate::Result;
-use crate::cache::{CacheBytes, Extent, KeyRef};
+use crate::cache::{CacheBytes, KeyRef};
 use crate::config::ProviderConfig;
 use crate::error::Error;
 use crate::feed::{Feed, FeedState, FeedStatus, OnChange, TrackedStatement};

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use lookaside_client::Description;
-use lookaside_value::{ParamBatch, RowSet, RowSetBuilder, Text, Value};
+use lookaside_value::{Extent, ParamBatch, RowSet, RowSetBuilder, Text, Value};
 
 use super::Remote;
 use crate::Result;
-use crate::cache::Extent;
 use crate::error::Error;
 use crate::scan::{Dialect, Numbered, numbered, scan};
 use crate::statement::StatementInfo;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use allocation_counter::measure;
-use lookaside_value::{Object, RowSetBuilder, StatementId, Text, Value};
+use lookaside_value::{Extent, Object, RowSetBuilder, StatementId, Text, Value};
 
 use super::stale::Stale;
-use crate::cache::{CacheBytes, CacheEntry, Extent, Flight, KeyRef, LocalCache, SharedCache};
+use crate::cache::{CacheBytes, CacheEntry, Flight, KeyRef, LocalCache, SharedCache};
 use crate::clock::Clock;
 
 /// The number of steps between two checks of the heap.

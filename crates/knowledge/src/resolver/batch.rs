@@ -4,12 +4,12 @@
 use std::ops::Range;
 
 use hashbrown::HashMap;
-use lookaside_value::{Answers, ParamBatch, RowSet, Value};
+use lookaside_value::{Answers, BatchQuery, Extent, ParamBatch, RowSet, Value};
 
 use super::misses::MissBatch;
 use super::{AgeLimit, Provider, Resolver, StatementContext};
 use crate::Result;
-use crate::cache::{CacheEntry, Extent, KeyRef, Prehashed, SlotIndex};
+use crate::cache::{CacheEntry, KeyRef, Prehashed, SlotIndex};
 use crate::clock::Ticks;
 use crate::error::Error;
 use crate::event::{CacheOutcome, Layer};
@@ -40,12 +40,12 @@ impl StaleCount {
 }
 
 impl Resolver {
-    /// The first rows for the parameter sets of a batch, of a statement that a provider answers.
+    /// The rows for the parameter sets of a batch, of a statement that a provider answers.
     pub(crate) fn resolve_batch(
         &mut self,
         context: &StatementContext<'_>,
         provider: Provider<'_>,
-        params: &ParamBatch,
+        (params, query): (&ParamBatch, &BatchQuery),
         limit: &AgeLimit,
         answers: &mut Answers,
     ) {
@@ -53,12 +53,16 @@ impl Resolver {
         self.resolve_range(
             context,
             provider,
-            (params, 0..params.len(), Extent::First),
+            (params, 0..params.len(), query.extent),
             limit,
             &mut StaleCount::default(),
-            |index, rows| match rows {
-                Ok(rows) => answers.set_first(index, rows),
-                Err(error) => answers.set_failed(index, error.into()),
+            |index, rows| match (rows, query.extent) {
+                (Ok(rows), Extent::First) => answers.set_first(index, rows),
+                (Ok(rows), Extent::All) => match query.check_row_count(rows.len()) {
+                    Ok(()) => answers.set_all(index, rows.clone()),
+                    Err(error) => answers.set_failed(index, error),
+                },
+                (Err(error), _) => answers.set_failed(index, error.into()),
             },
         );
         if let Some(cache) = &context.generation.cache {

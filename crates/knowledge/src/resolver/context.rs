@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use lookaside_value::Value;
+use lookaside_value::{Extent, Value};
 
 use super::Provider;
-use crate::cache::{Extent, KeyRef};
+use crate::cache::KeyRef;
 use crate::counters::Counters;
 use crate::description::{Answerer, Description};
 use crate::engine::Engine;

@@ -7,11 +7,11 @@
 
 use std::time::{Duration, Instant};
 
-use lookaside_value::Value;
+use lookaside_value::{Extent, Value};
 
 use super::{AgeLimit, Provider, StatementContext};
 use crate::Result;
-use crate::cache::{CacheEntry, Extent, Flight, KeyRef, Leader, SharedCache};
+use crate::cache::{CacheEntry, Flight, KeyRef, Leader, SharedCache};
 use crate::clock::Ticks;
 use crate::error::Error;
 use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};

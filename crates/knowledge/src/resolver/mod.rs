@@ -11,16 +11,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lookaside_value::{Contract, RowSet, Value};
+use lookaside_value::{Contract, Extent, RowSet, Value};
 
 pub(crate) use self::age_limit::AgeLimit;
 pub(crate) use self::batch::StaleCount;
 pub(crate) use self::context::StatementContext;
 use self::outdated::{FeedId, OutdatedAnswers};
 use crate::Result;
-use crate::cache::{
-    CacheEntry, Extent, Flight, KeyRef, Leader, LocalCache, SharedCache, SlotIndex,
-};
+use crate::cache::{CacheEntry, Flight, KeyRef, Leader, LocalCache, SharedCache, SlotIndex};
 use crate::cancel::{CANCEL_CHECK_INTERVAL, CancelHandle};
 use crate::clock::Ticks;
 use crate::counters::Counters;

@@ -1,10 +1,12 @@
 //! The batch interface of a session, through which a language queries rows.
 
-use lookaside_value::{Answers, Contract, Lookup, LookupError, ParamBatch, StatementId, Text};
+use lookaside_value::{
+    Answers, BatchQuery, Extent, Lookup, LookupError, ParamBatch, RowSet, StatementId, Text, Value,
+};
 
 use super::Session;
+use super::bound::Bound;
 use crate::Result;
-use crate::cache::Extent;
 use crate::error::Error;
 use crate::generation::Prepared;
 use crate::plan::Probe;
@@ -32,16 +34,10 @@ impl Lookup for Session {
             .map_or(&[], Prepared::columns)
     }
 
-    fn answer(
-        &mut self,
-        statement: StatementId,
-        contract: Contract,
-        params: &ParamBatch,
-        answers: &mut Answers,
-    ) {
+    fn answer(&mut self, query: BatchQuery, params: &ParamBatch, answers: &mut Answers) {
         answers.clear();
         self.renew();
-        if let Err(error) = self.answer_batch(statement, contract, params, answers) {
+        if let Err(error) = self.answer_batch(query, params, answers) {
             // A failure of the whole batch, before any set was answered.
             let error = LookupError::from(error);
             for _ in answers.len()..params.len() {
@@ -54,21 +50,31 @@ impl Lookup for Session {
 impl Session {
     fn answer_batch(
         &mut self,
-        id: StatementId,
-        contract: Contract,
+        query: BatchQuery,
         params: &ParamBatch,
         answers: &mut Answers,
     ) -> Result<()> {
+        let id = query.statement;
         let statement = self.engine.registry().statement(id).cloned();
         let statement = statement.ok_or_else(|| Error::statement_unknown(id.index()))?;
         statement.0.check_count(params.width())?;
-        let bound = self.bind(&statement)?;
-        let (context, plan, resolver) = (&bound.context, bound.plan, bound.resolver);
-        if let Some(provider) = context.provider() {
-            let limit = resolver.limit(context, contract);
-            resolver.resolve_batch(context, provider, params, &limit, answers);
+        let mut bound = self.bind(&statement)?;
+        if let Some(provider) = bound.context.provider() {
+            let limit = bound.resolver.limit(&bound.context, query.contract);
+            let sets = (params, &query);
+            (bound.resolver).resolve_batch(&bound.context, provider, sets, &limit, answers);
             return Ok(());
         }
+        if query.extent == Extent::All {
+            for set in params.iter() {
+                match all_rows(bound.reborrow(), set, &query) {
+                    Ok(rows) => answers.push_all(rows),
+                    Err(error) => answers.push_failed(error),
+                }
+            }
+            return Ok(());
+        }
+        let (context, plan, resolver) = (&bound.context, bound.plan, bound.resolver);
         // All rows of the plan are kept alive by one entry, made for the first hit.
         let mut plan_rows = None;
         let (mut hit_count, mut absent_count) = (0, 0);
@@ -98,4 +104,15 @@ impl Session {
         resolver.counters.native_absent.add(absent_count);
         Ok(())
     }
+}
+
+/// All rows for one parameter set, copied only if there are not too many.
+fn all_rows(
+    bound: Bound<'_, '_>,
+    set: &[Value],
+    query: &BatchQuery,
+) -> std::result::Result<RowSet, LookupError> {
+    let rows = bound.all(set, Policy::Global)?;
+    query.check_row_count(rows.len())?;
+    Ok(rows.to_row_set())
 }

@@ -1,10 +1,9 @@
 //! A statement bound to a session: answered by its native plan first, then by the resolver.
 
-use lookaside_value::{RowSet, Value};
+use lookaside_value::{Extent, RowSet, Value};
 
 use super::Session;
 use crate::Result;
-use crate::cache::Extent;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::freshness::Freshness;

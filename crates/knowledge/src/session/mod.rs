@@ -11,12 +11,11 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use lookaside_value::{Contract, Row, RowSet, Text, Value};
+use lookaside_value::{Contract, Extent, Row, RowSet, Text, Value};
 
 pub(crate) use self::provider::{Backend, ProviderQuery};
 pub use self::served::{Coverage, Served};
 use crate::Result;
-use crate::cache::Extent;
 use crate::cancel::CancelHandle;
 use crate::depends::StatementDependency;
 use crate::description::Answerer;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use lookaside_value::{RowSet, Value};
+use lookaside_value::{Extent, RowSet, Value};
 
 use super::{Admitted, Session};
 use crate::Result;
-use crate::cache::{CacheEntry, Extent, KeyRef};
+use crate::cache::{CacheEntry, KeyRef};
 use crate::description::Answerer;
 use crate::engine::Engine;
 use crate::event::{CacheOutcome, Layer};

@@ -8,11 +8,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lookaside_value::{ParamBatch, RowSet};
+use lookaside_value::{Extent, ParamBatch, RowSet};
 
 use super::{Session, Value};
 use crate::Result;
-use crate::cache::Extent;
 use crate::description::Answerer;
 use crate::error::ErrorKind;
 use crate::feed::{LogPosition, TrackedStatement};

@@ -6,7 +6,9 @@ use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use lookaside_value::{Answers, Contract, Lookup, LookupErrorKind, ParamBatch, Text, Value};
+use lookaside_value::{
+    Answers, BatchQuery, Extent, Lookup, LookupError, LookupErrorKind, ParamBatch, Text, Value,
+};
 use tempfile::TempDir;
 
 mod ages;
@@ -423,11 +425,54 @@ fn batches_answer_each_set_and_share_the_rows() {
             batch.push([Value::Int(id)]);
         }
         let mut answers = Answers::new();
-        session.answer(statement, Contract::ANY, &batch, &mut answers);
+        session.answer(BatchQuery::first(statement), &batch, &mut answers);
         let names: Vec<Option<&str>> = (0..answers.len())
             .map(|index| answers.row(index).unwrap().and_then(|row| row[0].as_str()))
             .collect();
         assert_eq!(names, [Some("grace"), None, Some("ada"), Some("grace")]);
+    }
+}
+
+#[test]
+fn a_batch_is_answered_with_all_rows_of_each_set() {
+    let folder = folder_with("");
+    write_users(&folder, "1,ada\n2,grace\n2,bo\n");
+    let knowledge = Knowledge::open(folder.path()).unwrap();
+    let mut session = knowledge.session();
+    let id = [Text::from("id")];
+    for sql in [NATIVE, SQLITE] {
+        let statement = Lookup::prepare(&mut session, sql, &id).unwrap();
+        let mut batch = ParamBatch::new(1);
+        for id in [2, 9, 1, 2] {
+            batch.push([Value::Int(id)]);
+        }
+        let mut query = BatchQuery {
+            extent: Extent::All,
+            ..BatchQuery::first(statement)
+        };
+        let mut answers = Answers::new();
+        session.answer(query, &batch, &mut answers);
+        let names = |answers: &Answers, index| {
+            let rows = answers.all(index).map_err(Clone::clone)?;
+            Ok(rows.map(|rows| rows.iter().map(|row| row[0].to_string()).collect()))
+        };
+        let found = |answers: &Answers, index| names(answers, index).unwrap();
+        let two = ["grace", "bo"].map(str::to_owned);
+        let [grace, ada] = [Some(Vec::from(two)), Some(vec!["ada".to_owned()])];
+        for (index, expected) in [&grace, &None, &ada, &grace].into_iter().enumerate() {
+            assert_eq!(found(&answers, index), *expected, "{sql}");
+        }
+        query.rows_max = 1;
+        session.answer(query, &batch, &mut answers);
+        assert_eq!(found(&answers, 1), None);
+        assert_eq!(found(&answers, 2), ada);
+        let error: LookupError = names(&answers, 3).unwrap_err();
+        assert_eq!(error.kind(), LookupErrorKind::LimitReached);
+        assert!(
+            error
+                .to_string()
+                .starts_with("the answer has 2 rows, and rows_max is 1;")
+        );
     }
 }
 
@@ -443,14 +488,14 @@ fn failures_in_a_batch_stay_with_their_sets() {
     batch.push([Value::Int(1)]);
     batch.push([Value::from("0.0.0.2")]);
     let mut answers = Answers::new();
-    session.answer(statement, Contract::ANY, &batch, &mut answers);
+    session.answer(BatchQuery::first(statement), &batch, &mut answers);
     assert_eq!(answers.row(0).unwrap(), Some(&[Value::Int(1)][..]));
     assert_eq!(answers.row(1).unwrap_err().kind(), LookupErrorKind::Refused);
     assert_eq!(answers.row(2).unwrap(), Some(&[Value::Int(2)][..]));
     // A batch that cannot be answered at all returns an error for each set.
     let mut wide = ParamBatch::new(2);
     wide.push([Value::Null, Value::Null]);
-    session.answer(statement, Contract::ANY, &wide, &mut answers);
+    session.answer(BatchQuery::first(statement), &wide, &mut answers);
     assert!(
         answers
             .row(0)
@@ -459,7 +504,7 @@ fn failures_in_a_batch_stay_with_their_sets() {
             .contains("2 values for 1 parameters")
     );
     let unknown = lookaside_value::StatementId::from_index(7);
-    session.answer(unknown, Contract::ANY, &batch, &mut answers);
+    session.answer(BatchQuery::first(unknown), &batch, &mut answers);
     assert_eq!(answers.len(), 3);
     assert!(answers.row(2).is_err());
     assert!(session.columns(unknown).is_empty());
@@ -476,7 +521,7 @@ fn a_language_names_the_order_of_parameters() {
         let mut batch = ParamBatch::new(2);
         batch.push([Value::from("1"), Value::from("2")]);
         let mut answers = Answers::new();
-        session.answer(statement, Contract::ANY, &batch, &mut answers);
+        session.answer(BatchQuery::first(statement), &batch, &mut answers);
         assert_eq!(answers.row(0).unwrap(), Some(&[Value::from(expected)][..]));
     }
     for wrong in [&["a"][..], &["a", "b", "c"], &["a", "c"]] {

@@ -1,7 +1,7 @@
 //! Statements that name the provider of their tables.
 
 use lookaside_knowledge::{ErrorKind, Knowledge, PlanKind, Value, params};
-use lookaside_value::{Answers, Contract, Lookup, ParamBatch, Text};
+use lookaside_value::{Answers, BatchQuery, Lookup, ParamBatch, Text};
 
 use crate::folder::{folder, rows, write_data};
 
@@ -43,7 +43,7 @@ fn every_way_in_takes_the_name() {
             let mut batch = ParamBatch::new(1);
             batch.push([Value::Int(1)]);
             let mut answers = Answers::new();
-            session.answer(id, Contract::ANY, &batch, &mut answers);
+            session.answer(BatchQuery::first(id), &batch, &mut answers);
             let row = answers.row(0).unwrap().unwrap();
             assert_eq!(row[0], Value::Int(generation), "{sql}");
         }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use lookaside_knowledge::{Builder, Knowledge, Outcome, Telemetry, Value, params};
-use lookaside_value::{Answers, Contract, Lookup, ParamBatch};
+use lookaside_value::{Answers, BatchQuery, Lookup, ParamBatch};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::folder::{folder, replace, rows, write_config, write_data};
@@ -46,7 +46,7 @@ fn readers_see_one_state_or_the_other_and_never_an_error() {
                 loop {
                     // Read before the batch, so that the last state is checked as well.
                     let was_done = done.load(Ordering::Acquire);
-                    session.answer(statement.id(), Contract::ANY, &batch, &mut answers);
+                    session.answer(BatchQuery::first(statement.id()), &batch, &mut answers);
                     let seen: Vec<i64> = (0..answers.len())
                         .map(|index| answers.row(index).unwrap().unwrap()[0].as_int().unwrap())
                         .collect();

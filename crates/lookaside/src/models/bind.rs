@@ -9,7 +9,7 @@ use std::error::Error as _;
 use lookaside_knowledge::{Error, Knowledge, Session};
 use lookaside_oml::{Diagnostic, Diagnostics, Model, Options, Program};
 use lookaside_value::{
-    Answers, Contract, Lookup, LookupError, NameTable, ParamBatch, StatementId, Text,
+    Answers, BatchQuery, Lookup, LookupError, NameTable, ParamBatch, StatementId, Text,
 };
 
 use super::lookups::model_lookups;
@@ -102,14 +102,8 @@ impl Lookup for Database<'_> {
         self.session.columns(statement)
     }
 
-    fn answer(
-        &mut self,
-        statement: StatementId,
-        contract: Contract,
-        params: &ParamBatch,
-        answers: &mut Answers,
-    ) {
-        self.session.answer(statement, contract, params, answers);
+    fn answer(&mut self, query: BatchQuery, params: &ParamBatch, answers: &mut Answers) {
+        self.session.answer(query, params, answers);
     }
 }
 

@@ -159,12 +159,12 @@ pub(crate) fn answered(explanation: &Explanation) -> String {
 fn no_parameter(sql: &Sql) -> Diagnostic {
     Diagnostic {
         severity: Severity::Warning,
-        message: "this lookup has no parameter, so every event gets the same row".to_owned(),
+        message: "this lookup has no parameter, so every event gets the same rows".to_owned(),
         label: "this statement".to_owned(),
         span: sql.span,
         help: Some(
             "write `read(FIELD)` for a value of the event, or a typed constant such as `digit(1)` \
-             if the same row is intended"
+             if this is intended"
                 .to_owned(),
         ),
     }

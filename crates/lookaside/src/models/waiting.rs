@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use lookaside_knowledge::{CancelHandle, Error};
 use lookaside_stream::StopFlag;
 use lookaside_value::{
-    Answers, Contract, Lookup, LookupError, LookupErrorKind, ParamBatch, StatementId, Text,
+    Answers, BatchQuery, Lookup, LookupError, LookupErrorKind, ParamBatch, StatementId, Text,
 };
 use tracing::{info, warn};
 
@@ -54,19 +54,13 @@ impl<L: Lookup> WaitingLookup<L> {
 
     /// Queries the sets that failed again, and keeps those that failed because the database is
     /// still not available.
-    fn repeat(
-        &mut self,
-        statement: StatementId,
-        contract: Contract,
-        params: &ParamBatch,
-        answers: &mut Answers,
-    ) {
+    fn repeat(&mut self, query: BatchQuery, params: &ParamBatch, answers: &mut Answers) {
         self.params.reset(params.width());
         for index in &self.failed {
             self.params.push(params.set(*index).iter().cloned());
         }
         let found = &mut self.answers;
-        self.lookup.answer(statement, contract, &self.params, found);
+        self.lookup.answer(query, &self.params, found);
         let mut position = 0;
         self.failed.retain(|index| {
             let error = unavailable(found, position);
@@ -109,24 +103,17 @@ impl<L: Lookup> Lookup for WaitingLookup<L> {
         self.lookup.columns(statement)
     }
 
-    fn answer(
-        &mut self,
-        statement: StatementId,
-        contract: Contract,
-        params: &ParamBatch,
-        answers: &mut Answers,
-    ) {
-        self.lookup.answer(statement, contract, params, answers);
+    fn answer(&mut self, query: BatchQuery, params: &ParamBatch, answers: &mut Answers) {
+        self.lookup.answer(query, params, answers);
     }
 
     fn answer_when_available(
         &mut self,
-        statement: StatementId,
-        contract: Contract,
+        query: BatchQuery,
         params: &ParamBatch,
         answers: &mut Answers,
     ) {
-        self.lookup.answer(statement, contract, params, answers);
+        self.lookup.answer(query, params, answers);
         let failed = (0..answers.len()).filter(|index| unavailable(answers, *index).is_some());
         self.failed.clear();
         self.failed.extend(failed);
@@ -140,7 +127,7 @@ impl<L: Lookup> Lookup for WaitingLookup<L> {
         let provider = self.outages.begin(error);
         let mut backoff = Backoff::new();
         while !self.failed.is_empty() && self.sleep(backoff.next(fastrand::f64())) {
-            self.repeat(statement, contract, params, answers);
+            self.repeat(query, params, answers);
         }
         self.outages.end(&provider, self.failed.is_empty());
     }
@@ -311,13 +298,7 @@ mod tests {
             &[]
         }
 
-        fn answer(
-            &mut self,
-            _: StatementId,
-            _: Contract,
-            params: &ParamBatch,
-            answers: &mut Answers,
-        ) {
+        fn answer(&mut self, _: BatchQuery, params: &ParamBatch, answers: &mut Answers) {
             answers.clear();
             if let Some((index, cancel)) = &self.cancelled_by
                 && *index == self.queried.len()
@@ -362,8 +343,8 @@ mod tests {
             params.push([Value::Int(number)]);
         }
         let mut answers = Answers::new();
-        let statement = StatementId::from_index(0);
-        lookup.answer_when_available(statement, Contract::ANY, &params, &mut answers);
+        let query = BatchQuery::first(StatementId::from_index(0));
+        lookup.answer_when_available(query, &params, &mut answers);
         assert_eq!(answers.len(), 4);
         [0, 1, 2, 3].map(|index| match answers.row(index) {
             Ok(Some([Value::Int(number)])) => Ok(*number),
@@ -444,8 +425,8 @@ mod tests {
         let mut params = ParamBatch::new(1);
         params.push([Value::Int(0)]);
         let mut answers = Answers::new();
-        let statement = StatementId::from_index(0);
-        lookup.answer(statement, Contract::ANY, &params, &mut answers);
+        let query = BatchQuery::first(StatementId::from_index(0));
+        lookup.answer(query, &params, &mut answers);
         assert!(answers.row(0).is_err());
         assert_eq!(lookup.outages.figures(), OutageFigures::default());
     }

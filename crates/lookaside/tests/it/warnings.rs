@@ -114,7 +114,7 @@ fn a_lookup_without_a_parameter() {
     let no_parameter = project("owner = select column_2 from svc where column_1 = 'b' ;\n");
     warned(
         &no_parameter,
-        &["this lookup has no parameter, so every event gets the same row"],
+        &["this lookup has no parameter, so every event gets the same rows"],
     );
     // A constant with an explicit type is intended.
     let constant = project("owner = select column_2 from svc where column_1 = chars(b) ;\n");

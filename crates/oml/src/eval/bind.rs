@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 use lookaside_value::{
-    Lookup as Database, LookupErrorKind, Name, NameTable, Record, Text, Type, Value,
+    Lookup as Database, LookupErrorKind, Name, NameTable, Record, StatementId, Text, Type, Value,
 };
 
 use crate::ast::{self, ExprKind, PipeFunction, StatementKind, TypeWord};
@@ -12,8 +12,8 @@ use crate::eval::context::{Context, World};
 use crate::eval::depth::{DEPTH_MAX, Depths};
 use crate::eval::plan::{
     Access, BoundTarget, Calc, Case, Collect, DictionaryLookup, Expr, Fmt, FmtPart, Key, Lookup,
-    Match, Member, Path, Pattern, Pick, PipeStep, SOURCE_COUNT_INLINE, Since, Statement, Step,
-    Test,
+    LookupResults, Match, Member, Path, Pattern, Pick, PipeStep, SOURCE_COUNT_INLINE, Since,
+    Statement, Step, Test,
 };
 use crate::functions::{Clock, Conversion, Dictionary, Function, Predicate, lower_case};
 use crate::lexer::METADATA;
@@ -223,6 +223,38 @@ impl<'a> Binder<'a> {
                 return None;
             }
         };
+        let results = match sql.rows_max {
+            None => LookupResults::First(self.targets_of_columns(targets, database, statement)),
+            Some(rows_max) => {
+                if let Some(fault) = repeated_column(database.columns(statement), sql.span) {
+                    self.faults.push(*fault);
+                    return None;
+                }
+                let target = self.named_target(&targets[0].name, TypeWord::Auto).name;
+                // An array of objects.
+                self.depths.note(target, 2);
+                LookupResults::All { target, rows_max }
+            }
+        };
+        Some(Lookup {
+            statement,
+            results,
+            params,
+            contract: model.contract_of(sql),
+            on_failure: model
+                .on_failure_of(sql)
+                .unwrap_or(self.options.on_lookup_failure),
+            position,
+        })
+    }
+
+    /// The targets of the columns of one row.
+    fn targets_of_columns(
+        &mut self,
+        targets: &[ast::Target],
+        database: &dyn Database,
+        statement: StatementId,
+    ) -> Vec<BoundTarget> {
         // Targets beyond the last column stay absent, and columns beyond the last target are
         // dropped.
         let columns = database.columns(statement).iter();
@@ -236,16 +268,7 @@ impl<'a> Binder<'a> {
             bound.conversion = column_conversion(target.type_word);
             bound
         });
-        Some(Lookup {
-            statement,
-            targets: targets.collect(),
-            params,
-            contract: model.contract_of(sql),
-            on_failure: model
-                .on_failure_of(sql)
-                .unwrap_or(self.options.on_lookup_failure),
-            position,
-        })
+        targets.collect()
     }
 
     fn expr(&mut self, expr: &ast::Expr) -> Expr {
@@ -513,6 +536,19 @@ impl<'a> Binder<'a> {
             PipeFunction::IntranetIp => Function::IntranetIp,
         })
     }
+}
+
+/// An error if two columns have the same name, as members of an object cannot.
+fn repeated_column(columns: &[Text], place: ast::Span) -> Option<Box<Diagnostic>> {
+    let is_repeated = |index: &usize| columns[..*index].contains(&columns[*index]);
+    let index = (1..columns.len()).find(is_repeated)?;
+    let message = format!("two columns have the name `{}`", columns[index]);
+    let help = "`select_all` makes an object of each row; name one of the columns by `as`";
+    Some(
+        Diagnostic::error(place, message)
+            .label("this statement")
+            .help(help),
+    )
 }
 
 fn all_borrow(accesses: &[Access]) -> bool {

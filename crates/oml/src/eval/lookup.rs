@@ -1,12 +1,15 @@
 //! SQL statements: evaluates the parameters of a whole batch, queries them at once, and fills the
 //! answers into the results.
 
-use lookaside_value::{Answers, Lookup as Database, OnLookupFailure, ParamBatch, Record, Value};
+use lookaside_value::{
+    Answers, BatchQuery, Extent, Lookup as Database, LookupError, Object, OnLookupFailure,
+    ParamBatch, Record, RowSet, Value,
+};
 
 use crate::eval::RunReport;
 use crate::eval::context::{Context, World};
 use crate::eval::distinct::Distinct;
-use crate::eval::plan::Lookup;
+use crate::eval::plan::{Lookup, LookupResults};
 
 /// Buffers that lookups reuse.
 #[derive(Debug, Default)]
@@ -41,12 +44,11 @@ impl Lookup {
             return;
         }
         let answers = &mut scratch.answers;
+        let query = self.query();
         match self.on_failure {
-            OnLookupFailure::Wait => {
-                database.answer_when_available(self.statement, self.contract, params, answers);
-            }
+            OnLookupFailure::Wait => database.answer_when_available(query, params, answers),
             OnLookupFailure::Reject | OnLookupFailure::Emit => {
-                database.answer(self.statement, self.contract, params, answers);
+                database.answer(query, params, answers);
             }
         }
         assert_eq!(
@@ -59,13 +61,9 @@ impl Lookup {
                 report.lookup_absent_count += 1;
                 continue;
             }
-            match scratch.answers.row(*position as usize) {
-                Ok(Some(row)) => {
-                    for (target, value) in self.targets.iter().zip(row) {
-                        result.push(target.name, target.conversion.apply(value.clone()));
-                    }
-                }
-                Ok(None) => report.lookup_absent_count += 1,
+            match self.fill(result, &scratch.answers, *position as usize) {
+                Ok(true) => {}
+                Ok(false) => report.lookup_absent_count += 1,
                 Err(error) => match self.on_failure {
                     OnLookupFailure::Emit => report.fail(result.line, self.position, error),
                     // After waiting, what still fails would fail again.
@@ -77,6 +75,44 @@ impl Lookup {
         }
         // Rows of a replaced table must not be kept alive by an idle worker.
         scratch.answers.clear();
+    }
+
+    fn query(&self) -> BatchQuery {
+        let (extent, rows_max) = match self.results {
+            LookupResults::First(_) => (Extent::First, usize::MAX),
+            LookupResults::All { rows_max, .. } => (Extent::All, rows_max),
+        };
+        BatchQuery {
+            statement: self.statement,
+            extent,
+            rows_max,
+            contract: self.contract,
+        }
+    }
+
+    /// Appends the answer at a position to a result; returns whether there is a row.
+    fn fill<'a>(
+        &self,
+        result: &mut Record,
+        answers: &'a Answers,
+        position: usize,
+    ) -> Result<bool, &'a LookupError> {
+        match &self.results {
+            LookupResults::First(targets) => {
+                let Some(row) = answers.row(position)? else {
+                    return Ok(false);
+                };
+                for (target, value) in targets.iter().zip(row) {
+                    result.push(target.name, target.conversion.apply(value.clone()));
+                }
+                Ok(true)
+            }
+            LookupResults::All { target, .. } => {
+                let rows = answers.all(position)?;
+                result.push(*target, Value::from(rows.map_or_else(Vec::new, objects)));
+                Ok(rows.is_some())
+            }
+        }
     }
 
     /// Evaluates the parameters of all records, each distinct set once.
@@ -122,4 +158,13 @@ impl Lookup {
             }
         }
     }
+}
+
+/// The rows as objects with the names of their columns.
+fn objects(rows: &RowSet) -> Vec<Value> {
+    let object = |row: &[Value]| {
+        let members = rows.columns().iter().cloned().zip(row.iter().cloned());
+        Value::from(members.collect::<Object>())
+    };
+    rows.iter().map(object).collect()
 }

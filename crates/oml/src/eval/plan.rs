@@ -57,7 +57,7 @@ pub(crate) struct Pattern {
     pub(crate) memo: usize,
 }
 
-/// A prepared SQL statement and what to do with its row.
+/// A prepared SQL statement and what to do with its rows.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     pub(crate) statement: StatementId,
@@ -66,10 +66,18 @@ pub(crate) struct Lookup {
     pub(crate) contract: Contract,
     /// What happens to a record if it fails.
     pub(crate) on_failure: OnLookupFailure,
-    /// Column *i* fills target *i*.
-    pub(crate) targets: Vec<BoundTarget>,
+    pub(crate) results: LookupResults,
     /// Line and column of the statement in the model, for reports.
     pub(crate) position: (usize, usize),
+}
+
+/// The fields that the rows of a lookup become.
+#[derive(Debug)]
+pub(crate) enum LookupResults {
+    /// Column *i* of the first row fills target *i*.
+    First(Vec<BoundTarget>),
+    /// All rows fill the target, as an array of objects.
+    All { target: Name, rows_max: usize },
 }
 
 /// An expression; its value may be absent.

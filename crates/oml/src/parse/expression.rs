@@ -4,6 +4,7 @@ use lookaside_value::{Text, Value};
 
 use super::header::LINE;
 use super::literal::literal_value;
+use super::sql::SELECT_ALL;
 use super::type_word::{type_word, type_words};
 use super::{Parsed, Parser};
 use crate::ast::{Expr, ExprKind, Now, Pipe};
@@ -159,10 +160,14 @@ impl Parser<'_> {
                 span,
             });
         }
-        if word.eq_ignore_ascii_case("select") {
+        if ["select", SELECT_ALL]
+            .iter()
+            .any(|it| word.eq_ignore_ascii_case(it))
+        {
             return Err(
-                Diagnostic::error(span, "a lookup must be a separate statement")
-                    .help("write `x = select … ;` before, then `read(x)` here"),
+                Diagnostic::error(span, "a lookup must be a separate statement").help(format!(
+                    "write `x = {word} … ;` before, then `read(x)` here"
+                )),
             );
         }
         let message = format!("unknown constant `{word}`");

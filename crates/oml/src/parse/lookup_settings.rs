@@ -1,7 +1,8 @@
 //! Settings of lookups, in the header for all of them and in comments within one: `fresh`, the
 //! changes of a provider's rows that answers have to include, as in `/* fresh: now */`, and
 //! `on_lookup_failure`, what happens to an event whose lookup fails, as in
-//! `/* on_lookup_failure: reject */`.
+//! `/* on_lookup_failure: reject */`. Only in a comment: `rows_max`, how many rows the answers of
+//! `select_all` have at most, as in `/* rows_max: 10 */`.
 
 use lookaside_value::{Contract, OnLookupFailure};
 
@@ -14,6 +15,12 @@ use crate::lexer::span;
 pub(super) const FRESH: &str = "fresh";
 pub(super) const ON_LOOKUP_FAILURE: &str = "on_lookup_failure";
 
+const ROWS_MAX: &str = "rows_max";
+
+/// The default of `rows_max`, and its upper bound.
+const ROWS_MAX_DEFAULT: usize = 1_000;
+const ROWS_MAX_MAX: usize = 1_000_000;
+
 /// How the values of `fresh` are written.
 const FRESH_VALUES: &str = "write `any`, `now`, or a time such as `100ms` or `2s`";
 
@@ -25,6 +32,8 @@ const ON_LOOKUP_FAILURE_VALUES: &str = "write `wait`, `reject` or `emit`";
 pub(super) struct LookupSettings {
     pub(super) contract: Contract,
     pub(super) on_failure: Option<OnLookupFailure>,
+    /// With its place.
+    rows_max: Option<(usize, Span)>,
 }
 
 impl LookupSettings {
@@ -43,6 +52,34 @@ impl LookupSettings {
         Ok(())
     }
 
+    fn set_rows_max(&mut self, text: &str, place: Span) -> Parsed<()> {
+        let help = format!("write a number of rows from 1 to {ROWS_MAX_MAX}");
+        if self.rows_max.is_some() {
+            let message = format!("`{ROWS_MAX}` is already set");
+            return Err(Diagnostic::error(place, message).help("remove one of both"));
+        }
+        match text.parse() {
+            Ok(rows @ 1..=ROWS_MAX_MAX) => {
+                self.rows_max = Some((rows, place));
+                Ok(())
+            }
+            _ => Err(bad_value(ROWS_MAX, text, place).help(help)),
+        }
+    }
+
+    /// How many rows an answer has at most, of a lookup that takes all or only the first.
+    pub(super) fn rows_max_of(&self, takes_all: bool) -> Parsed<Option<usize>> {
+        match self.rows_max {
+            Some((_, place)) if !takes_all => {
+                let message = format!("`{ROWS_MAX}` has no effect on a lookup of one row");
+                let help = "remove it, or look up all rows by `select_all`";
+                Err(Diagnostic::error(place, message).help(help))
+            }
+            Some((rows, _)) => Ok(Some(rows)),
+            None => Ok(takes_all.then_some(ROWS_MAX_DEFAULT)),
+        }
+    }
+
     /// Adds what a comment states, if it states a setting; `start` is its position.
     fn read_comment(&mut self, comment: &str, start: usize) -> Parsed<()> {
         let Some((key, value)) = comment.split_once(':') else {
@@ -54,6 +91,7 @@ impl LookupSettings {
         match key.trim() {
             FRESH => self.require(contract(text, place)?),
             ON_LOOKUP_FAILURE => self.set_on_failure(on_failure(text, place)?, place)?,
+            ROWS_MAX => self.set_rows_max(text, place)?,
             _ => {}
         }
         Ok(())

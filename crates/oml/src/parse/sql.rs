@@ -16,6 +16,9 @@ use crate::ast::{Expr, ExprKind, Span, Sql, SqlParam};
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{Cursor, is_word_char, is_word_start, span};
 
+/// Begins a lookup of all rows in place of `select`.
+pub(super) const SELECT_ALL: &str = "select_all";
+
 /// The statement that is being read.
 struct Draft {
     text: String,
@@ -39,7 +42,7 @@ enum Last {
 }
 
 impl Parser<'_> {
-    /// Whether `select` or `with` and a blank come next.
+    /// Whether `select`, `select_all` or `with` and a blank come next.
     pub(super) fn sql_begins(&self) -> bool {
         let word = self.cursor.peek_word();
         if self.static_ids.contains_key(word) {
@@ -50,7 +53,7 @@ impl Parser<'_> {
         ahead.word();
         let follows = ahead.peek().is_none_or(|c| !matches!(c, ';' | '|' | ':'));
         follows
-            && ["select", "with"]
+            && ["select", SELECT_ALL, "with"]
                 .iter()
                 .any(|begin| word.eq_ignore_ascii_case(begin))
     }
@@ -60,8 +63,14 @@ impl Parser<'_> {
         let mut settings = LookupSettings::default();
         self.skip_lookup_blanks(&mut settings)?;
         let start = self.cursor.at();
+        let takes_all = self.cursor.peek_word().eq_ignore_ascii_case(SELECT_ALL);
+        let mut text = String::new();
+        if takes_all {
+            self.cursor.word();
+            text.push_str("select");
+        }
         let mut draft = Draft {
-            text: String::new(),
+            text,
             params: Vec::new(),
             settings,
             open: Vec::new(),
@@ -84,10 +93,12 @@ impl Parser<'_> {
         if text.split_whitespace().nth(1).is_none() {
             return Err(self.unexpected("columns after `select`"));
         }
+        let rows_max = draft.settings.rows_max_of(takes_all)?;
         let end = start + self.cursor.text()[start..self.cursor.at()].trim_end().len();
         Ok(Sql {
             text,
             params: draft.params,
+            rows_max,
             contract: draft.settings.contract,
             on_failure: draft.settings.on_failure,
             span: span(start, end),

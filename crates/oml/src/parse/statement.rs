@@ -96,6 +96,9 @@ impl Parser<'_> {
         } else if self.sql_begins() {
             self.cursor = value;
             let sql = self.sql()?;
+            if sql.rows_max.is_some() {
+                check_target_of_rows(&targets)?;
+            }
             Ok(StatementKind::Lookup { targets, sql })
         } else {
             self.assignment(targets)
@@ -184,4 +187,32 @@ impl Parser<'_> {
             type_word: target.type_word,
         })
     }
+}
+
+/// All rows become one array.
+fn check_target_of_rows(targets: &[Target]) -> Parsed<()> {
+    let [target, further @ ..] = targets else {
+        unreachable!("a statement has a target");
+    };
+    if let Some(further) = further.first() {
+        let message = "all rows become one array, so `select_all` has one target";
+        return Err(Diagnostic::error(further.span, message).help(
+            "remove the other targets; each row is an object with the names of the columns",
+        ));
+    }
+    if target.is_placeholder() {
+        let message = "the array of all rows needs a name";
+        return Err(Diagnostic::error(target.span, message)
+            .help("write a name in place of `_`, which stands for the name of one column"));
+    }
+    if !matches!(
+        target.type_word,
+        TypeWord::Auto | TypeWord::Array | TypeWord::Json
+    ) {
+        let message = "`select_all` results in an array";
+        return Err(
+            Diagnostic::error(target.span, message).help("leave the type out, or write `array`")
+        );
+    }
+    Ok(())
 }

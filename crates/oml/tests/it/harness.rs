@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 
 use lookaside_oml::{Model, Options, Program, RunReport};
 use lookaside_value::{
-    Answers, Batch, Contract, Lookup, LookupError, LookupErrorKind, NameTable, ParamBatch,
-    RowSetBuilder, StatementId, Text, Value, write_json_text,
+    Answers, Batch, BatchQuery, Extent, Lookup, LookupError, LookupErrorKind, NameTable,
+    ParamBatch, RowSet, RowSetBuilder, StatementId, Text, Value, write_json_text,
 };
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::ValueRef;
@@ -63,11 +63,7 @@ impl Sqlite {
         }
     }
 
-    fn first_row(
-        &self,
-        prepared: &Prepared,
-        set: &[Value],
-    ) -> rusqlite::Result<Option<Vec<Value>>> {
+    fn rows(&self, prepared: &Prepared, set: &[Value]) -> rusqlite::Result<RowSet> {
         let params: Vec<Box<dyn ToSql>> = set.iter().map(bound).collect();
         let params: Vec<(&str, &dyn ToSql)> = prepared
             .params
@@ -77,19 +73,20 @@ impl Sqlite {
             .collect();
         let mut statement = self.connection.prepare(&prepared.sql)?;
         let mut rows = statement.query(&params[..])?;
-        let Some(row) = rows.next()? else {
-            return Ok(None);
-        };
-        let values = (0..prepared.columns.len()).map(|index| {
-            Ok(match row.get_ref(index)? {
-                ValueRef::Null => Value::Null,
-                ValueRef::Integer(int) => Value::Int(int),
-                ValueRef::Real(float) => Value::Float(float),
-                ValueRef::Text(text) => Value::from(std::str::from_utf8(text).unwrap()),
-                ValueRef::Blob(bytes) => Value::from(bytes.to_vec()),
-            })
-        });
-        values.collect::<rusqlite::Result<_>>().map(Some)
+        let mut found = RowSetBuilder::new(prepared.columns.iter().cloned());
+        while let Some(row) = rows.next()? {
+            let values = (0..prepared.columns.len()).map(|index| {
+                Ok(match row.get_ref(index)? {
+                    ValueRef::Null => Value::Null,
+                    ValueRef::Integer(int) => Value::Int(int),
+                    ValueRef::Real(float) => Value::Float(float),
+                    ValueRef::Text(text) => Value::from(std::str::from_utf8(text).unwrap()),
+                    ValueRef::Blob(bytes) => Value::from(bytes.to_vec()),
+                })
+            });
+            found.push(values.collect::<rusqlite::Result<Vec<_>>>()?);
+        }
+        Ok(found.build())
     }
 }
 
@@ -120,24 +117,16 @@ impl Lookup for Sqlite {
         &self.statements[statement.index()].columns
     }
 
-    fn answer(
-        &mut self,
-        statement: StatementId,
-        _: Contract,
-        params: &ParamBatch,
-        answers: &mut Answers,
-    ) {
+    fn answer(&mut self, query: BatchQuery, params: &ParamBatch, answers: &mut Answers) {
         answers.clear();
-        let prepared = &self.statements[statement.index()];
+        let prepared = &self.statements[query.statement.index()];
         for set in params.iter() {
-            match self.first_row(prepared, set) {
-                Ok(None) => answers.push_absent(),
-                Ok(Some(row)) => {
-                    let mut rows = RowSetBuilder::new(prepared.columns.iter().cloned());
-                    rows.push(row);
-                    let rows = answers.add_rows(rows.build());
-                    answers.push_row(rows, 0);
-                }
+            match self.rows(prepared, set) {
+                Ok(rows) if query.extent == Extent::First => answers.push_first(&rows),
+                Ok(rows) => match query.check_row_count(rows.len()) {
+                    Ok(()) => answers.push_all(rows),
+                    Err(error) => answers.push_failed(error),
+                },
                 Err(error) => answers.push_failed(LookupError::new(
                     LookupErrorKind::Refused,
                     error.to_string(),

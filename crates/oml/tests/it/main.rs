@@ -1,5 +1,6 @@
 //! Tests of the language through the public API.
 
+mod all_rows;
 mod docs;
 mod drops;
 mod evaluation;

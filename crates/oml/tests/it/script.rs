@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lookaside_oml::{Evaluator, Model, Options, Program, RunReport};
 use lookaside_value::{
-    Answers, Batch, Contract, Lookup, LookupError, LookupErrorKind, NameTable, Names, ParamBatch,
-    Record, RowSetBuilder, StatementId, Text, Value, write_json_text,
+    Answers, Batch, BatchQuery, Contract, Lookup, LookupError, LookupErrorKind, NameTable, Names,
+    ParamBatch, Record, RowSetBuilder, StatementId, Text, Value, write_json_text,
 };
 
 /// A database that returns the same answers for every statement and records its queries.
@@ -73,15 +73,9 @@ impl Lookup for Script {
         &self.columns
     }
 
-    fn answer(
-        &mut self,
-        _: StatementId,
-        contract: Contract,
-        params: &ParamBatch,
-        answers: &mut Answers,
-    ) {
+    fn answer(&mut self, query: BatchQuery, params: &ParamBatch, answers: &mut Answers) {
         answers.clear();
-        self.contracts.push(contract);
+        self.contracts.push(query.contract);
         self.waited.push(false);
         self.asked
             .push(params.iter().map(<[Value]>::to_vec).collect());
@@ -104,12 +98,11 @@ impl Lookup for Script {
 
     fn answer_when_available(
         &mut self,
-        statement: StatementId,
-        contract: Contract,
+        query: BatchQuery,
         params: &ParamBatch,
         answers: &mut Answers,
     ) {
-        self.answer(statement, contract, params, answers);
+        self.answer(query, params, answers);
         *self.waited.last_mut().expect("it was just added") = true;
     }
 }

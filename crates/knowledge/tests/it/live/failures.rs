@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_knowledge::{ErrorKind, Knowledge, Value, params};
 use lookaside_testing::wait_until;
-use lookaside_value::{Answers, Contract, Lookup, LookupErrorKind, ParamBatch, Text};
+use lookaside_value::{Answers, BatchQuery, Lookup, LookupErrorKind, ParamBatch, Text};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{TEN_THOUSAND, add_local_table, lock_table, open, postgres, project, write_project};
@@ -155,7 +155,7 @@ fn one_bad_set_of_a_batch_fails_alone() {
         batch.push([value]);
     }
     let mut answers = Answers::new();
-    session.answer(statement, Contract::ANY, &batch, &mut answers);
+    session.answer(BatchQuery::first(statement), &batch, &mut answers);
     let cell = |index| answers.row(index).map(|row| row.unwrap()[0].clone());
     assert_eq!(cell(0).unwrap(), Value::Int(100));
     assert_eq!(cell(3).unwrap(), Value::Int(2));

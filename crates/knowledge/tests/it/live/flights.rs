@@ -7,7 +7,7 @@ use std::time::Duration;
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_knowledge::{CallCache, Contract, ErrorKind, Knowledge, Policy, Value, params};
 use lookaside_testing::wait_until;
-use lookaside_value::{Answers, Lookup, ParamBatch, Text};
+use lookaside_value::{Answers, BatchQuery, Lookup, ParamBatch, Text};
 
 use super::{TEN_THOUSAND, open, postgres, project};
 
@@ -22,7 +22,7 @@ fn ask(knowledge: &Knowledge, ids: impl IntoIterator<Item = i64>) -> Vec<Option<
         batch.push([Value::Int(id)]);
     }
     let mut answers = Answers::new();
-    session.answer(statement, Contract::ANY, &batch, &mut answers);
+    session.answer(BatchQuery::first(statement), &batch, &mut answers);
     (0..answers.len())
         .map(|index| answers.row(index).unwrap().map(|row| row[0].clone()))
         .collect()
@@ -90,7 +90,7 @@ fn a_batch_has_its_answers_from_all_layers() {
             let mut batch = ParamBatch::new(1);
             ids.iter().for_each(|id| batch.push([Value::Int(*id)]));
             let mut answers = Answers::new();
-            session.answer(statement, Contract::ANY, &batch, &mut answers);
+            session.answer(BatchQuery::first(statement), &batch, &mut answers);
             assert_eq!(answers.len(), ids.len());
             for (index, id) in ids.iter().enumerate() {
                 let row = answers.row(index).unwrap().unwrap();
@@ -170,7 +170,7 @@ fn issue_15_all_queries_of_a_session_are_as_fresh_as_it_requires() {
             let mut batch = ParamBatch::new(1);
             batch.push(id.clone());
             let mut answers = Answers::new();
-            it.answer(statement.id(), Contract::ANY, &batch, &mut answers);
+            it.answer(BatchQuery::first(statement.id()), &batch, &mut answers);
             text(answers.row(0).unwrap().unwrap())
         }),
     ];

@@ -2,7 +2,9 @@
 
 use lookaside_knowledge::{ErrorKind, Policy, Value, params};
 use lookaside_testing::{Brand, Server, wait_until};
-use lookaside_value::{Answers, Contract, Lookup, ParamBatch, Text};
+use lookaside_value::{
+    Answers, BatchQuery, Extent, Lookup, LookupErrorKind, ParamBatch, RowSet, Text,
+};
 
 use super::{mysql_database, open, project};
 
@@ -74,7 +76,7 @@ fn a_batch_of_misses_is_one_flight_there_too() {
             batch.push([Value::Int(id)]);
         }
         let mut answers = Answers::new();
-        session.answer(statement, Contract::ANY, &batch, &mut answers);
+        session.answer(BatchQuery::first(statement), &batch, &mut answers);
         for (index, id) in (0..1000).chain(0..1000).enumerate() {
             let expected = (id > 0).then(|| Value::from(format!("n{id}")));
             let row = answers.row(index).unwrap();
@@ -82,6 +84,29 @@ fn a_batch_of_misses_is_one_flight_there_too() {
         }
         let counts = knowledge.snapshot().counts;
         assert_eq!((counts.flights, counts.queries), (1, 1000));
+        // All rows of each set, from the server and then from the cache.
+        let sql = "select name from t where id >= :id order by id";
+        let statement = Lookup::prepare(&mut session, sql, &[Text::from("id")]).unwrap();
+        batch.reset(1);
+        for id in [999, 1001, 1000, 990, 999] {
+            batch.push([Value::Int(id)]);
+        }
+        let query = BatchQuery {
+            extent: Extent::All,
+            rows_max: 10,
+            ..BatchQuery::first(statement)
+        };
+        for _ in 0..2 {
+            session.answer(query, &batch, &mut answers);
+            for (index, expected) in [(0, Some(2)), (1, None), (2, Some(1)), (4, Some(2))] {
+                let rows = answers.all(index).unwrap();
+                assert_eq!(rows.map(RowSet::len), expected);
+            }
+            let last = answers.all(0).unwrap().unwrap().row(1)[0].to_string();
+            assert_eq!(last, "n1000");
+            let error = answers.all(3).unwrap_err();
+            assert_eq!(error.kind(), LookupErrorKind::LimitReached, "{error}");
+        }
     }
 }
 

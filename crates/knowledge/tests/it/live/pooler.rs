@@ -6,7 +6,7 @@ use std::thread;
 use lookaside_embedded::Postgres;
 use lookaside_knowledge::{Knowledge, Policy, Value, params};
 use lookaside_testing::Pooler;
-use lookaside_value::{Answers, Contract, Lookup, ParamBatch, Text};
+use lookaside_value::{Answers, BatchQuery, Lookup, ParamBatch, Text};
 
 use super::{TEN_THOUSAND, open, project, skip};
 
@@ -79,7 +79,7 @@ fn check_flight(knowledge: &Knowledge, first: i64) {
         batch.push([Value::Int(id)]);
     }
     let mut answers = Answers::new();
-    session.answer(statement, Contract::ANY, &batch, &mut answers);
+    session.answer(BatchQuery::first(statement), &batch, &mut answers);
     for (index, id) in (first..first + 1_000).enumerate() {
         let row = answers.row(index).unwrap().unwrap();
         assert_eq!(row[0], Value::from(format!("n{id}")));

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_knowledge::{
-    AnsweredBy, Answers, CacheOutcome, CallCache, Contract, Extent, Freshness, Knowledge,
-    Layer as CacheLayer, Lookup, ParamBatch, Policy, Provenance, Session, Statement, StatementId,
-    Telemetry, Text, Value,
+    AnsweredBy, Answers, BatchQuery, CacheOutcome, CallCache, Contract, Extent, Freshness,
+    Knowledge, Layer as CacheLayer, Lookup, ParamBatch, Policy, Provenance, Session, Statement,
+    StatementId, Telemetry, Text, Value,
 };
 use lookaside_verify::history::{Key, Layer, Source, Version};
 use lookaside_verify::run::{Answer, Reader, Request};
@@ -292,7 +292,11 @@ impl<'a> ProductReader<'a> {
         };
         let (session, params, answers) = (&mut self.session, &self.params, &mut self.answers);
         found_by_thread(|| {
-            Lookup::answer(session, statement, contract, params, answers);
+            let query = BatchQuery {
+                contract,
+                ..BatchQuery::first(statement)
+            };
+            Lookup::answer(session, query, params, answers);
             version(answers.row(0).map_err(Clone::clone)?)
         })
     }
