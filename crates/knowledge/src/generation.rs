@@ -12,6 +12,7 @@ use crate::cancel::CancelHandle;
 use crate::config::Config;
 use crate::description::{Answerer, Description};
 use crate::error::Error;
+use crate::first_of::{Expansion, FirstOf};
 use crate::plan::{LookupPlan, Tables};
 use crate::provider::{LocalTables, Names, ProviderRoute, Reader, RouteTarget, route};
 use crate::remote::Remote;
@@ -28,6 +29,7 @@ pub(crate) struct Generation {
     pub(crate) loaded: Loaded,
     tables: Tables,
     local_tables: LocalTables,
+    first_of: Vec<FirstOf>,
     names: Names,
     /// In the order of the names.
     remotes: Vec<Arc<Remote>>,
@@ -99,7 +101,9 @@ impl Generation {
     ) -> Result<Self> {
         let tables = Tables::new(loaded.store.reader()?, loaded.local.pattern_memory_max);
         let reader = Reader::open(&loaded.store, None, CancelHandle::default())?;
-        let local_tables = LocalTables::new(reader.tables()?);
+        let first_of = first_of(loaded.config.as_ref(), &reader)?;
+        let mut local_tables = reader.tables()?;
+        local_tables.extend(first_of.iter().map(|it| it.name().to_owned()));
         let names = Names::of(loaded.config.as_ref());
         let (cache, bytes) = (&loaded.cache, loaded.cache_bytes());
         Ok(Self {
@@ -109,7 +113,8 @@ impl Generation {
             cache: (cache.enabled).then(|| SharedCache::new(cache.capacity, bytes.shared)),
             ttl: cache.ttl.min(LIFETIME_MAX),
             tables,
-            local_tables,
+            local_tables: LocalTables::new(local_tables),
+            first_of,
             names,
             remotes,
             loaded,
@@ -150,6 +155,10 @@ impl Generation {
             // SQLite first: it refuses invalid statements, so plans are made for valid ones only.
             RouteTarget::Local => {
                 let reader = reader.open(self)?;
+                let sql = route.sql.as_deref().unwrap_or(&info.sql);
+                if let Some((names, expansion)) = self.expansion(sql)? {
+                    return self.describe_first_of(info, names.name(), &expansion, reader);
+                }
                 let (columns, mut statement) =
                     reader.describe(info, route.sql, self.config(), &self.names)?;
                 let sql = statement.sql(info);
@@ -178,6 +187,63 @@ impl Generation {
                     remote: Arc::clone(remote),
                     statement,
                 },
+                tracked: None,
+            },
+        })
+    }
+
+    /// The name of `[[first_of]]` that a statement reads, if it reads one, and the statement for each
+    /// of its tables.
+    pub(crate) fn expansion(&self, sql: &str) -> Result<Option<(&FirstOf, Expansion)>> {
+        for names in &self.first_of {
+            if let Some(expansion) = names.expand(sql)? {
+                return Ok(Some((names, expansion)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The description and the plan of a statement that reads a name of `[[first_of]]`.
+    fn describe_first_of(
+        &self,
+        info: &StatementInfo,
+        name: &str,
+        expansion: &Expansion,
+        reader: &Reader,
+    ) -> Result<Prepared> {
+        let describe = |sql: &str| {
+            let sql = Some(sql.into());
+            reader.describe(info, sql, self.config(), &self.names)
+        };
+        let mut common = None;
+        for sql in &expansion.members {
+            let (columns, _) = describe(sql)?;
+            if reader.is_aggregate(info, sql)? {
+                return Err(Error::first_of_aggregated(&info.sql, name));
+            }
+            let words = self.tables.bool_words(sql, &info.params);
+            let (first_columns, first_words) =
+                common.get_or_insert((columns.clone(), words.clone()));
+            if *first_columns != columns {
+                return Err(Error::first_of_differs(
+                    &info.sql,
+                    name,
+                    "different columns",
+                ));
+            }
+            if *first_words != words {
+                let difference = "different words for true and false";
+                return Err(Error::first_of_differs(&info.sql, name, difference));
+            }
+        }
+        let (columns, words) = common.expect("a name of [[first_of]] has a table");
+        let (_, mut statement) = describe(&expansion.sql())?;
+        statement.set_words(words);
+        Ok(Prepared {
+            plan: LookupPlan::first_of(expansion, &info.params, &self.tables),
+            description: Description {
+                columns,
+                answerer: Answerer::Store(statement),
                 tracked: None,
             },
         })
@@ -274,6 +340,25 @@ impl Generation {
     pub(crate) fn prepared_count(&self) -> usize {
         self.prepared.count()
     }
+}
+
+/// The names of `[[first_of]]`, with the columns of their tables.
+fn first_of(config: Option<&Config>, reader: &Reader) -> Result<Vec<FirstOf>> {
+    let Some(config) = config else {
+        return Ok(Vec::new());
+    };
+    let entries = config.first_of.iter().map(|entry| {
+        let table = entry.tables.first().expect("an entry has a table");
+        let columns = reader.columns(table)?;
+        FirstOf::new(entry, &columns).map_err(|unknown| {
+            let problem = format!(
+                "first_of.on_miss.{unknown} is not a column of {table:?}, which has {}",
+                columns.join(", ")
+            );
+            Error::config(&config.file, entry.line, &problem)
+        })
+    });
+    entries.collect()
 }
 
 /// Slots that are filled once and never move, so readers need no lock and no reference counter.

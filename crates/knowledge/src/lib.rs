@@ -72,6 +72,7 @@ mod event_loop;
 mod feed;
 mod file_pattern;
 mod file_stamp;
+mod first_of;
 mod freshness;
 mod functions;
 mod generation;
@@ -110,8 +111,8 @@ pub use cache::CallCache;
 pub use cancel::CancelHandle;
 pub use config::{
     CONFIG_FILE, CacheConfig, ColumnPath, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows,
-    FeedConfig, IntranetMode, IntranetNets, LoadConfig, LocalConfig, OnError, PostgresSession,
-    ProviderConfig, ProviderKind, ProviderServer, TableConfig, TableFormat,
+    FeedConfig, FirstOfConfig, IntranetMode, IntranetNets, LoadConfig, LocalConfig, OnError,
+    PostgresSession, ProviderConfig, ProviderKind, ProviderServer, TableConfig, TableFormat,
 };
 pub use counters::Counts;
 pub use depends::{DependencyClass, StatementDependency};

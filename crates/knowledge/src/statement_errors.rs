@@ -182,6 +182,35 @@ impl Error {
         Self::new(ErrorKind::Refused, message)
     }
 
+    pub(crate) fn first_of_not_plain(sql: &str, name: &str) -> Self {
+        let message = format!(
+            "statement `{}`: `{name}` is a name of [[first_of]], so a statement that reads it is a \
+             select without other tables, with, union and nested select; read its tables in other \
+             statements",
+            shown(sql)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    pub(crate) fn first_of_aggregated(sql: &str, name: &str) -> Self {
+        let message = format!(
+            "statement `{}`: `{name}` is a name of [[first_of]], whose rows cannot be aggregated, as an \
+             aggregate has a row for the first table, whether or not it has any; aggregate the rows of \
+             one table",
+            shown(sql)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    pub(crate) fn first_of_differs(sql: &str, name: &str, difference: &str) -> Self {
+        let message = format!(
+            "statement `{}`: the tables of `{name}` have {difference}; name the columns that all of \
+             them have",
+            shown(sql)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
     /// A statement that exceeded its time limit.
     pub(crate) fn query_timeout(sql: &str, limit: Duration) -> Self {
         let message = format!(

@@ -5,6 +5,7 @@
 
 mod expand;
 mod feed;
+mod first_of;
 mod open;
 mod provider;
 mod reader;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 pub use self::feed::FeedConfig;
+pub use self::first_of::FirstOfConfig;
 pub(crate) use self::provider::{DEFAULT_NAME, LOCAL_NAME};
 pub use self::provider::{PostgresSession, ProviderConfig, ProviderKind, ProviderServer};
 use crate::Result;
@@ -66,6 +68,8 @@ pub struct Config {
     pub local: LocalConfig,
     /// The tables in the order of the file, including disabled ones.
     pub tables: Vec<TableConfig>,
+    /// The names for several tables, of which the first that has a row answers.
+    pub first_of: Vec<FirstOfConfig>,
     /// The databases that are queried besides the tables, the default one first.
     pub providers: Vec<ProviderConfig>,
     /// Which addresses are internal, if the file defines it.

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use toml::de::DeTable;
 
 use super::expand::expand;
+use super::first_of::read_first_of;
 use super::provider::read_providers;
 use super::reader::{Section, Source};
 use super::table::{read_csv, read_tables};
@@ -27,7 +28,7 @@ const CONFIG_SIZE_MAX: u64 = 16 << 20;
 const FOLDER_HINT_COUNT_MAX: usize = 3;
 
 /// The sections of the format, without those of the caller.
-const SECTIONS: [&str; 9] = [
+const SECTIONS: [&str; 10] = [
     "version",
     "base_dir",
     "default",
@@ -35,6 +36,7 @@ const SECTIONS: [&str; 9] = [
     "cache",
     "local",
     "tables",
+    "first_of",
     "provider",
     "intranet_nets",
 ];
@@ -149,13 +151,15 @@ fn read_document(
     // Without the `.` of the default path, which every message would show.
     let base: PathBuf = base.components().collect();
     let csv = read_csv(root.section("csv")?, CsvConfig::default())?;
+    let tables = read_tables(&root, &base, csv)?;
     let mut config = Config {
         file: file.to_owned(),
         load: read_load(root.section("default")?)?,
         csv,
         cache: read_cache(root.section("cache")?)?,
         local: read_local(root.section("local")?)?,
-        tables: read_tables(&root, &base, csv)?,
+        first_of: read_first_of(&root, &tables)?,
+        tables,
         providers: read_providers(&root)?,
         base,
         intranet_nets: read_intranet(root.section("intranet_nets")?)?,

@@ -4,6 +4,7 @@ use std::num::IntErrorKind;
 use std::ops::Range;
 use std::path::Path;
 
+use lookaside_value::Value;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
@@ -128,6 +129,30 @@ impl<'a> Section<'a> {
             return Err(self.bad(key, &format!("must be {expected}, not {word:?}")));
         };
         Ok(Some(*value))
+    }
+
+    /// All keys with their values: strings, integers, floats and booleans.
+    pub(super) fn scalars(&self) -> Result<Vec<(String, Value)>> {
+        let pairs = self.table.iter().map(|(key, value)| {
+            let key = key.get_ref();
+            let scalar = match value.get_ref() {
+                DeValue::String(text) => Some(Value::from(&**text)),
+                DeValue::Integer(int) => {
+                    let int = i64::from_str_radix(int.as_str(), int.radix());
+                    int.ok().map(Value::Int)
+                }
+                DeValue::Float(float) => {
+                    let float = float.as_str().parse().ok();
+                    float.filter(|it: &f64| it.is_finite()).map(Value::Float)
+                }
+                DeValue::Boolean(bool) => Some(Value::Bool(*bool)),
+                _ => None,
+            };
+            let scalar =
+                scalar.ok_or_else(|| self.bad(key, "must be a string, a number, true or false"))?;
+            Ok((key.to_string(), scalar))
+        });
+        pairs.collect()
     }
 
     /// A list of strings.

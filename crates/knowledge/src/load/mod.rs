@@ -41,6 +41,7 @@ use crate::Result;
 use crate::config::{Config, LoadConfig, OnError, TableConfig};
 use crate::download::Pending;
 use crate::error::Error;
+use crate::first_of;
 use crate::store::{Store, StoreBuilder, Undo};
 
 /// The number of records between two calls of [`Progress::advanced`].
@@ -84,6 +85,7 @@ pub(crate) fn load(
         }
         report.tables.push(loaded);
     }
+    let statements = &expanded(config, statements);
     let reports = &mut report.tables;
     add_indexes(builder.connection(), config, statements, &derived, reports)?;
     duplicates::add_warnings(builder.connection(), config, statements, reports);
@@ -96,6 +98,19 @@ pub(crate) fn load(
     }
     report.elapsed = begun.elapsed();
     Ok((store, report))
+}
+
+/// The statements, with those that read a name of `[[first_of]]` replaced by one for each table.
+fn expanded(config: &Config, statements: &[UsedStatement]) -> Vec<UsedStatement> {
+    let expanded = statements.iter().flat_map(|statement| {
+        let members = first_of::members(&config.first_of, &statement.sql);
+        let sqls = members.unwrap_or_else(|| vec![statement.sql.clone()]);
+        sqls.into_iter().map(|sql| UsedStatement {
+            sql,
+            takes_all_rows: statement.takes_all_rows,
+        })
+    });
+    expanded.collect()
 }
 
 /// Downloads the file of a table if it is one at an address. The table that is returned reads the

@@ -9,9 +9,10 @@ use super::reads::{self, ReadKind, TableRead};
 use super::relations::Related;
 use super::tables::Tables;
 use super::warnings::{self, StatementWarning};
-use super::{LookupPlan, NativeProbe};
+use super::{LookupPlan, Native, NativeProbe, Plan};
 use crate::config::ProviderKind;
 use crate::depends::StatementDependency;
+use crate::first_of::{Expansion, FirstOf};
 
 /// How a statement is answered, for `lookaside explain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,9 @@ pub struct Explanation {
     pub reads: Vec<TableRead>,
     /// What is probably wrong in the statement.
     pub warnings: Vec<StatementWarning>,
+    /// The tables of the name of `[[first_of]]` that the statement reads, in their order; empty if it
+    /// reads none.
+    pub first_of: Vec<String>,
     /// The other database that answers, if one does.
     pub provider: Option<ProviderPlan>,
     /// What the provider's change feed does for the answers, if the configuration sets one.
@@ -89,32 +93,37 @@ pub enum PlanKind {
 impl LookupPlan {
     /// How the statement is answered.
     pub(crate) fn explain(&self) -> Explanation {
-        let native = match &self.0 {
-            Ok(native) => native,
-            Err(reason) => {
-                let kind = match reason.provider {
-                    Some(_) => PlanKind::Provider,
-                    None => PlanKind::Sqlite,
-                };
-                return Explanation {
-                    kind,
-                    table: None,
-                    key_columns: Vec::new(),
-                    columns: Vec::new(),
-                    column_types: Vec::new(),
-                    row_count: 0,
-                    key_count: 0,
-                    index_size: 0,
-                    is_first_known: true,
-                    reason: Some(reason.to_string()),
-                    reads: Vec::new(),
-                    warnings: warnings::invalid_keys(reason.invalid_keys.as_deref()),
-                    provider: None,
-                    dependency: None,
-                };
-            }
+        let reason = match &self.0 {
+            Plan::Native(native) => return native.explain(),
+            Plan::FirstOf(tables) => return tables.explain(),
+            Plan::Elsewhere(reason) => reason,
         };
-        let (kind, key_count, index_size) = match &native.probe {
+        Explanation {
+            kind: match reason.provider {
+                Some(_) => PlanKind::Provider,
+                None => PlanKind::Sqlite,
+            },
+            table: None,
+            key_columns: Vec::new(),
+            columns: Vec::new(),
+            column_types: Vec::new(),
+            row_count: 0,
+            key_count: 0,
+            index_size: 0,
+            is_first_known: true,
+            reason: Some(reason.to_string()),
+            reads: Vec::new(),
+            warnings: warnings::invalid_keys(reason.invalid_keys.as_deref()),
+            first_of: Vec::new(),
+            provider: None,
+            dependency: None,
+        }
+    }
+}
+
+impl Native {
+    pub(super) fn explain(&self) -> Explanation {
+        let (kind, key_count, index_size) = match &self.probe {
             NativeProbe::Hash { index, .. } => (PlanKind::Hash, index.len(), index.size()),
             NativeProbe::Interval { interval, .. } | NativeProbe::Ip4Between { interval, .. } => {
                 let index = &interval.index;
@@ -129,17 +138,18 @@ impl LookupPlan {
         };
         Explanation {
             kind,
-            table: Some(native.table.clone()),
-            key_columns: native.key_columns.clone(),
-            columns: native.rows.columns().to_vec(),
+            table: Some(self.table.clone()),
+            key_columns: self.key_columns.clone(),
+            columns: self.rows.columns().to_vec(),
             column_types: Vec::new(),
-            row_count: native.rows.len(),
+            row_count: self.rows.len(),
             key_count,
             index_size,
-            is_first_known: native.is_first_known,
+            is_first_known: self.is_first_known,
             reason: None,
             reads: Vec::new(),
-            warnings: warnings::invalid_keys(native.invalid_keys.as_ref()),
+            warnings: warnings::invalid_keys(self.invalid_keys.as_ref()),
+            first_of: Vec::new(),
             provider: None,
             dependency: None,
         }
@@ -159,6 +169,27 @@ impl Explanation {
         });
     }
 
+    /// As [`Self::look_at`], for a statement that reads a name of `[[first_of]]`.
+    pub(crate) fn look_at_first_of(
+        &mut self,
+        names: &FirstOf,
+        expansion: &Expansion,
+        tables: &Tables,
+    ) {
+        let mut reads = Vec::new();
+        for sql in &expansion.members {
+            self.look_at(sql, tables);
+            reads.append(&mut self.reads);
+        }
+        self.reads = reads;
+        // The same column may have other types in other tables and in the default row.
+        self.column_types = Vec::new();
+        if let Some(table) = &mut self.table {
+            *table = names.name().into();
+        }
+        self.first_of = names.tables().to_vec();
+    }
+
     /// The largest table of which SQLite reads all rows for each query, if there is one.
     pub fn largest_scan(&self) -> Option<&TableRead> {
         let scans = self.reads.iter().filter(|it| it.kind == ReadKind::Scan);
@@ -170,7 +201,8 @@ impl Explanation {
     pub fn tables(&self) -> Vec<&str> {
         let native = self.table.as_deref();
         let reads = self.reads.iter().map(|read| &*read.table);
-        let mut tables: Vec<&str> = native.into_iter().chain(reads).collect();
+        let first_of = self.first_of.iter().map(String::as_str);
+        let mut tables: Vec<&str> = native.into_iter().chain(reads).chain(first_of).collect();
         tables.sort_unstable();
         tables.dedup();
         tables
@@ -254,6 +286,9 @@ impl fmt::Display for Explanation {
     /// Writes a few lines for users.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f)?;
+        if !self.first_of.is_empty() {
+            write!(f, "\n  first of: {}", self.first_of.join(", "))?;
+        }
         if let Some(dependency) = &self.dependency {
             write!(f, "\n  freshness: {dependency}")?;
             if let Some(help) = &dependency.help {

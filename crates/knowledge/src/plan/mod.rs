@@ -17,6 +17,7 @@ mod census;
 mod column_types;
 mod comparisons;
 mod explain;
+mod first_of;
 mod first_row;
 mod invalid_keys;
 mod key;
@@ -44,6 +45,7 @@ pub(crate) use self::bool_words::{BOOL_TEXT, BoolWords};
 use self::build::{Class, Interval, KEY_COLUMN_COUNT_MAX};
 pub(crate) use self::comparisons::equal_columns;
 pub use self::explain::{Explanation, PlanKind, ProviderPlan};
+use self::first_of::FirstOf;
 use self::invalid_keys::InvalidKeys;
 use self::key::{Affinity, Converted, convert, convert_plain};
 pub(crate) use self::one_row::{OneRowKey, one_row_key};
@@ -61,7 +63,14 @@ use crate::functions::{self, Host, Path};
 use crate::index::{HashIndex, Key, ListOrder, PatternIndex, Rows};
 
 /// The plan of one statement in one generation.
-pub(crate) struct LookupPlan(Result<Native, Reason>);
+pub(crate) struct LookupPlan(Plan);
+
+enum Plan {
+    Native(Native),
+    FirstOf(Box<FirstOf>),
+    /// SQLite or another database answers.
+    Elsewhere(Reason),
+}
 
 struct Native {
     probe: NativeProbe,
@@ -135,31 +144,58 @@ impl LookupPlan {
     pub(crate) fn new(sql: &str, params: &[Text], tables: &Tables) -> Self {
         let native = shape::shape_of(sql, params)
             .and_then(|shape| tables.with(|tables| planner::plan(sql, params, shape, tables)));
-        Self(native)
+        Self(native.map_or_else(Plan::Elsewhere, Plan::Native))
     }
 
     /// The plan of a statement that another database answers.
     pub(crate) fn provider(name: &str, kind: ProviderKind) -> Self {
-        Self(Err(Reason::provider(name, kind)))
+        Self(Plan::Elsewhere(Reason::provider(name, kind)))
     }
 
     /// The first row for parameters in the order of `params`.
     #[inline]
     pub(crate) fn first(&self, params: &[Value]) -> Probe {
-        let Ok(native) = &self.0 else {
-            return Probe::Fallback;
-        };
-        if let Some((index, text)) = native.patterns() {
-            return native.first_pattern(index, text, params);
+        match &self.0 {
+            Plan::Native(native) => native.first(params),
+            Plan::FirstOf(tables) => tables.first(params),
+            Plan::Elsewhere(_) => Probe::Fallback,
         }
-        match native.find(params) {
+    }
+
+    /// Appends the positions of all rows for parameters in the order of `params`.
+    pub(crate) fn all(&self, params: &[Value], out: &mut Vec<usize>) -> ProbeAll {
+        match &self.0 {
+            Plan::Native(native) => native.all(params, out),
+            Plan::FirstOf(tables) => tables.all(params, out),
+            Plan::Elsewhere(_) => ProbeAll::Fallback,
+        }
+    }
+
+    /// The rows that positions refer to, in the statement's projection; `None` if SQLite answers.
+    #[inline]
+    pub(crate) fn rows(&self) -> Option<&RowSet> {
+        match &self.0 {
+            Plan::Native(native) => Some(&native.rows),
+            Plan::FirstOf(tables) => Some(tables.rows()),
+            Plan::Elsewhere(_) => None,
+        }
+    }
+}
+
+impl Native {
+    #[inline]
+    fn first(&self, params: &[Value]) -> Probe {
+        if let Some((index, text)) = self.patterns() {
+            return self.first_pattern(index, text, params);
+        }
+        match self.find(params) {
             None => Probe::Fallback,
             Some(Rows::None) => Probe::Absent,
             Some(Rows::One(row)) => Probe::Row(row as usize),
             Some(Rows::Many {
                 rows, tied_first, ..
             }) => {
-                if native.is_first_known && (!tied_first || native.are_ties_known) {
+                if self.is_first_known && (!tied_first || self.are_ties_known) {
                     Probe::Row(rows[0] as usize)
                 } else {
                     Probe::Fallback
@@ -168,12 +204,8 @@ impl LookupPlan {
         }
     }
 
-    /// Appends the positions of all rows for parameters in the order of `params`.
-    pub(crate) fn all(&self, params: &[Value], out: &mut Vec<usize>) -> ProbeAll {
-        let Ok(native) = &self.0 else {
-            return ProbeAll::Fallback;
-        };
-        if native.is_limited {
+    fn all(&self, params: &[Value], out: &mut Vec<usize>) -> ProbeAll {
+        if self.is_limited {
             match self.first(params) {
                 Probe::Fallback => return ProbeAll::Fallback,
                 Probe::Absent => {}
@@ -181,14 +213,14 @@ impl LookupPlan {
             }
             return ProbeAll::Rows;
         }
-        if let Some((index, text)) = native.patterns() {
+        if let Some((index, text)) = self.patterns() {
             return all_patterns(index, text, params, out);
         }
-        match native.find(params) {
+        match self.find(params) {
             None => return ProbeAll::Fallback,
             Some(Rows::None) => {}
             Some(Rows::One(row)) => out.push(row as usize),
-            Some(Rows::Many { tied: true, .. }) if !native.are_ties_known => {
+            Some(Rows::Many { tied: true, .. }) if !self.are_ties_known => {
                 return ProbeAll::Fallback;
             }
             Some(Rows::Many { rows, .. }) => out.extend(rows.iter().map(|row| *row as usize)),
@@ -196,14 +228,6 @@ impl LookupPlan {
         ProbeAll::Rows
     }
 
-    /// The rows that positions refer to, in the statement's projection; `None` if SQLite answers.
-    #[inline]
-    pub(crate) fn rows(&self) -> Option<&RowSet> {
-        self.0.as_ref().ok().map(|native| &native.rows)
-    }
-}
-
-impl Native {
     /// The rows for these parameters, or `None` if SQLite has to answer.
     #[inline]
     fn find(&self, params: &[Value]) -> Option<Rows<'_>> {

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::plan::BoolWords;
 use crate::scan::Dialect;
+use crate::sql_name::quote_name;
 use crate::statement::StatementInfo;
 use crate::store::Store;
 
@@ -116,6 +117,32 @@ impl Reader {
             words: Box::default(),
         };
         Ok((columns, statement))
+    }
+
+    /// Whether a statement aggregates rows, by SQLite's program for it.
+    pub(crate) fn is_aggregate(&self, info: &StatementInfo, sql: &str) -> Result<bool> {
+        let is_aggregate = || {
+            let mut program = self.connection.prepare(&format!("explain {sql}"))?;
+            let mut steps = program.raw_query();
+            while let Some(step) = steps.next()? {
+                let opcode: String = step.get("opcode")?;
+                if opcode.starts_with("Agg") || opcode == "Count" {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        self.guard.begin();
+        is_aggregate().map_err(|source| Error::statement(&info.sql, source))
+    }
+
+    /// The names of the columns of a table.
+    pub(crate) fn columns(&self, table: &str) -> Result<Vec<String>> {
+        self.guard.begin();
+        let sql = format!("select * from {}", quote_name(table));
+        let statement = self.connection.prepare(&sql);
+        let columns = statement.map(|it| it.column_names().map(str::to_owned).collect());
+        columns.map_err(|source| Error::statement(&sql, source))
     }
 
     /// The names of the tables and views, sorted.

@@ -11,7 +11,7 @@ mod scanner;
 use lookaside_value::Text;
 
 pub(crate) use self::numbered::{Numbered, numbered};
-pub(crate) use self::relations::{Part, Relation, relations};
+pub(crate) use self::relations::{Part, Relation, is_end_of_from, relations};
 pub(crate) use self::scanner::{Dialect, Scanner, Token};
 
 use crate::Result;

@@ -11,6 +11,8 @@ use super::{Dialect, Scanner, Token};
 pub(crate) struct Relation<'a> {
     /// The name as written, with its qualifiers.
     pub(crate) text: &'a str,
+    /// Its position in the query, in bytes.
+    pub(crate) start: usize,
     /// The names between the dots.
     pub(crate) parts: Vec<Part<'a>>,
     /// Whether it is a function call.
@@ -52,6 +54,11 @@ const FROM_ENDS: [&str; 15] = [
     "into",
     "procedure",
 ];
+
+/// Whether a word after a table ends the list of tables, so that it is not another name of the table.
+pub(crate) fn is_end_of_from(word: &str) -> bool {
+    FROM_ENDS.iter().any(|end| word.eq_ignore_ascii_case(end))
+}
 
 /// All relations that a query reads, in the order of the text, with duplicates.
 pub(crate) fn relations(sql: &str, dialect: Dialect) -> Vec<Relation<'_>> {
@@ -229,7 +236,7 @@ impl<'a> Reader<'a> {
             level.wants_table = true;
         } else if level.in_from && (is("join") || is("straight_join")) {
             level.wants_table = true;
-        } else if level.in_from && FROM_ENDS.iter().any(|end| is(end)) {
+        } else if level.in_from && is_end_of_from(word) {
             level.in_from = false;
             level.wants_table = false;
         } else if is("in") && dialect == Dialect::Sqlite && matches!(next, Token::Word(_)) {
@@ -300,6 +307,7 @@ impl<'a> Reader<'a> {
         }
         self.found.push(Relation {
             text: &self.sql[start..end],
+            start,
             parts,
             is_function: self.token(0) == Token::Open,
         });

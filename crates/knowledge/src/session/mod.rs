@@ -308,7 +308,13 @@ impl Session {
         explanation.columns = prepared.columns().to_vec();
         match &prepared.description.answerer {
             Answerer::Store(statement) => {
-                explanation.look_at(statement.sql(&info), generation.tables());
+                let tables = generation.tables();
+                match generation.expansion(route.sql.as_deref().unwrap_or(sql))? {
+                    None => explanation.look_at(statement.sql(&info), tables),
+                    Some((names, expansion)) => {
+                        explanation.look_at_first_of(names, &expansion, tables);
+                    }
+                }
             }
             Answerer::Remote { remote, statement } => {
                 let dialect = generation.names().dialect(route.target);

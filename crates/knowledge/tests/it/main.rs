@@ -1,6 +1,7 @@
 //! Tests of the public API.
 
 mod config;
+mod first_of;
 mod folder;
 #[cfg(feature = "http")]
 mod http;
