@@ -56,13 +56,8 @@ struct Group {
 /// Why an index of patterns was not built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PatternError {
-    /// The pattern of this row is not a regular expression.
-    Invalid {
-        /// The position of the row.
-        row: usize,
-        /// What is wrong with the pattern.
-        problem: String,
-    },
+    /// The pattern is not a regular expression, for this reason.
+    Invalid(String),
     /// The compiled patterns need more than the limit.
     TooLarge,
 }
@@ -168,10 +163,9 @@ impl PatternIndexBuilder {
 
     /// Adds the pattern of a row.
     pub(crate) fn push(&mut self, row: usize, pattern: &str) -> Result<(), PatternError> {
-        let invalid = |problem| PatternError::Invalid { row, problem };
-        let regex = pattern::compile(pattern).map_err(invalid)?;
+        let regex = pattern::compile(pattern).map_err(PatternError::Invalid)?;
         let parsed = regex_syntax::parse(pattern);
-        let hir = parsed.map_err(|error| invalid(error.to_string()))?;
+        let hir = parsed.map_err(|error| PatternError::Invalid(error.to_string()))?;
         self.grow(regex.memory_usage())?;
         let Some(literals) = literals_of(&hir) else {
             self.others.push((row as u32, hir));
@@ -436,7 +430,7 @@ mod tests {
         builder.push(0, "a").unwrap();
         let error = builder.push(1, "a(").unwrap_err();
         let problem = "unclosed group".to_owned();
-        assert_eq!(error, PatternError::Invalid { row: 1, problem });
+        assert_eq!(error, PatternError::Invalid(problem));
         let mut builder = PatternIndexBuilder::new(1000);
         assert_eq!(builder.push(0, r"\w{10}"), Err(PatternError::TooLarge));
     }

@@ -134,25 +134,22 @@ impl Reader<'_> {
                 "its patterns need more than pattern_memory_max, {memory_max} bytes"
             ))
         };
-        let column = self.column_name();
+        let mut first_problem = None;
         self.each("a regular expression", |row, text| {
-            let Err(error) = builder.push(row, text) else {
-                return Ok(true);
-            };
-            let PatternError::Invalid { row, problem } = error else {
-                return Err(too_large());
-            };
-            let keys = InvalidKeys {
-                column: column.clone(),
-                form: "a regular expression",
-                count: 1,
-                row: row + 1,
-                example: example(text),
-                problem: Some(problem),
-            };
-            let reason = format!("the pattern in row {} is not valid", row + 1);
-            Err(Reason::invalid_keys(reason, keys))
+            match builder.push(row, text) {
+                Ok(()) => Ok(true),
+                Err(PatternError::Invalid(problem)) => {
+                    first_problem.get_or_insert(problem);
+                    Ok(false)
+                }
+                Err(PatternError::TooLarge) => Err(too_large()),
+            }
         })?;
+        if let Some(mut keys) = self.invalid_keys.take() {
+            keys.problem = first_problem;
+            let reason = format!("the pattern in row {} is not valid", keys.row);
+            return Err(Reason::invalid_keys(reason, keys));
+        }
         let index = builder.build().map_err(|_| too_large())?;
         Ok(Related::Patterns(Arc::new(index)))
     }

@@ -77,9 +77,16 @@ pub(super) fn invalid_keys(keys: Option<&InvalidKeys>) -> Vec<StatementWarning> 
         problem,
     } = keys;
     let (message, help) = match (problem, count) {
-        (Some(problem), _) => (
+        (Some(problem), 1) => (
             format!("`{example}` in row {row} of `{column}` is not {form}: {problem}"),
             "correct the value; until then, queries that reach its row fail",
+        ),
+        (Some(problem), count) => (
+            format!(
+                "{count} values of `{column}` are not {form}; the first is `{example}` in row \
+                 {row}: {problem}"
+            ),
+            "correct the values; until then, queries that reach their rows fail",
         ),
         (None, 1) => (
             format!(

@@ -362,7 +362,8 @@ fn values_of_another_form_cause_a_warning() {
         "invalid-keys",
         "create table t(k text);
          insert into t values ('10.0.0.0/8'), ('10.0.0.0/33'), (null), (''), ('n/a');
-         create table p(k text); insert into p values ('ok'), ('a('), ('b(');",
+         create table p(k text); insert into p values ('ok'), ('a(');
+         create table q(k text); insert into q values (''), ('a('), ('b'), ('c(');",
     );
     let mut explanation = fixture
         .plan("select k from t where cidr_contains(:x, k)", &["x"])
@@ -381,6 +382,11 @@ fn values_of_another_form_cause_a_warning() {
     assert_eq!(
         warning.message,
         "`a(` in row 2 of `p.k` is not a regular expression: unclosed group"
+    );
+    let several = fixture.plan("select k from q where regexp_like(:x, k)", &["x"]);
+    assert_eq!(
+        several.explain().warnings[0].message,
+        "2 values of `q.k` are not a regular expression; the first is `a(` in row 2: unclosed group"
     );
     let error = fixture.sqlite(
         "select k from p where regexp_like(:x, k)",
