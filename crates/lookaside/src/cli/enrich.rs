@@ -31,7 +31,7 @@ use crate::cli::summary::{RunFigures, describe};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::models::bind::{Unbound, bind};
 use crate::models::choice::{Choice, Chooser};
-use crate::models::lookups::{Note, Review, review};
+use crate::models::lookups::{Review, review, tell_notes};
 use crate::models::options::intranet;
 use crate::models::routes::{Router, Routes, UnmatchedFigures};
 use crate::models::transform::{ModelTransform, Tallies, WorkerModel};
@@ -114,7 +114,7 @@ fn tell_review(review: &Review, strictness: Strictness) -> Result<(), Failure> {
             .with_excerpt(draw(&review.warnings))
             .with_help("correct them, or run without --strict"));
     }
-    review.notes().iter().for_each(Note::tell);
+    tell_notes(&review.notes());
     Ok(())
 }
 

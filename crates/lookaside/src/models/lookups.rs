@@ -112,16 +112,46 @@ impl Review {
 }
 
 impl Note {
-    /// Logs it.
-    pub(crate) fn tell(&self) {
+    /// Logs it, with the number of other lookups that it is about.
+    fn tell(&self, other_count: usize) {
         let Self {
             place,
             message,
             help,
             row_count,
         } = self;
-        warn!(lookup = place, help, rows = row_count, "{message}");
+        let other_lookups = (other_count > 0).then_some(other_count);
+        warn!(
+            lookup = place,
+            other_lookups,
+            help,
+            rows = row_count,
+            "{message}"
+        );
     }
+}
+
+/// Logs notes. One about a table may concern all lookups that read it, and is logged once.
+pub(crate) fn tell_notes(notes: &[Note]) {
+    for (note, other_count) in without_repetitions(notes) {
+        note.tell(other_count);
+    }
+}
+
+/// The notes in their order, without those that only repeat an earlier one for another lookup; each
+/// with the number of these.
+pub(crate) fn without_repetitions(notes: &[Note]) -> Vec<(&Note, usize)> {
+    let mut different: Vec<(&Note, usize)> = Vec::new();
+    for note in notes {
+        let is_same = |(other, _): &&mut (&Note, usize)| {
+            other.message == note.message && other.help == note.help
+        };
+        match different.iter_mut().find(is_same) {
+            Some((_, count)) => *count += 1,
+            None => different.push((note, 0)),
+        }
+    }
+    different
 }
 
 /// A note about a lookup for which SQLite scans a large table.

@@ -17,7 +17,7 @@ use super::problem::chain;
 use crate::config::{ClientFreshness, EnrichSettings, LookupConfig, ServerConfig};
 use crate::failure::Failure;
 use crate::log::CONFIRMATION;
-use crate::models::lookups::Note;
+use crate::models::lookups::{Note, tell_notes, without_repetitions};
 
 /// One version of everything that is served except the rows.
 pub(crate) struct Catalog {
@@ -155,13 +155,28 @@ impl Catalog {
     /// were logged for the catalog `before`.
     pub(crate) fn log_notes(&self, before: Option<&Self>) {
         let known = before.map(Self::notes).unwrap_or_default();
-        for note in self.notes() {
-            let is_known =
-                |other: &Note| other.place == note.place && other.message == note.message;
-            if !known.iter().any(is_known) {
-                note.tell();
-            }
-        }
+        let is_new = |note: &Note| {
+            let is_same = |it: &Note| it.place == note.place && it.message == note.message;
+            !known.iter().any(is_same)
+        };
+        let new: Vec<Note> = self.notes().into_iter().filter(is_new).collect();
+        tell_notes(&new);
+    }
+
+    /// The same warnings as lines of text.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let notes = self.notes();
+        let lines = without_repetitions(&notes)
+            .into_iter()
+            .map(|(note, others)| {
+                let Note { place, message, .. } = note;
+                match others {
+                    0 => format!("{place}: {message}"),
+                    1 => format!("{place} and another lookup: {message}"),
+                    others => format!("{place} and {others} other lookups: {message}"),
+                }
+            });
+        lines.collect()
     }
 
     fn notes(&self) -> Vec<Note> {

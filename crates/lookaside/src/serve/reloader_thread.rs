@@ -207,6 +207,7 @@ impl Work {
         self.generation = generation;
         match Self::make(shared, files, catalog, DESCRIBE_TIMEOUT) {
             Ok(next) => {
+                warnings.extend(next.warnings());
                 shared.publish(next);
                 catalog.release_rest(&gone, &shared.knowledge);
             }
