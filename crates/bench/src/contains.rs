@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -44,7 +44,11 @@ pub(crate) struct ContainsArguments {
     /// Patterns.
     #[arg(long, default_value_t = 1000, value_name = "COUNT")]
     patterns: u64,
-    /// A database of the same networks, as made of `--export`, for the reader of `maxminddb`.
+    /// Networks of the case lists.
+    #[arg(long, default_value_t = 1000, value_name = "COUNT")]
+    networks: u64,
+    /// A database of the same networks, as made of `--export`: for the reader of `maxminddb`, and as
+    /// the rows of a table.
     #[arg(long, value_name = "FILE")]
     mmdb: Option<PathBuf>,
     /// Only write the values of the column and the keys to this folder, for another engine to read.
@@ -60,6 +64,8 @@ enum Case {
     Ip4,
     /// The smallest network of IPv6 addresses.
     Ip6,
+    /// Whether a network of a list contains an address in text; half of the addresses are in one.
+    Lists,
     /// The longest domain of names of three to six labels, half of which are under one.
     Hosts,
     /// The longest prefix of paths of two to five segments, half of which are under one.
@@ -78,6 +84,7 @@ impl Case {
             Self::Ip4 | Self::Ip6 => {
                 "select row from t where cidr_contains(:key, k) order by cidr_len(k) desc limit 1"
             }
+            Self::Lists => "select 1 as row from t where cidr_contains(:key, k) limit 1",
             Self::Hosts => {
                 "select row from t where host_under(:key, k) order by length(k) desc limit 1"
             }
@@ -125,10 +132,11 @@ pub(super) fn run(arguments: &ContainsArguments) -> Result<()> {
         match case {
             Case::Ip4 | Case::Ip6 => {
                 if let Some(file) = &arguments.mmdb {
+                    report::print(&lookaside_mmdb(arguments, case, &data, file)?, json)?;
                     report::print(&mmdb(arguments, case, &data, file)?, json)?;
                 }
             }
-            Case::Paths => {}
+            Case::Lists | Case::Paths => {}
             Case::Hosts => report::print(&hash_per_label(arguments, case, &data)?, json)?,
             Case::Literals | Case::Classes | Case::States => {
                 report::print(&regex_set(arguments, case, &data)?, json)?;
@@ -146,6 +154,31 @@ fn data(arguments: &ContainsArguments, case: Case) -> Result<Data> {
             let keys = (0..KEY_COUNT).map(|_| address(case, &values, &mut random));
             let keys = keys.collect();
             Data { values, keys }
+        }
+        Case::Lists => {
+            let networks: Vec<(u32, u8)> = (0..arguments.networks)
+                .map(|_| (random.address().to_bits(), 12 + random.below(17) as u8))
+                .collect();
+            let value = |&(bits, len)| {
+                let first = bits >> (32 - len) << (32 - len);
+                format!("{}/{len}", Ipv4Addr::from(first))
+            };
+            let keys = (0..KEY_COUNT).map(|index| {
+                let address = random.address();
+                let (bits, len) = networks[random.below(arguments.networks) as usize];
+                let inside = bits ^ address.to_bits() >> len;
+                let address = if index % 2 == 0 {
+                    inside.into()
+                } else {
+                    address
+                };
+                Value::from(address.to_string())
+            });
+            let keys = keys.collect();
+            Data {
+                values: networks.iter().map(value).collect(),
+                keys,
+            }
         }
         Case::Hosts => {
             let values: Vec<String> = (0..arguments.names)
@@ -349,9 +382,39 @@ fn address(case: Case, networks: &[String], random: &mut Random) -> Value {
 fn lookaside(arguments: &ContainsArguments, case: Case, data: &Data) -> Result<Measured> {
     let folder = tempfile::tempdir()?;
     write_table(folder.path(), &data.values)?;
-    let knowledge = Knowledge::open(folder.path())?;
-    let statement = knowledge.prepare(case.sql())?;
-    let explanation = knowledge.explain(case.sql())?;
+    lookups(arguments, case, data, folder.path(), case.sql())
+}
+
+/// The same networks as ranges, which are the rows of a table of a MaxMind database.
+fn lookaside_mmdb(
+    arguments: &ContainsArguments,
+    case: Case,
+    data: &Data,
+    file: &Path,
+) -> Result<Measured> {
+    let folder = tempfile::tempdir()?;
+    let config = format!(
+        "version = 2\n[cache]\nenabled = false\n[[tables]]\nname = \"t\"\nmmdb = {:?}\n\
+         columns.by_path = {{ row = \"row\" }}\n",
+        fs::canonicalize(file)?
+    );
+    fs::write(folder.path().join("knowdb.toml"), config)?;
+    let sql = "select row from t where ip_key(:key) between first and last";
+    let mut measured = lookups(arguments, case, data, folder.path(), sql)?;
+    measured.engine.push_str(", table of an MMDB");
+    Ok(measured)
+}
+
+fn lookups(
+    arguments: &ContainsArguments,
+    case: Case,
+    data: &Data,
+    folder: &Path,
+    sql: &str,
+) -> Result<Measured> {
+    let knowledge = Knowledge::open(folder)?;
+    let statement = knowledge.prepare(sql)?;
+    let explanation = knowledge.explain(sql)?;
     let mut session = knowledge.session();
     let mut measured = measured(arguments, case, data, |key| {
         find(&mut session, &statement, key)
@@ -415,7 +478,8 @@ fn mmdb(arguments: &ContainsArguments, case: Case, data: &Data, file: &Path) -> 
     let reader = maxminddb::Reader::open_readfile(file)?;
     let find = |key: &Value| {
         let Value::Ip(ip) = key else { return None };
-        let row: Option<u32> = reader.lookup(*ip).ok()?.decode().ok()?;
+        let path = [maxminddb::PathElement::Key("row")];
+        let row: Option<u32> = reader.lookup(*ip).ok()?.decode_path(&path).ok()?;
         row.map(i64::from)
     };
     rival(arguments, case, data, "maxminddb 0.32", find)
