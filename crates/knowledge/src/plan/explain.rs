@@ -9,7 +9,7 @@ use super::reads::{self, ReadKind, TableRead};
 use super::relations::Related;
 use super::tables::Tables;
 use super::warnings::{self, StatementWarning};
-use super::{LookupPlan, Native, NativeProbe, Plan};
+use super::{ChosenPlan, LookupPlan, Native, NativeProbe};
 use crate::config::ProviderKind;
 use crate::depends::StatementDependency;
 use crate::first_of::{Expansion, FirstOf};
@@ -94,9 +94,9 @@ impl LookupPlan {
     /// How the statement is answered.
     pub(crate) fn explain(&self) -> Explanation {
         let reason = match &self.0 {
-            Plan::Native(native) => return native.explain(),
-            Plan::FirstOf(tables) => return tables.explain(),
-            Plan::Elsewhere(reason) => reason,
+            ChosenPlan::Native(native) => return native.explain(),
+            ChosenPlan::FirstOf(tables) => return tables.explain(),
+            ChosenPlan::Elsewhere(reason) => reason,
         };
         Explanation {
             kind: match reason.provider {

@@ -5,7 +5,7 @@ use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
 use super::explain::Explanation;
 use super::reason::Reason;
 use super::tables::{TableCache, Tables};
-use super::{LookupPlan, Native, Plan, Probe, ProbeAll, planner, shape};
+use super::{ChosenPlan, LookupPlan, Native, Probe, ProbeAll, planner, shape};
 use crate::bind::value_of;
 use crate::first_of::Expansion;
 
@@ -29,8 +29,8 @@ impl LookupPlan {
     pub(crate) fn first_of(expansion: &Expansion, params: &[Text], tables: &Tables) -> Self {
         let planned = tables.with(|tables| FirstOf::new(expansion, params, tables));
         Self(match planned {
-            Ok(planned) => Plan::FirstOf(Box::new(planned)),
-            Err(reason) => Plan::Elsewhere(reason),
+            Ok(planned) => ChosenPlan::FirstOf(Box::new(planned)),
+            Err(reason) => ChosenPlan::Elsewhere(reason),
         })
     }
 }

@@ -63,9 +63,9 @@ use crate::functions::{self, Host, Path};
 use crate::index::{HashIndex, Key, ListOrder, PatternIndex, Rows};
 
 /// The plan of one statement in one generation.
-pub(crate) struct LookupPlan(Plan);
+pub(crate) struct LookupPlan(ChosenPlan);
 
-enum Plan {
+enum ChosenPlan {
     Native(Native),
     FirstOf(Box<FirstOf>),
     /// SQLite or another database answers.
@@ -144,30 +144,30 @@ impl LookupPlan {
     pub(crate) fn new(sql: &str, params: &[Text], tables: &Tables) -> Self {
         let native = shape::shape_of(sql, params)
             .and_then(|shape| tables.with(|tables| planner::plan(sql, params, shape, tables)));
-        Self(native.map_or_else(Plan::Elsewhere, Plan::Native))
+        Self(native.map_or_else(ChosenPlan::Elsewhere, ChosenPlan::Native))
     }
 
     /// The plan of a statement that another database answers.
     pub(crate) fn provider(name: &str, kind: ProviderKind) -> Self {
-        Self(Plan::Elsewhere(Reason::provider(name, kind)))
+        Self(ChosenPlan::Elsewhere(Reason::provider(name, kind)))
     }
 
     /// The first row for parameters in the order of `params`.
     #[inline]
     pub(crate) fn first(&self, params: &[Value]) -> Probe {
         match &self.0 {
-            Plan::Native(native) => native.first(params),
-            Plan::FirstOf(tables) => tables.first(params),
-            Plan::Elsewhere(_) => Probe::Fallback,
+            ChosenPlan::Native(native) => native.first(params),
+            ChosenPlan::FirstOf(tables) => tables.first(params),
+            ChosenPlan::Elsewhere(_) => Probe::Fallback,
         }
     }
 
     /// Appends the positions of all rows for parameters in the order of `params`.
     pub(crate) fn all(&self, params: &[Value], out: &mut Vec<usize>) -> ProbeAll {
         match &self.0 {
-            Plan::Native(native) => native.all(params, out),
-            Plan::FirstOf(tables) => tables.all(params, out),
-            Plan::Elsewhere(_) => ProbeAll::Fallback,
+            ChosenPlan::Native(native) => native.all(params, out),
+            ChosenPlan::FirstOf(tables) => tables.all(params, out),
+            ChosenPlan::Elsewhere(_) => ProbeAll::Fallback,
         }
     }
 
@@ -175,9 +175,9 @@ impl LookupPlan {
     #[inline]
     pub(crate) fn rows(&self) -> Option<&RowSet> {
         match &self.0 {
-            Plan::Native(native) => Some(&native.rows),
-            Plan::FirstOf(tables) => Some(tables.rows()),
-            Plan::Elsewhere(_) => None,
+            ChosenPlan::Native(native) => Some(&native.rows),
+            ChosenPlan::FirstOf(tables) => Some(tables.rows()),
+            ChosenPlan::Elsewhere(_) => None,
         }
     }
 }
