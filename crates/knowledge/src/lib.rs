@@ -124,12 +124,12 @@ pub use feed::ChangeReplay;
 pub use feed::{FeedResetReason, FeedState, FeedStatus, LogPosition};
 pub use freshness::Freshness;
 pub use knowledge::Knowledge;
-#[doc(hidden)]
-pub use load::csv_mapping_fuzz;
 pub use load::{
     LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport, TableSql, UsedStatement,
     table_sql, try_load,
 };
+#[doc(hidden)]
+pub use load::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};
 pub use metrics_telemetry::MetricsTelemetry;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;

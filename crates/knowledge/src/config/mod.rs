@@ -330,6 +330,16 @@ impl Config {
     }
 }
 
+impl ColumnPath {
+    /// A column whose path is separated by dots.
+    pub(crate) fn dotted(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            path: name.split('.').map(str::to_owned).collect(),
+        }
+    }
+}
+
 impl TableConfig {
     /// The path at which one of the files of the table is read: the copy of a file that is downloaded.
     pub(crate) fn readable<'a>(&'a self, file: &'a Path) -> &'a Path {

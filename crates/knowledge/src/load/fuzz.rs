@@ -1,4 +1,5 @@
-//! The body of the fuzz target over CSV text and its mapping.
+//! The bodies of the fuzz targets over data files: CSV text and its mapping, JSON lines, and MaxMind
+//! databases.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -6,10 +7,14 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use encoding_rs::Encoding;
+use rusqlite::types::ValueRef;
+use serde::de::IgnoredAny;
 
+use super::json_lines::JsonRows;
+use super::mmdb::Networks;
 use super::records::{NextRecord, Records};
 use super::source::{self, FilePosition};
-use crate::config::{Columns, CsvConfig, ExpectedRows, TableConfig, TableFormat};
+use crate::config::{ColumnPath, Columns, CsvConfig, ExpectedRows, TableConfig, TableFormat};
 
 /// Encodings with different decoders.
 const ENCODINGS: [&Encoding; 6] = [
@@ -46,20 +51,7 @@ pub fn csv_mapping_fuzz(data: &[u8]) {
         _ if csv.has_header => Columns::ByHeader(vec!["b".to_owned(), "a".to_owned()]),
         _ => Columns::ByIndex(vec![2]),
     };
-    let table = TableConfig {
-        name: "t".to_owned(),
-        folder: PathBuf::new(),
-        data_file: PathBuf::from("data.csv"),
-        url: None,
-        pattern: None,
-        format: TableFormat::Csv,
-        csv: None,
-        columns,
-        expected_rows: ExpectedRows::default(),
-        enabled: true,
-        refresh: None,
-        line: 1,
-    };
+    let table = table(TableFormat::Csv, columns);
     let chunk_size = 8 + usize::from(chunk & 63);
     let Ok(mut records) = read(&table, &csv, text, chunk_size) else {
         return;
@@ -107,6 +99,102 @@ pub fn csv_mapping_fuzz(data: &[u8]) {
             assert_eq!(again.line(), 1);
             assert_eq!(all_fields(&again), fields, "line {line}");
         }
+    }
+}
+
+/// Reads `data` as a file of JSON lines: a byte of settings, then its bytes.
+///
+/// # Panics
+/// When lines do not come in order, or a line is a row and is not JSON.
+#[doc(hidden)]
+pub fn json_lines_fuzz(data: &[u8]) {
+    let [chunk, text @ ..] = data else {
+        return;
+    };
+    let columns = ["a", "a.b", "a.0", "b"].map(ColumnPath::dotted);
+    let table = table(TableFormat::JsonLines, Columns::ByPath(columns.to_vec()));
+    let bytes = Chunks {
+        bytes: text.iter().copied().collect(),
+        chunk_size: 1 + usize::from(*chunk),
+    };
+    let Ok(mut rows) = JsonRows::read_bytes(&table, columns.to_vec(), Box::new(bytes)) else {
+        return;
+    };
+    let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+    let mut line_before = 0;
+    loop {
+        let (line, is_row) = match rows.next() {
+            Ok(NextRecord::Record) => (rows.line(), true),
+            Ok(NextRecord::Bad { line, .. }) => (line, false),
+            Ok(NextRecord::End) | Err(_) => return,
+        };
+        assert!(line > line_before, "lines come in order");
+        line_before = line;
+        let text = lines[line as usize - 1];
+        let text = match line {
+            1 => text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text),
+            _ => text,
+        };
+        let is_json = serde_json::from_slice::<IgnoredAny>(text).is_ok();
+        assert!(is_json || !is_row, "line {line} is a row and not JSON");
+        for index in 0..columns.len() {
+            let _ = rows.value(index);
+        }
+    }
+}
+
+/// The most networks that are read of a database, which may have more of them than bytes.
+const NETWORK_COUNT_MAX: usize = 1 << 12;
+
+/// Reads `data` as a MaxMind database.
+///
+/// # Panics
+/// When networks are not disjoint.
+#[doc(hidden)]
+pub fn mmdb_fuzz(data: &[u8]) {
+    let columns = ["country", "city.en", "n", "@network"].map(ColumnPath::dotted);
+    let table = table(TableFormat::Mmdb, Columns::ByPath(columns.to_vec()));
+    let Ok(mut networks) = Networks::read(&table, &table.data_file, data.to_vec()) else {
+        return;
+    };
+    let mut ranges = Vec::new();
+    while ranges.len() < NETWORK_COUNT_MAX && matches!(networks.next(), Ok(true)) {
+        let bound = |index| match networks.value(index) {
+            ValueRef::Blob(bytes) => bytes.to_vec(),
+            other => panic!("a bound is {other:?}"),
+        };
+        for index in 2..networks.names().len() {
+            let _ = networks.value(index);
+        }
+        ranges.push((bound(0), bound(1)));
+    }
+    ranges.sort();
+    assert!(
+        ranges.iter().all(|(first, last)| first <= last),
+        "a network has addresses"
+    );
+    let mut pairs = ranges.windows(2);
+    assert!(
+        pairs.all(|pair| pair[0].1 < pair[1].0),
+        "networks are disjoint"
+    );
+}
+
+/// A table whose rows are in this format.
+fn table(format: TableFormat, columns: Columns) -> TableConfig {
+    TableConfig {
+        name: "t".to_owned(),
+        folder: PathBuf::new(),
+        data_file: PathBuf::from("data"),
+        url: None,
+        pattern: None,
+        format,
+        csv: None,
+        columns,
+        expected_rows: ExpectedRows::default(),
+        enabled: true,
+        refresh: None,
+        line: 1,
     }
 }
 

@@ -53,20 +53,34 @@ impl JsonRows {
     /// Opens the first of the data files of a table.
     pub(super) fn open(table: &TableConfig, files: &[PathBuf]) -> Result<Self> {
         let columns = match &table.columns {
-            Columns::ByHeader(names) => names.iter().map(|name| dotted(name)).collect(),
+            Columns::ByHeader(names) => names.iter().map(|name| ColumnPath::dotted(name)).collect(),
             Columns::ByPath(columns) => columns.clone(),
             Columns::ByIndex(_) => {
                 unreachable!("the configuration refuses positions for JSON lines")
             }
             Columns::All => keys_of(table, files)?,
         };
-        Ok(Self {
-            lines: Lines::open(table, &files[0])?,
+        Ok(Self::new(columns, Lines::open(table, &files[0])?))
+    }
+
+    fn new(columns: Vec<ColumnPath>, lines: Lines) -> Self {
+        Self {
+            lines,
             values: vec![SqlValue::Null; columns.len()],
             found: vec![false; columns.len()],
             has_lines: false,
             columns,
-        })
+        }
+    }
+
+    /// Reads the values at paths from bytes instead of a file.
+    pub(super) fn read_bytes(
+        table: &TableConfig,
+        columns: Vec<ColumnPath>,
+        bytes: Box<dyn Read>,
+    ) -> Result<Self> {
+        let lines = Lines::read(table, &table.data_file, bytes, Rc::default())?;
+        Ok(Self::new(columns, lines))
     }
 
     /// Continues with the next of the data files.
@@ -148,6 +162,16 @@ impl Lines {
         let position = Rc::new(FilePosition::default());
         let bytes = source::open(table.readable(file), &position)
             .map_err(|source| Error::data_file(table, file, source))?;
+        Self::read(table, file, bytes, position)
+    }
+
+    /// Reads lines from bytes, which `file` names in errors.
+    fn read(
+        table: &TableConfig,
+        file: &Path,
+        bytes: Box<dyn Read>,
+        position: Rc<FilePosition>,
+    ) -> Result<Self> {
         let (head, bytes) = source::with_head(bytes, unsupported::HEAD_SIZE)
             .map_err(|source| Error::unreadable(file, 1, source))?;
         if let Some((what, instead)) = unsupported::problem_of_head(&head, encoding_rs::UTF_8) {
@@ -181,7 +205,7 @@ impl Lines {
             if self.line == 1 && self.bytes.starts_with(b"\xef\xbb\xbf") {
                 self.bytes.drain(..3);
             }
-            if !self.bytes.trim_ascii().is_empty() {
+            if !self.bytes.iter().all(is_space) {
                 return Ok(true);
             }
         }
@@ -189,7 +213,8 @@ impl Lines {
 
     /// The line as text, without its end.
     fn text(&self) -> std::result::Result<&str, String> {
-        let bytes = self.bytes.trim_ascii_end();
+        let end = self.bytes.iter().rposition(|byte| !is_space(byte));
+        let bytes = &self.bytes[..end.map_or(0, |end| end + 1)];
         std::str::from_utf8(bytes).map_err(|error| {
             // The bytes before are valid, so each character begins at one byte.
             let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
@@ -199,12 +224,9 @@ impl Lines {
     }
 }
 
-/// A column whose path is separated by dots.
-fn dotted(name: &str) -> ColumnPath {
-    ColumnPath {
-        name: name.to_owned(),
-        path: name.split('.').map(str::to_owned).collect(),
-    }
+/// Whether a byte is white space in JSON, which a form feed is not.
+fn is_space(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
 /// A column for each key of the objects of files, in the order in which they first occur.

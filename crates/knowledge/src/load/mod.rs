@@ -31,7 +31,7 @@ use std::time::Instant;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ErrorCode, Statement};
 
-pub use self::fuzz::csv_mapping_fuzz;
+pub use self::fuzz::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};
 use self::keys::{DerivedTable, add_indexes};
 use self::records::NextRecord;
 pub use self::report::{LoadReport, NoProgress, Progress, SkippedRow, TableReport};

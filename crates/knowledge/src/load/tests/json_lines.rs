@@ -350,3 +350,15 @@ fn damaged_lines_never_panic() {
         }
     });
 }
+
+#[test]
+fn mutations_of_json_lines_hold() {
+    let corpus = [
+        "\u{20}{\"a\":{\"b\":1.50e400},\"b\":\"\u{e4}\\u00e4\\ud83d\\ude00\"}\n\n{\"a\":[[],null,-0]}\r\n",
+        "\u{3}\u{feff}{}\n{\"a\":[{\"b\":true}],\"a\":2}\n{\"b\":123456789012345678901234567890}",
+        "\u{0}{\"a.b\":1}\n[1]\n{\"a\":{\"0\":[\"x\"]}} x\n",
+    ];
+    let corpus = corpus.map(|text| text.as_bytes().to_vec());
+    let words: [&[u8]; 6] = [b"\"a\":", b"\\ud800", b"\n", b"[[[[[[[[", b"1e999", b"\xff"];
+    mutations_never_panic(30_000, &corpus, &words, 1, json_lines_fuzz);
+}
