@@ -180,6 +180,10 @@ pub enum TableFormat {
     JsonLines,
     /// Networks of a MaxMind database, each with its values.
     Mmdb,
+    /// Rows of a Parquet file.
+    Parquet,
+    /// Rows of an Arrow file or stream.
+    Arrow,
 }
 
 /// Which fields of a record are bound, in which order.
@@ -187,8 +191,8 @@ pub enum TableFormat {
 pub enum Columns {
     /// All fields, in their order.
     All,
-    /// The fields with these names in the header; for JSON lines the values of these keys, with dots
-    /// between those of nested objects.
+    /// The fields with these names in the header; for JSON lines, Parquet and Arrow the values of
+    /// these keys, with dots between those of nested objects.
     ByHeader(Vec<String>),
     /// The fields at these positions, counted from 0.
     ByIndex(Vec<usize>),

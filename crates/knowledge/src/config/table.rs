@@ -218,7 +218,20 @@ impl TableFormat {
         };
         match suffix.as_deref() {
             Some("jsonl" | "ndjson") => Self::JsonLines,
+            Some("parquet") => Self::Parquet,
+            Some("arrow" | "arrows" | "feather" | "ipc") => Self::Arrow,
             _ => Self::Csv,
+        }
+    }
+
+    /// The format in messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "CSV",
+            Self::JsonLines => "JSON lines",
+            Self::Mmdb => "a MaxMind database",
+            Self::Parquet => "Parquet",
+            Self::Arrow => "Arrow",
         }
     }
 }
@@ -235,16 +248,19 @@ fn read_columns(
     let ways = ["by_header", "by_index", "by_path"].map(|way| (way, section.has(way)));
     let applies = |way: &str| match format {
         TableFormat::Csv => way != "by_path",
-        TableFormat::JsonLines => way != "by_index",
+        TableFormat::JsonLines | TableFormat::Parquet | TableFormat::Arrow => way != "by_index",
         TableFormat::Mmdb => way == "by_path",
     };
     if let Some((way, _)) = ways.iter().find(|(way, is_set)| *is_set && !applies(way)) {
-        let problem = match format {
-            TableFormat::Csv => "does not apply to CSV; use by_header or by_index",
-            TableFormat::JsonLines => "does not apply to JSON lines; use by_header or by_path",
-            TableFormat::Mmdb => "does not apply to a MaxMind database; use by_path",
+        let instead = match format {
+            TableFormat::Csv => "by_header or by_index",
+            TableFormat::JsonLines | TableFormat::Parquet | TableFormat::Arrow => {
+                "by_header or by_path"
+            }
+            TableFormat::Mmdb => "by_path",
         };
-        return Err(section.bad(way, problem));
+        let problem = format!("does not apply to {}; use {instead}", format.name());
+        return Err(section.bad(way, &problem));
     }
     if section.has("by_header") && section.has("by_path") {
         let problem = "is set together with by_header; keep one of them";
@@ -252,13 +268,13 @@ fn read_columns(
     }
     if let Some(paths) = section.section("by_path")? {
         let taken: &[&str] = match format {
-            TableFormat::Csv | TableFormat::JsonLines => &[],
             TableFormat::Mmdb => &NETWORK_BOUNDS,
+            _ => &[],
         };
         return read_paths(&paths, taken).map(Columns::ByPath);
     }
     let by_header = section.strs("by_header")?;
-    if format == TableFormat::JsonLines
+    if format != TableFormat::Csv
         && let Some(name) = by_header.iter().find(|it| it.split('.').any(str::is_empty))
     {
         let problem = format!(

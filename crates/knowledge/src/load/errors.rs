@@ -155,15 +155,13 @@ impl Error {
 
     /// One of the files of a table has another format than the pattern.
     pub(super) fn other_format(table: &TableConfig, file: &Path) -> Self {
-        let said = |is_csv| if is_csv { "CSV" } else { "JSON lines" };
-        let is_csv = table.format == TableFormat::Csv;
         let message = format!(
             "{}: the name is that of {}, but the rows of table {:?} are {}; end its data_file with \
              the suffix of the files",
             file.display(),
-            said(!is_csv),
+            TableFormat::of(file).name(),
             table.name,
-            said(is_csv)
+            table.format.name()
         );
         Self::new(ErrorKind::Data, message)
     }
@@ -334,7 +332,7 @@ impl Error {
 }
 
 /// The kind of a failure to read a file.
-fn kind_of(source: &io::Error) -> ErrorKind {
+pub(super) fn kind_of(source: &io::Error) -> ErrorKind {
     match source.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => {
             ErrorKind::Data

@@ -4,6 +4,8 @@
 //! current one is not affected; transactions only serve memory usage and speed here, not
 //! consistency.
 
+#[cfg_attr(not(feature = "parquet"), path = "columnar_absent.rs")]
+mod columnar;
 mod create_table;
 mod delimiter;
 mod derive;

@@ -6,6 +6,7 @@ use std::vec;
 
 use rusqlite::types::ValueRef;
 
+use super::columnar::ColumnarRows;
 use super::delimiter;
 use super::json_lines::JsonRows;
 use super::mmdb::Networks;
@@ -35,6 +36,7 @@ enum FileRows<'a> {
     Csv(Box<CsvRows<'a>>),
     Json(Box<JsonRows>),
     Networks(Box<Networks<'a>>),
+    Columnar(Box<ColumnarRows>),
 }
 
 /// The mapped fields of the records of a CSV file.
@@ -68,6 +70,9 @@ impl<'a> Rows<'a> {
             TableFormat::Csv => FileRows::Csv(CsvRows::open(table, &first, &csv)?.into()),
             TableFormat::JsonLines => FileRows::Json(JsonRows::open(table, &files)?.into()),
             TableFormat::Mmdb => FileRows::Networks(Networks::open(table, &first)?.into()),
+            TableFormat::Parquet | TableFormat::Arrow => {
+                FileRows::Columnar(ColumnarRows::open(table, &first)?.into())
+            }
         };
         let mut rows = Self {
             table,
@@ -119,6 +124,7 @@ impl<'a> Rows<'a> {
                     true => NextRecord::Record,
                     false => NextRecord::End,
                 },
+                FileRows::Columnar(rows) => rows.next(self.table)?,
             };
             match next {
                 NextRecord::End if self.open_next()? => {
@@ -148,6 +154,10 @@ impl<'a> Rows<'a> {
             FileRows::Csv(rows) => **rows = CsvRows::open(self.table, &file, &self.csv)?,
             FileRows::Json(rows) => rows.open_next(self.table, &file)?,
             FileRows::Networks(_) => unreachable!("a database is a single file"),
+            FileRows::Columnar(rows) => {
+                self.warnings.append(&mut rows.warnings());
+                **rows = ColumnarRows::open(self.table, &file)?;
+            }
         }
         self.add_warnings();
         Ok(true)
@@ -179,15 +189,17 @@ impl<'a> Rows<'a> {
             FileRows::Csv(rows) => ValueRef::Text(rows.field(index)),
             FileRows::Json(rows) => rows.value(index),
             FileRows::Networks(networks) => networks.value(index),
+            FileRows::Columnar(rows) => rows.value(index),
         }
     }
 
-    /// The line of the current row.
+    /// The line of the current row, or its number in a format without lines.
     pub(super) fn spot(&self) -> Spot {
         let line = match &self.current {
             FileRows::Csv(rows) => rows.records.line(),
             FileRows::Json(rows) => rows.line(),
             FileRows::Networks(_) => 0,
+            FileRows::Columnar(rows) => rows.row(),
         };
         Spot::new(self.file_index(), line)
     }
@@ -195,15 +207,20 @@ impl<'a> Rows<'a> {
     /// The current row in messages.
     pub(super) fn place(&self) -> String {
         match &self.current {
-            FileRows::Csv(_) | FileRows::Json(_) => self.place_of_line(self.spot().line),
+            FileRows::Csv(_) | FileRows::Json(_) | FileRows::Columnar(_) => {
+                self.place_of_line(self.spot().line)
+            }
             FileRows::Networks(networks) => networks.place(),
         }
     }
 
-    /// A line of the current file in messages.
+    /// A line of the current file in messages, or a row in a format without lines.
     pub(super) fn place_of_line(&self, line: u64) -> String {
-        let file = &self.files[self.file_index()];
-        format!("{}:{line}", file.display())
+        let file = self.files[self.file_index()].display();
+        match &self.current {
+            FileRows::Columnar(_) => format!("{file}: row {line}"),
+            _ => format!("{file}:{line}"),
+        }
     }
 
     /// The sizes of all files in bytes.
@@ -217,6 +234,10 @@ impl<'a> Rows<'a> {
             FileRows::Csv(rows) => rows.records.bytes_read(),
             FileRows::Json(rows) => rows.bytes_read(),
             FileRows::Networks(networks) => (self.size as f64 * networks.progress()) as u64,
+            FileRows::Columnar(rows) => {
+                let size = size_of(self.table.readable(&self.files[self.file_index()]));
+                (size as f64 * rows.progress()) as u64
+            }
         };
         self.size_before + of_current
     }
@@ -227,6 +248,11 @@ impl<'a> Rows<'a> {
             FileRows::Csv(_) => self.warnings.clone(),
             FileRows::Json(rows) => rows.warnings(),
             FileRows::Networks(networks) => networks.warnings(),
+            FileRows::Columnar(rows) => {
+                let mut warnings = [&*self.warnings, &*rows.warnings()].concat();
+                warnings.dedup();
+                warnings
+            }
         }
     }
 }
@@ -237,6 +263,7 @@ impl FileRows<'_> {
             Self::Csv(rows) => rows.names(),
             Self::Json(rows) => rows.names(),
             Self::Networks(networks) => networks.names(),
+            Self::Columnar(rows) => rows.names(),
         }
     }
 }

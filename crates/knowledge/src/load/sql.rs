@@ -112,7 +112,7 @@ fn derive(config: &Config, table: &TableConfig) -> Result<Derived> {
                 notes: derive::notes(&columns, rows.files()),
             }
         }
-        TableFormat::JsonLines | TableFormat::Mmdb => {
+        TableFormat::JsonLines | TableFormat::Mmdb | TableFormat::Parquet | TableFormat::Arrow => {
             let columns = typed::columns(table, &mut rows)?;
             Derived {
                 create: typed::create(name, &columns),

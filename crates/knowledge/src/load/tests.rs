@@ -1,5 +1,7 @@
 //! Loads of small folders: their rows, reports and errors.
 
+#[cfg(feature = "parquet")]
+mod columnar;
 mod delimiter;
 mod duplicates;
 mod formats;

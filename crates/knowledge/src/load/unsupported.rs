@@ -33,9 +33,7 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
         EXPORT_OF_SQLITE,
     ),
     (
-        &[
-            "parquet", "avro", "orc", "arrow", "feather", "xls", "xlsx", "ods", "pdf",
-        ],
+        &["avro", "orc", "xls", "xlsx", "ods", "pdf"],
         "not a text file",
         EXPORT,
     ),
@@ -86,9 +84,11 @@ pub(super) fn problem_of_head(
             ("Excel (.xls)", "export the sheet as CSV")
         }
         // The header of the first page, whose first field is a number (parquet.thrift, PageHeader).
-        [b'P', b'A', b'R', b'1', 0x15, ..] => ("Parquet", EXPORT),
+        [b'P', b'A', b'R', b'1', 0x15, ..] => ("Parquet", "name it so that it ends in .parquet"),
         [b'O', b'b', b'j', 1, ..] => ("Avro", EXPORT),
-        [b'A', b'R', b'R', b'O', b'W', b'1', 0, ..] => ("Arrow", EXPORT),
+        [b'A', b'R', b'R', b'O', b'W', b'1', 0, ..] => {
+            ("Arrow", "name it so that it ends in .arrow")
+        }
         [_, _, _, _, _, _, _, _, b'D', b'U', b'C', b'K', _, 0, ..] => ("DuckDB", EXPORT),
         head if head.starts_with(b"SQLite format 3\0") => ("SQLite", EXPORT_OF_SQLITE),
         head if is_pdf(head) => ("PDF", EXPORT),

@@ -1,5 +1,7 @@
 //! Tests of the public API.
 
+#[cfg(feature = "parquet")]
+mod columnar;
 mod config;
 mod first_of;
 mod folder;

@@ -405,7 +405,7 @@ fn issue_13_in_the_kind_of_a_table() {
             "data.json",
             "JSON, but table \"hosts\" must be CSV or JSON lines; write one object a line",
         ),
-        ("data.parquet", "export its rows as CSV"),
+        ("data.orc", "export its rows as CSV"),
         (
             "shop.db",
             "a database, but table \"hosts\" must be CSV or JSON lines",

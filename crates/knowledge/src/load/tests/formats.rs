@@ -35,7 +35,7 @@ fn are_refused_with_their_format_and_the_way_out() {
         (
             b"PAR1\x15\x04\x15".to_vec(),
             "Parquet",
-            "export its rows as CSV",
+            "name it so that it ends in .parquet",
         ),
         (
             b"SQLite format 3\0\x10\0".to_vec(),
@@ -111,4 +111,20 @@ fn addresses_need_the_feature_of_the_build() {
          build it with the feature http, and there is no earlier copy; correct the address or \
          tables.http, or try again"
     );
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn parquet_and_arrow_need_the_feature_of_the_build() {
+    for name in ["x.parquet", "x.arrow", "x.arrows.gz", "x.feather", "x.ipc"] {
+        let folder = Folder::new(&format!("{TABLE}data_file = '{name}'\n"), "");
+        folder.write(&format!("t/{name}"), "");
+        assert_eq!(
+            folder.select("select a from t"),
+            format!(
+                "Config: t/{name}: this program was built without Parquet and Arrow files; build it with \
+                 the feature parquet, or export the rows of table \"t\" as CSV"
+            )
+        );
+    }
 }
