@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::cache::CacheBytes;
-use crate::config::{CacheConfig, Config, ConfigOptions, LocalConfig};
+use crate::config::{CacheConfig, Config, ConfigOptions, LocalConfig, wal_of};
 use crate::file_stamp::{FileStamps, Watched};
 use crate::load::{LoadReport, Progress, UsedStatement, load};
 use crate::store::Store;
@@ -139,7 +139,5 @@ fn open(
 
 /// A SQLite database file and its write-ahead log.
 fn files_of(path: &Path) -> Vec<Watched> {
-    let mut wal = path.as_os_str().to_owned();
-    wal.push("-wal");
-    vec![Watched::File(path.to_owned()), Watched::File(wal.into())]
+    vec![Watched::File(path.to_owned()), Watched::File(wal_of(path))]
 }

@@ -156,6 +156,8 @@ pub struct TableConfig {
     pub(crate) pattern: Option<FilePattern>,
     /// The format of its rows.
     pub format: TableFormat,
+    /// The table or view of a SQLite database that has its rows.
+    pub sqlite_table: String,
     /// How its data file is read, if it overrides [`Config::csv`].
     pub csv: Option<CsvConfig>,
     /// Which fields of a record are bound, in which order.
@@ -184,6 +186,8 @@ pub enum TableFormat {
     Parquet,
     /// Rows of an Arrow file or stream.
     Arrow,
+    /// Rows of a table of another SQLite database.
+    Sqlite,
 }
 
 /// Which fields of a record are bound, in which order.
@@ -324,6 +328,9 @@ impl Config {
                 (None, Some(pattern)) => Watched::Pattern(pattern.clone()),
                 (None, None) => Watched::File(table.data_file.clone()),
             });
+            if table.format == TableFormat::Sqlite && table.url.is_none() {
+                files.push(Watched::File(wal_of(&table.data_file)));
+            }
         }
         let is_embedded = |it: &ProviderConfig| it.kind() == ProviderKind::Embedded;
         if self.providers.iter().any(is_embedded) {
@@ -332,6 +339,13 @@ impl Config {
         }
         files
     }
+}
+
+/// The write-ahead log of a SQLite database, which changes before the database does.
+pub(crate) fn wal_of(database: &Path) -> PathBuf {
+    let mut wal = database.as_os_str().to_owned();
+    wal.push("-wal");
+    wal.into()
 }
 
 impl ColumnPath {

@@ -45,6 +45,8 @@ fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Tabl
         "dir",
         "data_file",
         "mmdb",
+        "sqlite",
+        "sqlite_table",
         "http",
         "csv",
         "columns",
@@ -63,6 +65,13 @@ fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Tabl
     let folder = base.join(section.str("dir")?.unwrap_or(name));
     let rows = read_data_file(section, name, &folder)?;
     let format = rows.format;
+    let sqlite_table = section.str("sqlite_table")?;
+    if sqlite_table.is_some() && format != TableFormat::Sqlite {
+        return Err(section.bad(
+            "sqlite_table",
+            "applies to rows of a SQLite database; add sqlite = \"…\"",
+        ));
+    }
     let refresh = match section.u64("refresh_ms")? {
         Some(0) => return Err(section.bad("refresh_ms", "must be at least 1")),
         other => other.map(Duration::from_millis),
@@ -81,6 +90,7 @@ fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Tabl
         url: rows.url,
         pattern: rows.pattern,
         format,
+        sqlite_table: sqlite_table.unwrap_or(name).to_owned(),
         csv: own_csv,
         columns: read_columns(section.section("columns")?, format, own_csv.unwrap_or(csv))?,
         expected_rows: read_expected_rows(section.section("expected_rows")?)?,
@@ -99,14 +109,24 @@ struct RowsConfig {
 }
 
 fn read_data_file(section: &Section<'_>, table: &str, folder: &Path) -> Result<RowsConfig> {
-    let data_file = section.str("data_file")?;
-    let mmdb = section.str("mmdb")?;
-    if mmdb.is_some() && data_file.is_some() {
-        let problem = "is set together with data_file; keep one of them";
-        return Err(section.bad("mmdb", problem));
+    let mut found = ("data_file", DATA_FILE, None);
+    let keys = [
+        ("data_file", None),
+        ("mmdb", Some(TableFormat::Mmdb)),
+        ("sqlite", Some(TableFormat::Sqlite)),
+    ];
+    let mut set_key = None;
+    for (key, format) in keys {
+        let Some(name) = section.str(key)? else {
+            continue;
+        };
+        if let Some(other) = set_key.replace(key) {
+            let problem = format!("is set together with {other}; keep one of them");
+            return Err(section.bad(key, &problem));
+        }
+        found = (key, name, format);
     }
-    let key = if mmdb.is_some() { "mmdb" } else { "data_file" };
-    let name = mmdb.or(data_file).unwrap_or(DATA_FILE);
+    let (key, name, database) = found;
     let http = section.section("http")?;
     let url = match is_url(name) {
         true => Some(read_url(section, key, name, http, folder, table)?),
@@ -121,15 +141,12 @@ fn read_data_file(section: &Section<'_>, table: &str, folder: &Path) -> Result<R
         None => folder.join(name),
     };
     // A question mark of another URL begins its query.
-    let pattern = match mmdb.is_some() || name.contains("://") {
+    let pattern = match database.is_some() || name.contains("://") {
         true => Ok(None),
         false => FilePattern::of(folder, name).transpose(),
     };
     Ok(RowsConfig {
-        format: match mmdb {
-            Some(_) => TableFormat::Mmdb,
-            None => TableFormat::of(&file),
-        },
+        format: database.unwrap_or_else(|| TableFormat::of(&file)),
         url,
         pattern: pattern.map_err(|problem| section.bad(key, problem.message()))?,
         file,
@@ -232,6 +249,7 @@ impl TableFormat {
             Self::Mmdb => "a MaxMind database",
             Self::Parquet => "Parquet",
             Self::Arrow => "Arrow",
+            Self::Sqlite => "a SQLite database",
         }
     }
 }
@@ -250,6 +268,7 @@ fn read_columns(
         TableFormat::Csv => way != "by_path",
         TableFormat::JsonLines | TableFormat::Parquet | TableFormat::Arrow => way != "by_index",
         TableFormat::Mmdb => way == "by_path",
+        TableFormat::Sqlite => way == "by_header",
     };
     if let Some((way, _)) = ways.iter().find(|(way, is_set)| *is_set && !applies(way)) {
         let instead = match format {
@@ -258,6 +277,7 @@ fn read_columns(
                 "by_header or by_path"
             }
             TableFormat::Mmdb => "by_path",
+            TableFormat::Sqlite => "by_header",
         };
         let problem = format!("does not apply to {}; use {instead}", format.name());
         return Err(section.bad(way, &problem));
@@ -274,7 +294,7 @@ fn read_columns(
         return read_paths(&paths, taken).map(Columns::ByPath);
     }
     let by_header = section.strs("by_header")?;
-    if format != TableFormat::Csv
+    if !matches!(format, TableFormat::Csv | TableFormat::Sqlite)
         && let Some(name) = by_header.iter().find(|it| it.split('.').any(str::is_empty))
     {
         let problem = format!(

@@ -318,6 +318,52 @@ impl Error {
         Self::with_source(ErrorKind::Data, message, source)
     }
 
+    /// A SQLite database cannot be read.
+    pub(super) fn sqlite_source(file: &Path, source: rusqlite::Error) -> Self {
+        Self::sqlite(
+            format!("{}: reading the SQLite database", file.display()),
+            source,
+        )
+    }
+
+    /// A SQLite database does not have a table.
+    pub(super) fn no_sqlite_table(file: &Path, table: &str, tables: &[String]) -> Self {
+        let file = file.display();
+        let message = match tables {
+            [] => format!("{file}: there is no table {table:?}, and no other table or view"),
+            tables => format!(
+                "{file}: there is no table {table:?}; write sqlite_table, the tables and views are: {}",
+                tables.join(", ")
+            ),
+        };
+        Self::new(ErrorKind::Data, message)
+    }
+
+    /// A table of a SQLite database does not have a column.
+    pub(super) fn no_sqlite_column(
+        file: &Path,
+        table: &str,
+        column: &str,
+        columns: &[String],
+    ) -> Self {
+        let message = format!(
+            "{}: table {table:?} has no column {column:?}; its columns are: {}",
+            file.display(),
+            columns.join(", ")
+        );
+        Self::new(ErrorKind::Data, message)
+    }
+
+    /// A text of a SQLite database is not text.
+    pub(super) fn sqlite_text(file: &Path, row: u64, column: &str) -> Self {
+        let message = format!(
+            "{}: row {row}: column {column:?} has a text that is not UTF-8; correct it, or store it \
+             as a blob",
+            file.display()
+        );
+        Self::new(ErrorKind::Data, message)
+    }
+
     /// The columns of a MaxMind database are missing.
     pub(super) fn no_paths(table: &TableConfig, file: &Path, paths: &[String]) -> Self {
         let message = format!(

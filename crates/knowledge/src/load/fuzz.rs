@@ -189,6 +189,7 @@ fn table(format: TableFormat, columns: Columns) -> TableConfig {
         url: None,
         pattern: None,
         format,
+        sqlite_table: String::new(),
         csv: None,
         columns,
         expected_rows: ExpectedRows::default(),

@@ -22,6 +22,7 @@ mod report;
 mod rows;
 mod source;
 mod sql;
+mod sqlite;
 #[cfg(test)]
 mod tests;
 mod typed;

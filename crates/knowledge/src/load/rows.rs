@@ -11,6 +11,7 @@ use super::delimiter;
 use super::json_lines::JsonRows;
 use super::mmdb::Networks;
 use super::records::{NextRecord, Records};
+use super::sqlite::SqliteRows;
 use crate::Result;
 use crate::config::{Config, CsvConfig, TableConfig, TableFormat};
 use crate::error::Error;
@@ -37,6 +38,7 @@ enum FileRows<'a> {
     Json(Box<JsonRows>),
     Networks(Box<Networks<'a>>),
     Columnar(Box<ColumnarRows>),
+    Sqlite(Box<SqliteRows>),
 }
 
 /// The mapped fields of the records of a CSV file.
@@ -73,6 +75,7 @@ impl<'a> Rows<'a> {
             TableFormat::Parquet | TableFormat::Arrow => {
                 FileRows::Columnar(ColumnarRows::open(table, &first)?.into())
             }
+            TableFormat::Sqlite => FileRows::Sqlite(SqliteRows::open(table, &first)?.into()),
         };
         let mut rows = Self {
             table,
@@ -111,6 +114,14 @@ impl<'a> Rows<'a> {
         &self.names
     }
 
+    /// The types that the file declares for the values, if it does.
+    pub(super) fn declared_types(&self) -> Option<&[&'static str]> {
+        match &self.current {
+            FileRows::Sqlite(rows) => Some(rows.types()),
+            _ => None,
+        }
+    }
+
     /// Reads the next row.
     ///
     /// # Errors
@@ -125,6 +136,7 @@ impl<'a> Rows<'a> {
                     false => NextRecord::End,
                 },
                 FileRows::Columnar(rows) => rows.next(self.table)?,
+                FileRows::Sqlite(rows) => rows.next()?,
             };
             match next {
                 NextRecord::End if self.open_next()? => {
@@ -153,7 +165,9 @@ impl<'a> Rows<'a> {
         match &mut self.current {
             FileRows::Csv(rows) => **rows = CsvRows::open(self.table, &file, &self.csv)?,
             FileRows::Json(rows) => rows.open_next(self.table, &file)?,
-            FileRows::Networks(_) => unreachable!("a database is a single file"),
+            FileRows::Networks(_) | FileRows::Sqlite(_) => {
+                unreachable!("a database is a single file")
+            }
             FileRows::Columnar(rows) => {
                 self.warnings.append(&mut rows.warnings());
                 **rows = ColumnarRows::open(self.table, &file)?;
@@ -190,6 +204,7 @@ impl<'a> Rows<'a> {
             FileRows::Json(rows) => rows.value(index),
             FileRows::Networks(networks) => networks.value(index),
             FileRows::Columnar(rows) => rows.value(index),
+            FileRows::Sqlite(rows) => rows.value(index),
         }
     }
 
@@ -200,6 +215,7 @@ impl<'a> Rows<'a> {
             FileRows::Json(rows) => rows.line(),
             FileRows::Networks(_) => 0,
             FileRows::Columnar(rows) => rows.row(),
+            FileRows::Sqlite(rows) => rows.row(),
         };
         Spot::new(self.file_index(), line)
     }
@@ -207,10 +223,8 @@ impl<'a> Rows<'a> {
     /// The current row in messages.
     pub(super) fn place(&self) -> String {
         match &self.current {
-            FileRows::Csv(_) | FileRows::Json(_) | FileRows::Columnar(_) => {
-                self.place_of_line(self.spot().line)
-            }
             FileRows::Networks(networks) => networks.place(),
+            _ => self.place_of_line(self.spot().line),
         }
     }
 
@@ -218,7 +232,7 @@ impl<'a> Rows<'a> {
     pub(super) fn place_of_line(&self, line: u64) -> String {
         let file = self.files[self.file_index()].display();
         match &self.current {
-            FileRows::Columnar(_) => format!("{file}: row {line}"),
+            FileRows::Columnar(_) | FileRows::Sqlite(_) => format!("{file}: row {line}"),
             _ => format!("{file}:{line}"),
         }
     }
@@ -234,6 +248,7 @@ impl<'a> Rows<'a> {
             FileRows::Csv(rows) => rows.records.bytes_read(),
             FileRows::Json(rows) => rows.bytes_read(),
             FileRows::Networks(networks) => (self.size as f64 * networks.progress()) as u64,
+            FileRows::Sqlite(rows) => (self.size as f64 * rows.progress()) as u64,
             FileRows::Columnar(rows) => {
                 let size = size_of(self.table.readable(&self.files[self.file_index()]));
                 (size as f64 * rows.progress()) as u64
@@ -248,6 +263,7 @@ impl<'a> Rows<'a> {
             FileRows::Csv(_) => self.warnings.clone(),
             FileRows::Json(rows) => rows.warnings(),
             FileRows::Networks(networks) => networks.warnings(),
+            FileRows::Sqlite(_) => Vec::new(),
             FileRows::Columnar(rows) => {
                 let mut warnings = [&*self.warnings, &*rows.warnings()].concat();
                 warnings.dedup();
@@ -264,6 +280,7 @@ impl FileRows<'_> {
             Self::Json(rows) => rows.names(),
             Self::Networks(networks) => networks.names(),
             Self::Columnar(rows) => rows.names(),
+            Self::Sqlite(rows) => rows.names(),
         }
     }
 }

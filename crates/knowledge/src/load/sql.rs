@@ -112,7 +112,11 @@ fn derive(config: &Config, table: &TableConfig) -> Result<Derived> {
                 notes: derive::notes(&columns, rows.files()),
             }
         }
-        TableFormat::JsonLines | TableFormat::Mmdb | TableFormat::Parquet | TableFormat::Arrow => {
+        TableFormat::JsonLines
+        | TableFormat::Mmdb
+        | TableFormat::Parquet
+        | TableFormat::Arrow
+        | TableFormat::Sqlite => {
             let columns = typed::columns(table, &mut rows)?;
             Derived {
                 create: typed::create(name, &columns),

@@ -16,6 +16,8 @@ use crate::sql_name::quote_name;
 pub(super) struct Column {
     name: String,
     comment: &'static str,
+    /// The type, if the file declares it.
+    declared: Option<&'static str>,
     has_integers: bool,
     /// An integer that REAL cannot represent exactly.
     has_wide_integers: bool,
@@ -26,15 +28,18 @@ pub(super) struct Column {
     number_at: Option<String>,
 }
 
-/// Derives the columns of rows, which are read to the end.
+/// Derives the columns of rows, which are read to the end if their file does not declare types.
 pub(super) fn columns(table: &TableConfig, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
     let mut columns: Vec<Column> = Vec::with_capacity(rows.width());
     let mut known = HashSet::new();
-    for name in rows.names() {
+    let declared = rows.declared_types();
+    for (index, name) in rows.names().iter().enumerate() {
         if !known.insert(name.to_ascii_lowercase()) {
             return Err(Error::duplicate_column(table, name));
         }
-        columns.push(Column::new(name.clone()));
+        let mut column = Column::new(name.clone());
+        column.declared = declared.map(|types| types[index]);
+        columns.push(column);
     }
     if columns.is_empty() {
         return Err(Error::nothing_to_derive(table));
@@ -43,6 +48,10 @@ pub(super) fn columns(table: &TableConfig, rows: &mut Rows<'_>) -> Result<Vec<Co
         for column in &mut columns[..NETWORK_BOUNDS.len()] {
             column.comment = " -- a key: ip_key(:ip) between first and last";
         }
+    }
+    // The values already have the types of their columns.
+    if declared.is_some() {
+        return Ok(columns);
     }
     loop {
         match rows.next()? {
@@ -62,6 +71,7 @@ impl Column {
         Self {
             name,
             comment: "",
+            declared: None,
             has_integers: false,
             has_wide_integers: false,
             has_reals: false,
@@ -93,6 +103,9 @@ impl Column {
     }
 
     fn declaration(&self) -> &'static str {
+        if let Some(declared) = self.declared {
+            return declared;
+        }
         let has_text = self.text_at.is_some();
         match (has_text, self.has_blobs, self.has_integers, self.has_reals) {
             (true, ..) => "TEXT",

@@ -27,11 +27,8 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
         "JSON",
         "write one object a line into a file that ends in .jsonl, as with `jq -c '.[]'`",
     ),
-    (
-        &["db", "db3", "sqlite", "sqlite3", "duckdb"],
-        "a database",
-        EXPORT_OF_SQLITE,
-    ),
+    (&["db", "db3", "sqlite", "sqlite3"], "a database", SQLITE),
+    (&["duckdb"], "a database", EXPORT),
     (
         &["avro", "orc", "xls", "xlsx", "ods", "pdf"],
         "not a text file",
@@ -39,8 +36,8 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
     ),
 ];
 
-const EXPORT_OF_SQLITE: &str =
-    "export the table as CSV, as with `sqlite3 -header -csv FILE 'select * from t'`";
+const SQLITE: &str = "write sqlite = \"…\" instead of data_file, and sqlite_table if its table has another name \
+                      (docs/KNOWDB.md, SQLite databases)";
 
 /// The hint for other table formats.
 const EXPORT: &str = "export its rows as CSV";
@@ -90,7 +87,7 @@ pub(super) fn problem_of_head(
             ("Arrow", "name it so that it ends in .arrow")
         }
         [_, _, _, _, _, _, _, _, b'D', b'U', b'C', b'K', _, 0, ..] => ("DuckDB", EXPORT),
-        head if head.starts_with(b"SQLite format 3\0") => ("SQLite", EXPORT_OF_SQLITE),
+        head if head.starts_with(b"SQLite format 3\0") => ("SQLite", SQLITE),
         head if is_pdf(head) => ("PDF", EXPORT),
         // With a byte-order mark, or two ASCII characters that show it (RFC 4627, section 3).
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] if encoding == UTF_8 => ("UTF-16 text", UTF_16),

@@ -14,4 +14,5 @@ mod provider;
 mod provider_config;
 mod reload;
 mod served;
+mod sqlite;
 mod time_limits;

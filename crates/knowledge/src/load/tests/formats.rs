@@ -40,7 +40,7 @@ fn are_refused_with_their_format_and_the_way_out() {
         (
             b"SQLite format 3\0\x10\0".to_vec(),
             "SQLite",
-            "export the table as CSV, as with `sqlite3 -header -csv FILE 'select * from t'`",
+            "write sqlite = \"…\" instead of data_file",
         ),
         (
             b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".to_vec(),
