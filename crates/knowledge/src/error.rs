@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,18 @@ pub enum ErrorKind {
     Cancelled,
     /// The operating system did not provide a file, memory or a thread.
     Environment,
+}
+
+impl ErrorKind {
+    /// The kind of a failure to read a file: its content if it is truncated or damaged.
+    pub(crate) fn of_read(source: &io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::InvalidData
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::UnexpectedEof => Self::Data,
+            _ => Self::Environment,
+        }
+    }
 }
 
 /// A failure, cheap to clone, since one failure can concern many callers.

@@ -29,7 +29,7 @@ impl Error {
     /// A data file cannot be read further.
     pub(super) fn unreadable(file: &Path, line: u64, source: io::Error) -> Self {
         let message = format!("{}:{line}: cannot be read beyond this line", file.display());
-        Self::with_source(kind_of(&source), message, source)
+        Self::with_source(ErrorKind::of_read(&source), message, source)
     }
 
     /// A record was refused by the table's insert.
@@ -281,7 +281,7 @@ impl Error {
     /// A file that is read as a whole is truncated or damaged.
     pub(super) fn unreadable_whole(file: &Path, source: io::Error) -> Self {
         let message = format!("{}: cannot be read to its end", file.display());
-        Self::with_source(kind_of(&source), message, source)
+        Self::with_source(ErrorKind::of_read(&source), message, source)
     }
 
     /// A MaxMind database is too large.
@@ -374,15 +374,5 @@ impl Error {
             paths.join(", ")
         );
         Self::new(ErrorKind::Config, message)
-    }
-}
-
-/// The kind of a failure to read a file.
-pub(super) fn kind_of(source: &io::Error) -> ErrorKind {
-    match source.kind() {
-        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => {
-            ErrorKind::Data
-        }
-        _ => ErrorKind::Environment,
     }
 }

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use super::super::errors::kind_of;
 use super::Damage;
 use crate::config::{TableConfig, TableFormat};
 use crate::error::{Error, ErrorKind};
@@ -21,7 +20,7 @@ impl Error {
             }
             Damage::Unreadable { place, error } => {
                 let message = format!("{}: cannot be read to its end", named(&place));
-                Self::with_source(kind_of(&error), message, error)
+                Self::with_source(ErrorKind::of_read(&error), message, error)
             }
             Damage::Broken { place, reason } => {
                 let format = match table.format {
