@@ -162,10 +162,12 @@ impl Work {
         let catalog = shared.catalog.load_full();
         let result = self.load(shared, &catalog);
         match result {
-            Ok((generation, warnings)) => {
+            Ok((generation, mut warnings)) => {
                 for warning in &warnings {
                     warn!("{warning}");
                 }
+                // Those about lookups are in the log, unless it had them before.
+                warnings.extend(shared.catalog.load().warnings());
                 let elapsed = begun.elapsed();
                 info!(target: CONFIRMATION, generation, ?elapsed, "reloaded");
                 Ok(Reloaded {
@@ -207,7 +209,6 @@ impl Work {
         self.generation = generation;
         match Self::make(shared, files, catalog, DESCRIBE_TIMEOUT) {
             Ok(next) => {
-                warnings.extend(next.warnings());
                 shared.publish(next);
                 catalog.release_rest(&gone, &shared.knowledge);
             }
