@@ -252,6 +252,7 @@ fn write_summary(
         counts: snapshot.counts,
         stale_age_max: snapshot.stale_age_max,
         lookups: tallies.lookups(),
+        time_failures: tallies.time_failures(),
         outages: outages.figures(),
         providers: knowledge.providers(),
         worker_count: plan.worker_count,

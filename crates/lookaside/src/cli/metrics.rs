@@ -104,6 +104,10 @@ const DESCRIPTIONS: [(&str, &str); 17] = [
         "Lookups that were executed; equal ones of a batch are executed once.",
     ),
     ("lookaside_lookups_absent_total", "Lookups without a row."),
+    (
+        "lookaside_time_failures_total",
+        "Values that functions of times in models could not use.",
+    ),
 ];
 
 /// `9464` or `127.0.0.1:9464`; a port alone means the loopback interface.
@@ -196,6 +200,7 @@ fn publish(run: &RunObserver, lags: &mut Lags) {
     counter!("lookaside_lookups_total").absolute(lookups.wanted);
     counter!("lookaside_lookups_asked_total").absolute(lookups.asked);
     counter!("lookaside_lookups_absent_total").absolute(lookups.absent);
+    counter!("lookaside_time_failures_total").absolute(tallies.time_failures());
     if let Some(lag) = lag {
         let mut lag = lag.lock().unwrap_or_else(PoisonError::into_inner);
         lags.publish(lag.read());

@@ -24,6 +24,8 @@ pub(crate) struct RunFigures<'a> {
     /// The age of the oldest stale answer.
     pub(crate) stale_age_max: Duration,
     pub(crate) lookups: LookupFigures,
+    /// The values that functions of times could not use.
+    pub(crate) time_failures: u64,
     /// What lookups waited for.
     pub(crate) outages: OutageFigures,
     pub(crate) providers: Vec<ProviderStatus>,
@@ -96,6 +98,13 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  the output written so far is in {}", part.display())?;
     }
     write_lookups(figures, out)?;
+    if figures.time_failures > 0 {
+        writeln!(
+            out,
+            "  {} not used by functions of times, as they are not times; their results are ignored",
+            count(figures.time_failures, "value"),
+        )?;
+    }
     for provider in &figures.providers {
         if let Some(feed) = &provider.feed {
             write_feed(&provider.name, feed, out)?;

@@ -44,6 +44,7 @@ pub(crate) struct Tally {
     wanted: AtomicU64,
     asked: AtomicU64,
     absent: AtomicU64,
+    time_failures: AtomicU64,
 }
 
 /// Receives the report of each batch of a run, from any of its workers.
@@ -69,6 +70,8 @@ impl Observer for Tally {
             .fetch_add(report.lookup_asked_count, Ordering::Relaxed);
         self.absent
             .fetch_add(report.lookup_absent_count, Ordering::Relaxed);
+        self.time_failures
+            .fetch_add(report.time_failure_count, Ordering::Relaxed);
     }
 }
 
@@ -86,6 +89,13 @@ impl Tallies {
             sum.absent += figures.absent;
         }
         sum
+    }
+
+    /// The values that functions of times could not use, of all models.
+    pub(crate) fn time_failures(&self) -> u64 {
+        let tallies = self.0.iter().map(|(_, tally)| tally);
+        let failures = tallies.map(|tally| tally.time_failures.load(Ordering::Relaxed));
+        failures.sum()
     }
 
     /// The events of each model.

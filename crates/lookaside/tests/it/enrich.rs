@@ -259,6 +259,26 @@ fn the_null_sink_takes_everything() {
 }
 
 #[test]
+fn values_that_are_not_times_are_in_the_summary() {
+    let project = Project::with(&[
+        ("knowdb.toml", "version = 2\n[enrich]\nformat = 'json'\n"),
+        (
+            "models/a.oml",
+            "name : a\nrule : /*\n---\nday = read(t) | Time::parse | Time::truncate(day) ;\n",
+        ),
+    ]);
+    let summary = |input: &str| {
+        let arguments = vec!["enrich", project.path().to_str().unwrap(), "-"];
+        run_with_input(arguments, input).ended(0).err
+    };
+    let err = summary("{\"t\":\"2026-01-01\"}\n{\"t\":\"soon\"}\n{}\n");
+    let line = "  1 value not used by functions of times, as they are not times; their results are ignored\n";
+    assert!(err.contains(line), "{err}");
+    let err = summary("{\"t\":\"2026-01-01\"}\n");
+    assert!(!err.contains("functions of times"), "{err}");
+}
+
+#[test]
 fn a_time_without_offset_is_read_in_the_projects_zone() {
     let project = Project::with(&[
         (

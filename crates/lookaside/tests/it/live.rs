@@ -133,6 +133,7 @@ fn metrics_are_served_while_events_flow() {
         "lookups",
         "lookups_asked",
         "lookups_absent",
+        "time_failures",
         "l0_hits",
     ] {
         number(&format!("lookaside_{name}_total"));

@@ -116,6 +116,7 @@ impl<'a> Binder<'a> {
             memos: &mut [],
             metadata: None,
             text: &mut String::new(),
+            time_failure_count: 0,
         };
         let value = expr.eval(&mut Context {
             source: &mut Record::new(),

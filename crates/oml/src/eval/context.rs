@@ -25,6 +25,8 @@ pub(crate) struct World<'w> {
     pub(crate) metadata: Option<&'w mut PatternMemo>,
     /// A buffer for text before it becomes a value.
     pub(crate) text: &'w mut String,
+    /// Values that functions of times could not use.
+    pub(crate) time_failure_count: u64,
 }
 
 impl World<'_> {

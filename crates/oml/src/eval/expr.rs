@@ -53,11 +53,19 @@ impl PipeStep {
         match self {
             Self::Function(function) => {
                 let world = &mut *context.world;
-                function.apply(value, world.intranet, &mut world.clock)
+                let is_checked = function.reads_times() && !value.is_empty();
+                let result = function.apply(value, world.intranet, &mut world.clock);
+                let has_failed = is_checked && matches!(result, Some(Value::Ignore));
+                world.time_failure_count += u64::from(has_failed);
+                result
             }
             Self::Since(step) => {
                 let start = step.start.eval(context);
-                Some(since(&value, start.as_ref(), step.unit, &step.zone))
+                let result = since(&value, start.as_ref(), step.unit, &step.zone);
+                let is_checked = !value.is_empty() && !is_absent(start.as_ref());
+                let has_failed = is_checked && matches!(result, Value::Ignore);
+                context.world.time_failure_count += u64::from(has_failed);
+                Some(result)
             }
         }
     }

@@ -199,6 +199,7 @@ impl Evaluator {
             memos: &mut self.memos,
             metadata: self.metadata.as_mut(),
             text: &mut self.text,
+            time_failure_count: 0,
         };
         let world = &mut world;
         for statement in &plan.statements {
@@ -229,6 +230,7 @@ impl Evaluator {
                 }
             }
         }
+        report.time_failure_count += world.time_failure_count;
         if plan.temporaries {
             self.temporary.clear();
             for field in results.iter_mut().flat_map(Record::iter_mut) {

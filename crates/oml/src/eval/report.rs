@@ -21,6 +21,9 @@ pub struct RunReport {
     pub lookup_absent_count: u64,
     /// Lookups that failed and leave their targets absent; without those in [`Self::rejected`].
     pub lookup_failed_count: u64,
+    /// Values that `Time::parse` could not read, and those of other types that `Time::format`,
+    /// `Time::truncate` and `Time::since` got; without absent, null and ignored ones and empty text.
+    pub time_failure_count: u64,
     failures: Vec<LookupFailure>,
     rejected: Vec<LookupFailure>,
 }
@@ -88,6 +91,7 @@ impl RunReport {
         self.lookup_asked_count += other.lookup_asked_count;
         self.lookup_absent_count += other.lookup_absent_count;
         self.lookup_failed_count += other.lookup_failed_count;
+        self.time_failure_count += other.time_failure_count;
         self.rejected.extend(other.rejected);
         self.failures.extend(other.failures);
         self.failures

@@ -89,6 +89,15 @@ pub(crate) enum Function {
 }
 
 impl Function {
+    /// Whether the result for a value that is not a time, or not the text of one, is ignored.
+    #[inline]
+    pub(crate) fn reads_times(&self) -> bool {
+        matches!(
+            self,
+            Self::ParseTime(..) | Self::FormatTime(..) | Self::TruncateTime(_)
+        )
+    }
+
     /// The result, or `None` if the function drops the field.
     pub(crate) fn apply(
         &self,

@@ -6,7 +6,7 @@ use lookaside_value::{Batch, NameTable};
 
 use crate::harness::check;
 use crate::parse::text;
-use crate::script::{Script, push, shown};
+use crate::script::{Script, push, run, shown};
 
 /// The result of statements for an event with the text `t`, with a zone of the run, at the end of
 /// 2026-01-02.
@@ -61,6 +61,33 @@ fn what_is_not_a_time_is_ignored() {
         "x = chars(yesterday) ; n = digit(20260131) ; t = time(2026-01-01 08:00:00) ;",
         r#"{"b":"bad","c":"bad","d":"bad","e":"bad","f":"bad","g":"bad","h":"bad","j":"default"}"#,
     );
+}
+
+#[test]
+fn values_that_are_not_times_are_counted() {
+    let statements = "a = read(t) | Time::parse ; b = read(t) | Time::parse('%F') | Time::truncate(day) ;
+        c = read(n) | Time::format('%F') | on_fail('bad') ; d = read(t) | Time::parse | Time::since(@n) ;";
+    for (input, expected) in [
+        ("t:chars=2026-01-02", 0),
+        ("t:chars=2026-01-02  n:time=2026-01-01 08:00:00", 0),
+        ("t:chars=yesterday", 3),
+        ("t:chars=yesterday  n:chars=", 3),
+        ("t:chars=2026-01-02T00:00:00Z  n:digit=7", 3),
+        ("t:chars=  n:null=", 0),
+        ("x:chars=1", 0),
+    ] {
+        let (_, report) = run(statements, &[input], &mut Script::default());
+        assert_eq!(report.time_failure_count, expected, "{input}");
+    }
+    let (_, report) = run(
+        statements,
+        &["t:chars=x", "t:chars=2026-01-02", "t:chars=y"],
+        &mut Script::default(),
+    );
+    let mut sum = RunReport::new();
+    sum.merge(report.clone());
+    sum.merge(report);
+    assert_eq!(sum.time_failure_count, 12);
 }
 
 #[test]
