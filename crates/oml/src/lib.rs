@@ -11,6 +11,7 @@ pub mod ast;
 mod condition;
 mod diagnostic;
 mod eval;
+mod format;
 mod functions;
 mod lexer;
 mod model;
@@ -22,6 +23,7 @@ pub use diagnostic::{Diagnostic, Diagnostics, Report, Severity};
 pub use eval::{
     Conditions, Evaluator, FAILURE_KEPT_MAX, LookupFailure, Options, Program, RunReport,
 };
+pub use format::{LINE_WIDTH_MAX, format};
 pub use functions::Intranet;
 pub use model::{Model, ModelSet, fuzz_parse};
 pub use wildcard::Wildcard;

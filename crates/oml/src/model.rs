@@ -8,6 +8,7 @@ use crate::Wildcard;
 use crate::ast::Program;
 use crate::ast::{Span, Sql};
 use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::format::format;
 use crate::parse::parse;
 
 /// A parsed and checked model.
@@ -182,12 +183,16 @@ impl ModelSet {
 }
 
 /// The body of the parser's fuzz target: for any bytes, parsing ends, and its result can be
-/// displayed.
+/// displayed; a valid model can be formatted, and a formatted one stays as it is.
 #[doc(hidden)]
 pub fn fuzz_parse(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let found = match Model::parse("fuzz", &text) {
-        Ok(model) => model.warnings,
+        Ok(model) => {
+            let formatted = format("fuzz", &text).expect("a valid model is formatted");
+            assert_eq!(format("fuzz", &formatted).ok(), Some(formatted));
+            model.warnings
+        }
         Err(errors) => {
             assert!(!errors.is_empty(), "a refusal without a reason");
             errors

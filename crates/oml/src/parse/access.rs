@@ -6,7 +6,7 @@ use super::{Parsed, Parser};
 use crate::Wildcard;
 use crate::ast::{Access, AccessMode, Expr, Span};
 use crate::diagnostic::Diagnostic;
-use crate::lexer::{METADATA, is_word_start, span};
+use crate::lexer::{Cursor, METADATA, is_word_start, span};
 
 /// The arguments of an access.
 #[derive(Default)]
@@ -22,15 +22,23 @@ const METADATA_NAMES: [&str; 6] = ["key", "topic", "partition", "offset", "times
 /// The words that are followed by a colon and a list or a name.
 const WORDS: [&str; 4] = ["get", "option", "keys", "in"];
 
+/// Whether `read(`, `take(` or `@name` comes next.
+pub(crate) fn variable_begins(mut ahead: Cursor<'_>) -> bool {
+    ahead.skip_blanks();
+    if ahead.eat_here("@") {
+        return true;
+    }
+    matches!(ahead.word(), "read" | "take") && ahead.sees("(")
+}
+
+/// The position behind `{ _ :` if that comes next.
+pub(crate) fn default_begins(mut ahead: Cursor<'_>) -> Option<Cursor<'_>> {
+    (ahead.eat("{") && ahead.eat("_") && ahead.eat(":")).then_some(ahead)
+}
+
 impl Parser<'_> {
-    /// Whether `read(`, `take(` or `@name` comes next.
     pub(super) fn variable_begins(&self) -> bool {
-        let mut ahead = self.cursor;
-        ahead.skip_blanks();
-        if ahead.eat_here("@") {
-            return true;
-        }
-        matches!(ahead.word(), "read" | "take") && ahead.sees("(")
+        variable_begins(self.cursor)
     }
 
     /// An access to one field. Without a key, it gets the implied one.
@@ -255,11 +263,10 @@ impl Parser<'_> {
 
     /// `{ _ : value }`, if there is one; braces without `_ :` belong to what follows.
     fn optional_default(&mut self, implied: Option<&str>) -> Parsed<Option<Box<Expr>>> {
-        let mut ahead = self.cursor;
-        if !(ahead.eat("{") && ahead.eat("_") && ahead.eat(":")) {
+        let Some(value) = default_begins(self.cursor) else {
             return Ok(None);
-        }
-        self.cursor = ahead;
+        };
+        self.cursor = value;
         let default = self.expression(implied)?;
         self.cursor.eat(";");
         self.expect("}", "behind the default")?;

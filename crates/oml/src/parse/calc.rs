@@ -5,6 +5,7 @@ use lookaside_value::{Value, parse_float, parse_int};
 use super::{Parsed, Parser};
 use crate::ast::{CALC_OPERATOR_COUNT_MAX, Calc, CalcExpr, CalcFunction, CalcOperator, ExprKind};
 use crate::diagnostic::Diagnostic;
+use crate::lexer::Cursor;
 
 const FUNCTIONS: [(&str, CalcFunction); 4] = [
     ("abs", CalcFunction::Abs),
@@ -123,20 +124,10 @@ impl Parser<'_> {
         }
     }
 
-    /// Digits, an optional fraction and an optional exponent: an integer if it has neither.
+    /// A number, an integer if it has neither a fraction nor an exponent.
     pub(super) fn number(&mut self) -> Parsed<(Value, usize)> {
         let start = self.cursor.at();
-        self.cursor.take_while(|c| c.is_ascii_digit());
-        if self.cursor.eat_here(".") {
-            self.cursor.take_while(|c| c.is_ascii_digit());
-        }
-        let mut ahead = self.cursor;
-        if ahead.eat_here("e") || ahead.eat_here("E") {
-            let _ = ahead.eat_here("+") || ahead.eat_here("-");
-            if !ahead.take_while(|c| c.is_ascii_digit()).is_empty() {
-                self.cursor = ahead;
-            }
-        }
+        skip_number(&mut self.cursor);
         let span = self.cursor.span_from(start);
         let text = &self.cursor.text()[span.range()];
         let value = match text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -149,6 +140,21 @@ impl Parser<'_> {
                 span,
                 format!("`{text}` is not a number of 64 bits"),
             )),
+        }
+    }
+}
+
+/// Skips digits, an optional fraction and an optional exponent.
+pub(crate) fn skip_number(cursor: &mut Cursor<'_>) {
+    cursor.take_while(|c| c.is_ascii_digit());
+    if cursor.eat_here(".") {
+        cursor.take_while(|c| c.is_ascii_digit());
+    }
+    let mut ahead = *cursor;
+    if ahead.eat_here("e") || ahead.eat_here("E") {
+        let _ = ahead.eat_here("+") || ahead.eat_here("-");
+        if !ahead.take_while(|c| c.is_ascii_digit()).is_empty() {
+            *cursor = ahead;
         }
     }
 }

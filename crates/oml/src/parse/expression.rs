@@ -28,6 +28,12 @@ const WORDS: [&str; 13] = [
     "Now::date",
 ];
 
+/// Whether a word and `(` come next.
+pub(crate) fn call_begins(mut ahead: Cursor<'_>) -> bool {
+    ahead.skip_blanks();
+    !ahead.word().is_empty() && ahead.sees("(")
+}
+
 impl Parser<'_> {
     /// A value, with or without pipe functions. `implied` is the key of an access without one.
     pub(super) fn expression(&mut self, implied: Option<&str>) -> Parsed<Expr> {
@@ -135,11 +141,8 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether a word and `(` come next.
     pub(super) fn call_begins(&self) -> bool {
-        let mut ahead = self.cursor;
-        ahead.skip_blanks();
-        !ahead.word().is_empty() && ahead.sees("(")
+        call_begins(self.cursor)
     }
 
     fn unknown_call(&mut self) -> super::Fault {

@@ -33,13 +33,16 @@ impl Default for Header {
 /// All header words.
 const WORDS: [&str; 5] = ["name", "rule", "enable", FRESH, ON_LOOKUP_FAILURE];
 
+/// What files of some editors begin with; it is ignored.
+pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
+
 /// The line that separates the header from the statements, and ends the model.
-pub(super) const LINE: &str = "---";
+pub(crate) const LINE: &str = "---";
 
 impl Parser<'_> {
     /// A whole model.
     pub(super) fn model(&mut self) -> (Header, Vec<Statement>) {
-        self.cursor.eat_here("\u{feff}");
+        self.cursor.eat_here(BYTE_ORDER_MARK);
         let mut header = Header::default();
         if let Err(fault) = self.header(&mut header) {
             self.report(fault);
@@ -71,7 +74,7 @@ impl Parser<'_> {
                     named = true;
                     self.cursor.skip_blanks();
                     let start = self.cursor.at();
-                    header.name = Text::from(path(&mut self.cursor, is_name_char));
+                    header.name = Text::from(model_name(&mut self.cursor));
                     header.name_span = self.cursor.span_from(start);
                     if header.name.is_empty() {
                         return Err(self.unexpected("the model's name"));
@@ -141,7 +144,7 @@ impl Parser<'_> {
 ///
 /// `/*` opens patterns more often than comments here: it is a comment only where it begins a line,
 /// no `/` comes next, and `*/` follows.
-fn next_rule<'a>(cursor: &mut Cursor<'a>, last_comment_end: usize) -> Option<&'a str> {
+pub(crate) fn next_rule<'a>(cursor: &mut Cursor<'a>, last_comment_end: usize) -> Option<&'a str> {
     loop {
         cursor.skip_whitespace();
         let line_start = cursor.text()[..cursor.at()]
@@ -162,6 +165,11 @@ fn next_rule<'a>(cursor: &mut Cursor<'a>, last_comment_end: usize) -> Option<&'a
     }
     *cursor = ahead;
     Some(rule)
+}
+
+/// The name of a model, possibly empty.
+pub(crate) fn model_name<'a>(cursor: &mut Cursor<'a>) -> &'a str {
+    path(cursor, is_name_char)
 }
 
 /// The characters for which `matches` returns true, up to the line, which may follow without a

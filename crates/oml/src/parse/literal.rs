@@ -8,7 +8,7 @@ use crate::diagnostic::Diagnostic;
 use crate::lexer::span;
 
 /// The types that literals can have.
-pub(super) const LITERAL_TYPES: [&str; 7] =
+pub(crate) const LITERAL_TYPES: [&str; 7] =
     ["chars", "symbol", "digit", "float", "bool", "ip", "time"];
 
 /// The value of a text of this type, or else a description of valid text.

@@ -1,5 +1,7 @@
 //! `match`: sources, cases, conditions.
 
+use std::ops::RangeInclusive;
+
 use lookaside_value::{Text, Value, parse_float};
 use regex::{Regex, RegexBuilder};
 
@@ -12,7 +14,7 @@ use crate::diagnostic::Diagnostic;
 use crate::lexer::Piece;
 
 /// The names of the tests.
-pub(super) const FUNCTIONS: [&str; 11] = [
+pub(crate) const FUNCTIONS: [&str; 11] = [
     "starts_with",
     "ends_with",
     "contains",
@@ -222,13 +224,7 @@ impl Parser<'_> {
 
     fn match_function(&mut self) -> Parsed<MatchFunction> {
         let (name, _) = self.word("a condition")?;
-        let counts = match name {
-            "is_empty" => 0..=0,
-            "in_range" => 2..=2,
-            "iequals_any" => 1..=usize::MAX,
-            _ => 1..=1,
-        };
-        let arguments = self.arguments(name, counts)?;
+        let arguments = self.arguments(name, argument_counts(name))?;
         self.count_expressions(arguments.len())?;
         let text = |index: usize| Text::from(&*arguments[index].text);
         let number = |index: usize| number(name, &arguments[index]);
@@ -248,6 +244,16 @@ impl Parser<'_> {
             "eq" => MatchFunction::Eq(number(0)?),
             _ => MatchFunction::InRange(number(0)?, number(1)?),
         })
+    }
+}
+
+/// How many arguments a test takes.
+pub(crate) fn argument_counts(name: &str) -> RangeInclusive<usize> {
+    match name {
+        "is_empty" => 0..=0,
+        "in_range" => 2..=2,
+        "iequals_any" => 1..=usize::MAX,
+        _ => 1..=1,
     }
 }
 

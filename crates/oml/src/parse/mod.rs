@@ -4,24 +4,24 @@
 //! patterns), so only the SQL of a [`Program`] can be invalid later. After an error it continues
 //! after the statement, so that one run reports several errors.
 
-mod access;
+pub(crate) mod access;
 mod argument;
-mod calc;
+pub(crate) mod calc;
 mod charset;
 mod collection;
 mod dictionary;
-mod expression;
+pub(crate) mod expression;
 mod fmt;
-mod header;
-mod literal;
+pub(crate) mod header;
+pub(crate) mod literal;
 mod lookup_settings;
-mod matching;
-mod pipe;
+pub(crate) mod matching;
+pub(crate) mod pipe;
 mod recovery;
-mod sql;
+pub(crate) mod sql;
 mod statement;
-mod statics;
-mod test;
+pub(crate) mod statics;
+pub(crate) mod test;
 mod time;
 mod type_word;
 

@@ -25,6 +25,17 @@ enum Form {
     Since,
 }
 
+impl Form {
+    /// How many texts there may be in parentheses; none where they are expressions.
+    fn argument_counts(self) -> RangeInclusive<usize> {
+        match self {
+            Self::Plain(_) | Self::Since => 0..=0,
+            Self::Optional(most, _) => 0..=most,
+            Self::Arguments(least, most, _) => least..=most,
+        }
+    }
+}
+
 type Build = fn(&[Piece<'_>]) -> Result<PipeFunction, InvalidArgument>;
 
 const FUNCTIONS: [(&str, Form); 30] = [
@@ -101,6 +112,23 @@ pub(super) fn is_function(name: &str) -> bool {
     function(name).is_some()
 }
 
+/// The arguments of a pipe function.
+pub(crate) enum PipeArguments {
+    /// Texts, as many as given.
+    Texts(RangeInclusive<usize>),
+    /// An expression and a word.
+    Expression,
+}
+
+/// What the parentheses after the name of a pipe function contain; `None` if there is no such
+/// function.
+pub(crate) fn pipe_arguments(name: &str) -> Option<PipeArguments> {
+    Some(match function(name)? {
+        Form::Since => PipeArguments::Expression,
+        form => PipeArguments::Texts(form.argument_counts()),
+    })
+}
+
 impl<'a> Parser<'a> {
     /// `| f | g(x) …`, possibly none.
     pub(super) fn pipe_steps(&mut self) -> Parsed<Vec<PipeStep>> {
@@ -120,17 +148,18 @@ impl<'a> Parser<'a> {
         let function = match form {
             Form::Plain(function) => {
                 if self.cursor.sees("(") {
-                    self.arguments(name, 0..=0)?;
+                    self.arguments(name, form.argument_counts())?;
                 }
                 function()
             }
             Form::Optional(_, build) if !self.cursor.sees("(") => self.build(name, build, &[])?,
-            Form::Optional(most, build) => {
-                let arguments = self.arguments(name, 0..=most)?;
+            Form::Optional(_, build) => {
+                let arguments = self.arguments(name, form.argument_counts())?;
                 self.build(name, build, &arguments)?
             }
-            Form::Arguments(least, most, build) => {
-                let arguments = self.written_arguments(name, name_span, least..=most)?;
+            Form::Arguments(_, _, build) => {
+                let counts = form.argument_counts();
+                let arguments = self.written_arguments(name, name_span, counts)?;
                 self.build(name, build, &arguments)?
             }
             Form::Since => self.time_since(name_span)?,

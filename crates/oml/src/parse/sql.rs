@@ -41,21 +41,66 @@ enum Last {
     Other,
 }
 
-impl Parser<'_> {
-    /// Whether `select`, `select_all` or `with` and a blank come next.
-    pub(super) fn sql_begins(&self) -> bool {
-        let word = self.cursor.peek_word();
-        if self.static_ids.contains_key(word) {
-            return false;
+/// Whether `select`, `select_all` or `with` and a blank come next, and not the name of a constant.
+pub(crate) fn sql_begins(mut ahead: Cursor<'_>, is_constant: impl Fn(&str) -> bool) -> bool {
+    ahead.skip_blanks();
+    let word = ahead.word();
+    let follows = ahead.peek().is_none_or(|c| !matches!(c, ';' | '|' | ':'));
+    let is_begin = |begin: &&str| word.eq_ignore_ascii_case(begin);
+    !is_constant(word) && follows && ["select", SELECT_ALL, "with"].iter().any(is_begin)
+}
+
+/// The form of OML that a word or `@` within SQL begins.
+pub(crate) enum Embedded {
+    /// `read(x)`, `@x`
+    Access,
+    /// `Now::time()`
+    Now,
+    /// `digit(1)`
+    Literal,
+}
+
+/// What begins here, at a word or at `@`; `None` if it is SQL. `follows_as` is whether the last token
+/// was the word `as`.
+pub(crate) fn embedded(cursor: Cursor<'_>, follows_as: bool) -> Option<Embedded> {
+    let before = cursor.before();
+    if let Some(behind) = cursor.rest().strip_prefix('@') {
+        // Neither `@@variable` nor the second half of an operator such as `@@`.
+        let is_access = behind.starts_with(is_word_start)
+            && !before.is_some_and(|c| c == '@' || is_word_char(c));
+        return is_access.then_some(Embedded::Access);
+    }
+    if before.is_some_and(|c| matches!(c, '.' | '$' | ':' | '@')) {
+        return None;
+    }
+    let mut ahead = cursor;
+    match ahead.word() {
+        "read" | "take" => ahead.sees("(").then_some(Embedded::Access),
+        "Now::time" | "Now::date" | "Now::hour" => Some(Embedded::Now),
+        word if LITERAL_TYPES.contains(&word) && ahead.eat("(") => {
+            is_literal(word, ahead, follows_as).then_some(Embedded::Literal)
         }
-        let mut ahead = self.cursor;
-        ahead.skip_blanks();
-        ahead.word();
-        let follows = ahead.peek().is_none_or(|c| !matches!(c, ';' | '|' | ':'));
-        follows
-            && ["select", SELECT_ALL, "with"]
-                .iter()
-                .any(|begin| word.eq_ignore_ascii_case(begin))
+        _ => None,
+    }
+}
+
+/// Whether `type(`, already read, begins a literal rather than SQL: `time(created)` is a SQL function
+/// and `cast(x as float(24))` has a SQL type, but `digit` and `chars` are always literals.
+fn is_literal(word: &str, text: Cursor<'_>, follows_as: bool) -> bool {
+    if follows_as || matches!(word, "digit" | "chars" | "symbol") {
+        return !follows_as;
+    }
+    // Numbers, addresses and times are short; only the beginning of a longer text is searched.
+    let near = text.rest();
+    let near = &near[..near.floor_char_boundary(128)];
+    Cursor::new(near)
+        .literal_text()
+        .is_some_and(|piece| !piece.is_quoted && literal_value(word, &piece.text).is_ok())
+}
+
+impl Parser<'_> {
+    pub(super) fn sql_begins(&self) -> bool {
+        sql_begins(self.cursor, |word| self.static_ids.contains_key(word))
     }
 
     /// A statement up to its `;`, which is not consumed. The blanks before it are part of the lookup.
@@ -148,11 +193,8 @@ impl Parser<'_> {
         }
         match c {
             '\'' | '"' | '`' => return self.sql_quoted(draft, c, Escapes::Doubled),
-            '@' if self.is_at_access() => {
-                let access = self.variable(None)?;
-                let span = access.span;
-                let kind = ExprKind::Access(access);
-                return self.push_param(draft, Expr { kind, span });
+            '@' if embedded(self.cursor, false).is_some() => {
+                return self.sql_access(draft);
             }
             '$' => {
                 if let Some(tag) = dollar_tag(rest, self.cursor.before()) {
@@ -184,34 +226,24 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `@name`, but not `@@variable` nor the second half of an operator such as `@@`.
-    fn is_at_access(&self) -> bool {
-        let rest = &self.cursor.rest()[1..];
-        let before = self.cursor.before();
-        rest.starts_with(is_word_start) && !before.is_some_and(|c| c == '@' || is_word_char(c))
+    fn sql_access(&mut self, draft: &mut Draft) -> Parsed<()> {
+        let access = self.variable(None)?;
+        let span = access.span;
+        let kind = ExprKind::Access(access);
+        self.push_param(draft, Expr { kind, span })
     }
 
     fn sql_word(&mut self, draft: &mut Draft) -> Parsed<()> {
         let start = self.cursor.at();
-        let before = self.cursor.before();
-        let is_free = !before.is_some_and(|c| matches!(c, '.' | '$' | ':' | '@'));
-        let mut ahead = self.cursor;
-        let word = ahead.word();
-        if is_free && matches!(word, "read" | "take") && ahead.sees("(") {
-            let access = self.variable(None)?;
-            let span = access.span;
-            let kind = ExprKind::Access(access);
-            return self.push_param(draft, Expr { kind, span });
-        }
-        if is_free && matches!(word, "Now::time" | "Now::date" | "Now::hour") {
-            let now = self.now()?;
+        let kind = match embedded(self.cursor, draft.last == Last::As) {
+            Some(Embedded::Access) => return self.sql_access(draft),
+            Some(Embedded::Now) => Some(ExprKind::Now(self.now()?)),
+            Some(Embedded::Literal) => Some(ExprKind::Literal(self.literal()?)),
+            None => None,
+        };
+        if let Some(kind) = kind {
             let span = self.cursor.span_from(start);
-            let kind = ExprKind::Now(now);
             return self.push_param(draft, Expr { kind, span });
-        }
-        let begins_literal = is_free && LITERAL_TYPES.contains(&word) && ahead.sees("(");
-        if begins_literal && let Some(value) = self.sql_literal(draft.last)? {
-            return self.push_param(draft, value);
         }
         // The type of a cast such as `x::int` is not a word of OML.
         let word = self.cursor.take_while(is_word_char);
@@ -235,33 +267,6 @@ impl Parser<'_> {
             let help = format!("write `x = {word} ;` before, then `read(x)` here");
             self.warn(span, message, help);
         }
-    }
-
-    /// A typed literal, unless it must be SQL: `time(created)` is a SQL function and `cast(x as
-    /// float(24))` has a SQL type, but `digit` and `chars` are always literals.
-    fn sql_literal(&mut self, last: Last) -> Parsed<Option<Expr>> {
-        let start = self.cursor.at();
-        let mut ahead = self.cursor;
-        let word = ahead.word();
-        ahead.eat("(");
-        if last == Last::As {
-            return Ok(None);
-        }
-        if !matches!(word, "digit" | "chars" | "symbol") {
-            // Numbers, addresses and times are short; only the beginning of a longer text is
-            // searched.
-            let near = ahead.rest();
-            let near = &near[..near.floor_char_boundary(128)];
-            let is_literal = Cursor::new(near)
-                .literal_text()
-                .is_some_and(|piece| !piece.is_quoted && literal_value(word, &piece.text).is_ok());
-            if !is_literal {
-                return Ok(None);
-            }
-        }
-        let kind = ExprKind::Literal(self.literal()?);
-        let span = self.cursor.span_from(start);
-        Ok(Some(Expr { kind, span }))
     }
 
     fn push_param(&mut self, draft: &mut Draft, value: Expr) -> Parsed<()> {
@@ -329,7 +334,7 @@ impl Parser<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Escapes {
+pub(crate) enum Escapes {
     /// A quote in quotes is written twice.
     Doubled,
     /// Also escaped by a backslash, as in `E'it\'s'`.
@@ -337,7 +342,7 @@ enum Escapes {
 }
 
 /// The length of a quoted piece at the beginning of the text, both quotes included.
-fn quoted_length(text: &str, quote: u8, escapes: Escapes) -> Option<usize> {
+pub(crate) fn quoted_length(text: &str, quote: u8, escapes: Escapes) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 1;
     while at < bytes.len() {
@@ -352,7 +357,7 @@ fn quoted_length(text: &str, quote: u8, escapes: Escapes) -> Option<usize> {
 }
 
 /// `$tag$` at the beginning of the text, which opens a string that ends with the same tag.
-fn dollar_tag(text: &str, before: Option<char>) -> Option<&str> {
+pub(crate) fn dollar_tag(text: &str, before: Option<char>) -> Option<&str> {
     if before.is_some_and(is_word_char) {
         return None;
     }

@@ -2,6 +2,8 @@
 
 use super::header::LINE;
 use super::recovery::Within;
+use super::statics::static_block_begins;
+use super::test::drop_begins;
 use super::{ERROR_COUNT_MAX, Parsed, Parser, lost_semicolon};
 use crate::Wildcard;
 use crate::ast::{Statement, StatementKind, Target, TypeWord};
@@ -22,7 +24,7 @@ impl Parser<'_> {
                 self.warn_of_lost_text();
                 break;
             }
-            let parsed = if self.static_block_begins() {
+            let parsed = if static_block_begins(self.cursor) {
                 self.static_block()
             } else {
                 self.statement().map(|statement| statements.push(statement))
@@ -70,7 +72,7 @@ impl Parser<'_> {
     fn statement(&mut self) -> Parsed<Statement> {
         self.cursor.skip_blanks();
         let start = self.cursor.at();
-        let kind = match self.drop_begins() {
+        let kind = match drop_begins(self.cursor) {
             true => self.drop_statement()?,
             false => self.targets_and_value()?,
         };

@@ -6,6 +6,7 @@ use super::recovery::Within;
 use super::{Parsed, Parser};
 use crate::ast::{Calc, CalcExpr, Expr, ExprKind, Span, Static, StaticId};
 use crate::diagnostic::Diagnostic;
+use crate::lexer::Cursor;
 
 /// Words that begin an expression, so no constant can have them as its name.
 const RESERVED: [&str; 16] = [
@@ -27,13 +28,13 @@ const RESERVED: [&str; 16] = [
     "static",
 ];
 
-impl Parser<'_> {
-    pub(super) fn static_block_begins(&self) -> bool {
-        let mut ahead = self.cursor;
-        ahead.skip_blanks();
-        ahead.word() == "static" && ahead.eat("{")
-    }
+/// Whether `static {` comes next.
+pub(crate) fn static_block_begins(mut ahead: Cursor<'_>) -> bool {
+    ahead.skip_blanks();
+    ahead.word() == "static" && ahead.eat("{")
+}
 
+impl Parser<'_> {
     pub(super) fn static_block(&mut self) -> Parsed<()> {
         self.expect("static", "")?;
         self.expect("{", "after `static`")?;

@@ -8,6 +8,7 @@ use super::literal::LITERAL_TYPES;
 use super::{Fault, Parsed, Parser};
 use crate::ast::{AccessMode, Atom, Condition, Span, StatementKind, Test};
 use crate::diagnostic::Diagnostic;
+use crate::lexer::Cursor;
 
 /// The first word of the statement that removes records.
 const DROP: &str = "drop";
@@ -26,19 +27,18 @@ pub(crate) fn parse_test(text: &str) -> Parsed<Test> {
     }
 }
 
-impl Parser<'_> {
-    /// Whether `drop` comes next without what follows a target: the name `drop` is that of a field in
-    /// `drop = …`, `drop : chars = …` and `drop, b = …`.
-    pub(super) fn drop_begins(&self) -> bool {
-        let mut ahead = self.cursor;
-        ahead.skip_blanks();
-        if ahead.word() != DROP {
-            return false;
-        }
-        let is_separate = ahead.peek().is_none_or(|c| c.is_whitespace() || c == ';');
-        is_separate && (!ahead.peek_word().is_empty() || ahead.sees(";"))
+/// Whether `drop` comes next without what follows a target: the name `drop` is that of a field in
+/// `drop = …`, `drop : chars = …` and `drop, b = …`.
+pub(crate) fn drop_begins(mut ahead: Cursor<'_>) -> bool {
+    ahead.skip_blanks();
+    if ahead.word() != DROP {
+        return false;
     }
+    let is_separate = ahead.peek().is_none_or(|c| c.is_whitespace() || c == ';');
+    is_separate && (!ahead.peek_word().is_empty() || ahead.sees(";"))
+}
 
+impl Parser<'_> {
     /// `drop when …`
     pub(super) fn drop_statement(&mut self) -> Parsed<StatementKind> {
         self.count_expressions(1)?;

@@ -1,4 +1,4 @@
-//! Runs statements over a record with a real SQLite.
+//! Runs statements over a record with a real SQLite, and formats them.
 //!
 //! The input is written in OML: statements of literals build the record.
 
@@ -12,6 +12,8 @@ use lookaside_value::{
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ToSql};
+
+use crate::format::formatted;
 
 const TABLES: &str = "
     create table zone (start_ip_int integer, end_ip_int integer, zone text, owner text);
@@ -148,6 +150,7 @@ fn bind(
         false => format!("name : t\n---\n{statements}"),
     };
     let model = Model::parse(what, &text).map_err(|errors| errors.to_string())?;
+    formatted(&text);
     Program::bind(&model, names, database, &Options::default()).map_err(|errors| errors.to_string())
 }
 

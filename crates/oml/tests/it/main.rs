@@ -4,6 +4,7 @@ mod all_rows;
 mod docs;
 mod drops;
 mod evaluation;
+mod format;
 mod fuzz;
 mod harness;
 mod lookups;

@@ -259,7 +259,7 @@ fn statement(random: &mut Random) -> String {
     }
 }
 
-fn model(random: &mut Random) -> String {
+pub(crate) fn model(random: &mut Random) -> String {
     let statements: Vec<_> = (0..=random.below(STATEMENT_COUNT_MAX))
         .map(|_| statement(random))
         .collect();
