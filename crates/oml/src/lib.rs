@@ -26,4 +26,5 @@ pub use eval::{
 pub use format::{LINE_WIDTH_MAX, format};
 pub use functions::Intranet;
 pub use model::{Model, ModelSet, fuzz_parse};
+pub use parse::MODEL_SIZE_MAX;
 pub use wildcard::Wildcard;

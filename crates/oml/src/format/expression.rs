@@ -86,13 +86,12 @@ impl Reader<'_> {
             return Ok(());
         }
         self.expect("{")?;
-        self.set_depth(self.depth() + 1);
+        self.open_bracket();
         self.expect("_")?;
         self.expect(":")?;
         self.expression()?;
         self.accept(";")?;
-        self.set_depth(self.depth() - 1);
-        self.expect("}")
+        self.close_bracket(|reader| reader.expect("}"))
     }
 
     fn access_argument(&mut self) -> Read<()> {

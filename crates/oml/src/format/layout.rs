@@ -12,107 +12,105 @@ const INDENT: usize = 4;
 /// does not determine the time.
 const RANKED_DEPTH_MAX: usize = 15;
 
+/// A block whose items are on separate lines.
+const BROKEN: Kind = Kind::Open { is_broken: true };
+
 /// The formatted text of the tokens.
 pub(super) fn text_of(mut tokens: Vec<Token<'_>>) -> String {
-    mark_broken_blocks(&mut tokens);
-    break_blocks(&mut tokens);
-    break_lines(&mut tokens);
-    write(&tokens)
+    loop {
+        mark_broken_blocks(&mut tokens);
+        let mut laid_out = tokens.clone();
+        break_blocks(&mut laid_out);
+        let too_long = break_lines(&mut laid_out);
+        if too_long.is_empty() {
+            return write(&laid_out);
+        }
+        // Breaking the line before a block has indented it further, so that it does not fit any more.
+        for block in too_long {
+            tokens[block].kind = BROKEN;
+        }
+    }
 }
 
 /// A block that contains a line break is broken itself.
 fn mark_broken_blocks(tokens: &mut [Token<'_>]) {
-    let is_broken = Kind::Open { is_broken: true };
     let mut open: Vec<usize> = Vec::new();
     for index in 0..tokens.len() {
         let token = &tokens[index];
-        if token.gap.is_line() || token.text.contains('\n') || token.kind == is_broken {
+        if token.gap.is_line() || token.text.contains('\n') || token.kind == BROKEN {
             for outer in &open {
-                tokens[*outer].kind = is_broken;
+                tokens[*outer].kind = BROKEN;
             }
         }
         match tokens[index].kind {
             Kind::Open { .. } => open.push(index),
             Kind::Close => drop(open.pop()),
-            _ => {}
+            Kind::Plain | Kind::LineComment => {}
         }
     }
-}
-
-/// A block or the whole model, while blocks are broken.
-struct Level {
-    is_broken: bool,
-    indent: usize,
-    /// The depth of the current item.
-    item_depth: usize,
 }
 
 /// Breaks the blocks that are too long for a line into items, and determines the indentation of all
-/// tokens.
+/// items.
 fn break_blocks(tokens: &mut [Token<'_>]) {
-    let mut levels = vec![Level {
-        is_broken: true,
-        indent: 0,
-        item_depth: 0,
-    }];
+    // Of the model and each open block, whether its items are on separate lines, and their indentation.
+    let mut levels = vec![(true, 0)];
     let mut column = 0;
     for index in 0..tokens.len() {
-        if tokens[index].kind == Kind::Close && levels.len() > 1 {
-            let closed = levels.pop().expect("there are several");
-            if closed.is_broken {
-                tokens[index].indent = closed.indent - INDENT;
-            }
-            resolve_item(&mut tokens[index], closed.is_broken);
-        } else {
-            let level = levels.last_mut().expect("the first one stays");
-            let token = &mut tokens[index];
-            if token.begins_item {
-                level.item_depth = token.depth;
-                token.indent = level.indent;
-            } else {
-                let depth = token.depth.saturating_sub(level.item_depth);
-                // A closing parenthesis is below the line of its opening one.
-                let depth_min = if token.text == ")" { 0 } else { 1 };
-                token.indent = level.indent + INDENT * depth.max(depth_min);
-            }
-            resolve_item(token, level.is_broken);
+        let (is_broken, mut indent) = levels[levels.len() - 1];
+        if tokens[index].kind == Kind::Close {
+            levels.pop();
+            indent = levels[levels.len() - 1].1;
         }
+        let token = &mut tokens[index];
+        token.item_indent = indent;
+        token.gap = match token.gap {
+            Gap::Item { .. } if !is_broken => Gap::Blank,
+            Gap::Item { is_apart: true } => Gap::EmptyLine,
+            Gap::Item { is_apart: false } => Gap::Line,
+            gap => gap,
+        };
+        let starts_line = token.gap.is_line();
+        tokens[index].line_indent = match starts_line || index == 0 {
+            true => line_indent(tokens, index),
+            false => tokens[index - 1].line_indent,
+        };
         let token = &tokens[index];
-        column = end_column(token, column);
-        if let Kind::Open { is_broken } = token.kind {
-            let level = levels.last().expect("the first one stays");
-            let is_empty = tokens
-                .get(index + 1)
-                .is_some_and(|it| it.kind == Kind::Close);
-            let is_broken =
-                level.is_broken && !is_empty && (is_broken || !fits(&tokens[index + 1..], column));
-            let indent = level.indent + if is_broken { INDENT } else { 0 };
-            levels.push(Level {
-                is_broken,
-                indent,
-                item_depth: 0,
-            });
+        column = match starts_line {
+            true => token.line_indent,
+            false => column + token.gap_width(),
+        };
+        column = token.last_width().unwrap_or(column + token.first_width());
+        if let Kind::Open {
+            is_broken: is_marked,
+        } = token.kind
+        {
+            let (is_broken, indent) = levels[levels.len() - 1];
+            let breaks = is_broken
+                && !is_empty_block(tokens, index)
+                && (is_marked || !fits(&tokens[index + 1..], column));
+            tokens[index].kind = Kind::Open { is_broken: breaks };
+            levels.push((breaks, indent + if breaks { INDENT } else { 0 }));
         }
     }
 }
 
-fn resolve_item(token: &mut Token<'_>, is_broken: bool) {
-    token.gap = match token.gap {
-        Gap::Item { .. } if !is_broken => Gap::Blank,
-        Gap::Item { is_apart: true } => Gap::EmptyLine,
-        Gap::Item { is_apart: false } => Gap::Line,
-        gap => gap,
-    };
+fn is_empty_block(tokens: &[Token<'_>], open: usize) -> bool {
+    let inner = tokens.get(open + 1);
+    inner.is_some_and(|token| token.kind == Kind::Close)
 }
 
-/// The column behind a token, if the token before it ends at `column`.
-fn end_column(token: &Token<'_>, column: usize) -> usize {
-    let start = match token.gap {
-        Gap::Line | Gap::EmptyLine => token.indent,
-        Gap::None => column,
-        Gap::Blank | Gap::Item { .. } => column + 1,
-    };
-    token.last_width().unwrap_or(start + token.first_width())
+/// The indentation of a line that begins with a token: that of its item; in brackets, one level more
+/// than the line of the bracket.
+fn line_indent(tokens: &[Token<'_>], index: usize) -> usize {
+    let token = &tokens[index];
+    let opener = token.opener.map(|opener| &tokens[opener]);
+    match opener {
+        _ if token.begins_item => token.item_indent,
+        Some(opener) if opener.kind == Kind::Plain && token.text == ")" => opener.line_indent,
+        Some(opener) if opener.kind == Kind::Plain => opener.line_indent + INDENT,
+        _ => token.item_indent + INDENT,
+    }
 }
 
 /// Whether the rest of a block fits into the line, with what follows it up to the next place where the
@@ -124,7 +122,7 @@ fn fits(tokens: &[Token<'_>], mut column: usize) -> bool {
         if may_end || token.gap.is_line() || token.kind == Kind::LineComment {
             return true;
         }
-        column += usize::from(token.gap != Gap::None) + token.first_width();
+        column += token.gap_width() + token.first_width();
         if column > LINE_WIDTH_MAX {
             return false;
         }
@@ -139,83 +137,114 @@ fn fits(tokens: &[Token<'_>], mut column: usize) -> bool {
     true
 }
 
-/// Breaks lines that are too long.
-fn break_lines(tokens: &mut [Token<'_>]) {
+/// Breaks lines that are too long. Returns the blocks on such a line that could be broken instead.
+fn break_lines(tokens: &mut [Token<'_>]) -> Vec<usize> {
+    let mut too_long = Vec::new();
     let mut start = 0;
-    let mut column = 0;
+    // The end of a token of several lines, after which the line continues.
+    let mut continued = None;
     for index in 1..=tokens.len() {
         let last_width = tokens[index - 1].last_width();
         let is_end = index == tokens.len() || tokens[index].gap.is_line();
-        if is_end || last_width.is_some() {
-            break_line(tokens, start..index, column);
-            (start, column) = (index, last_width.unwrap_or(0));
+        if !is_end && last_width.is_none() {
+            continue;
         }
+        let (column, indent) = match continued {
+            Some(column) => (
+                column + tokens[start].gap_width(),
+                tokens[start - 1].line_indent,
+            ),
+            None => {
+                let indent = line_indent(tokens, start);
+                (indent, indent)
+            }
+        };
+        break_line(tokens, start..index, column, indent, &mut too_long);
+        start = index;
+        continued = last_width.filter(|_| !is_end);
     }
+    too_long
 }
 
-/// Breaks a line at its best places if it is too long, and then the lines that this gives. `column` is
-/// where it begins if no line break is before it.
-fn break_line(tokens: &mut [Token<'_>], line: Range<usize>, column: usize) {
-    if end_of(&tokens[line.clone()], column) <= LINE_WIDTH_MAX {
+/// Breaks a line at its best places if it is too long, and then the lines that this gives. Its first
+/// token is at `column`.
+fn break_line(
+    tokens: &mut [Token<'_>],
+    line: Range<usize>,
+    column: usize,
+    indent: usize,
+    too_long: &mut Vec<usize>,
+) {
+    let is_too_long = end_of(&tokens[line.clone()], column) > LINE_WIDTH_MAX;
+    let block = line.clone().find(|index| {
+        tokens[*index].kind == Kind::Open { is_broken: false } && !is_empty_block(tokens, *index)
+    });
+    let block = block.filter(|_| is_too_long);
+    let places = best_places(tokens, line.clone()).filter(|_| is_too_long);
+    let Some(mut ends) = places.filter(|_| block.is_none()) else {
+        for token in &mut tokens[line] {
+            token.line_indent = indent;
+        }
+        too_long.extend(block);
         return;
-    }
-    let places = || (line.start + 1..line.end).filter(|index| tokens[*index].gap == Gap::Blank);
-    let depth = tokens[line.clone()].iter().map(|token| token.depth).min();
-    let rank = |index: usize| -> Option<(usize, Break)> {
-        let token = &tokens[index];
-        let depth = token.depth - depth.unwrap_or(0);
-        Some((depth.min(RANKED_DEPTH_MAX), token.may_break?))
     };
-    let Some(best) = places().filter_map(rank).min() else {
-        return;
-    };
-    let mut ends: Vec<usize> = places().filter(|it| rank(*it) == Some(best)).collect();
     ends.push(line.end);
-    let mut start = line.start;
-    let mut column = column;
+    let (mut start, mut column, mut indent) = (line.start, column, indent);
     for pair in ends.windows(2) {
         // The next part stays in this line if it fits.
         if end_of(&tokens[start..pair[1]], column) > LINE_WIDTH_MAX {
+            break_line(tokens, start..pair[0], column, indent, too_long);
             tokens[pair[0]].gap = Gap::Line;
-            break_line(tokens, start..pair[0], column);
-            (start, column) = (pair[0], 0);
+            start = pair[0];
+            indent = line_indent(tokens, start);
+            column = indent;
         }
     }
-    break_line(tokens, start..line.end, column);
+    break_line(tokens, start..line.end, column, indent, too_long);
 }
 
-/// The column at the end of a line, without a comment at its end.
+/// The places of the best rank where a line may be broken; `None` if there are none.
+fn best_places(tokens: &[Token<'_>], line: Range<usize>) -> Option<Vec<usize>> {
+    let least = tokens[line.clone()].iter().map(|token| token.depth).min()?;
+    let rank = |index: &usize| -> Option<(usize, Break)> {
+        let token = &tokens[*index];
+        let depth = (token.depth - least).min(RANKED_DEPTH_MAX);
+        Some((depth, token.may_break?))
+    };
+    let places = line.start + 1..line.end;
+    let places = places.filter(|index| tokens[*index].gap == Gap::Blank);
+    let best = places.clone().filter_map(|index| rank(&index)).min()?;
+    Some(places.filter(|index| rank(index) == Some(best)).collect())
+}
+
+/// The column at the end of a line whose first token is at `column`, without a comment at its end.
 fn end_of(line: &[Token<'_>], column: usize) -> usize {
     let mut end = column;
-    for token in line.iter().filter(|it| it.kind != Kind::LineComment) {
-        end = match token.gap {
-            Gap::Line | Gap::EmptyLine => token.indent,
-            Gap::None => end,
-            Gap::Blank | Gap::Item { .. } => end + 1,
-        };
-        end += token.first_width();
+    for (index, token) in line.iter().enumerate() {
+        if token.kind != Kind::LineComment {
+            let gap = if index == 0 { 0 } else { token.gap_width() };
+            end += gap + token.first_width();
+        }
     }
     end
 }
 
 fn write(tokens: &[Token<'_>]) -> String {
     let mut text = String::new();
-    let mut before: Option<&Token<'_>> = None;
-    for token in tokens {
-        let follows_open = before.is_some_and(|it| matches!(it.kind, Kind::Open { .. }));
-        let is_empty_line =
-            token.gap == Gap::EmptyLine && !follows_open && token.kind != Kind::Close;
+    for (index, token) in tokens.iter().enumerate() {
+        let follows_open = index > 0 && matches!(tokens[index - 1].kind, Kind::Open { .. });
         match token.gap {
-            _ if before.is_none() => {}
+            _ if index == 0 => {}
             Gap::None => {}
             Gap::Blank | Gap::Item { .. } => text.push(' '),
             Gap::Line | Gap::EmptyLine => {
-                text.push_str(if is_empty_line { "\n\n" } else { "\n" });
-                text.extend(std::iter::repeat_n(' ', token.indent));
+                let is_apart = token.gap == Gap::EmptyLine;
+                let is_inner = !follows_open && token.kind != Kind::Close;
+                text.push_str(if is_apart && is_inner { "\n\n" } else { "\n" });
+                text.extend(std::iter::repeat_n(' ', token.line_indent));
             }
         }
         text.push_str(token.text);
-        before = Some(token);
     }
     text.push('\n');
     text

@@ -21,7 +21,7 @@ use crate::ast::Program;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::lexer::span;
 use crate::parse::header::BYTE_ORDER_MARK;
-use crate::parse::parse;
+use crate::parse::{Fault, MODEL_SIZE_MAX, parse};
 use meaning::is_equivalent;
 use reader::Reader;
 
@@ -44,35 +44,43 @@ pub const LINE_WIDTH_MAX: usize = 120;
 /// ```
 ///
 /// # Errors
-/// All errors in the text that one pass can find, as of [`Model::parse`](crate::Model::parse). If the
-/// formatter would change more than blanks or the meaning, which is a defect of it, that is the error.
+/// All errors in the text that one pass can find, as of [`Model::parse`](crate::Model::parse); also if
+/// the formatted text is larger than [`MODEL_SIZE_MAX`]. If the formatter would change more than blanks,
+/// or the meaning, that is a defect of it and the error.
 pub fn format(file_name: &str, text: &str) -> Result<String, Diagnostics> {
     let outcome = parse(text);
     let refuse = |list| Diagnostics::new(file_name.into(), text.into(), list);
     let Some(program) = outcome.program else {
         return Err(refuse(outcome.diagnostics));
     };
-    format_program(text, program).map_err(|position| {
-        let message = "the formatter cannot format this model without changing it";
-        let fault = Diagnostic::error(span(position, position), message)
-            .label("internal error")
-            .help("this is a defect of the formatter; please report it with the model");
-        refuse(vec![*fault])
-    })
+    format_program(text, program).map_err(|fault| refuse(vec![*fault]))
 }
 
-/// The formatted text of a model that was parsed, or the position that the formatter did not expect.
-fn format_program(text: &str, program: Program) -> Result<String, usize> {
+/// The formatted text of a model that was parsed.
+fn format_program(text: &str, program: Program) -> Result<String, Fault> {
     let (mark, model) = match text.strip_prefix(BYTE_ORDER_MARK) {
         Some(model) => (BYTE_ORDER_MARK, model),
         None => ("", text),
     };
-    let tokens = Reader::new(model).read().map_err(|at| at + mark.len())?;
+    let tokens = Reader::new(model).read();
+    let tokens = tokens.map_err(|at| defect(at + mark.len()))?;
     let formatted = format!("{mark}{}", layout::text_of(tokens));
+    if formatted.len() > MODEL_SIZE_MAX {
+        let message = format!("formatted, the model has more than {MODEL_SIZE_MAX} bytes");
+        return Err(Diagnostic::error(span(0, 0), message).help("divide it into several models"));
+    }
     let parsed = parse(&formatted).program;
     let is_same = words(text).eq(words(&formatted))
         && parsed.is_some_and(|parsed| is_equivalent(program, parsed));
-    is_same.then_some(formatted).ok_or(0)
+    is_same.then_some(formatted).ok_or_else(|| defect(0))
+}
+
+/// The error that the formatter does not know the text at a position, or would change it.
+fn defect(position: usize) -> Fault {
+    let message = "the formatter cannot format this model without changing it";
+    Diagnostic::error(span(position, position), message)
+        .label("internal error")
+        .help("this is a defect of the formatter; please report it with the model")
 }
 
 /// The characters that the formatter keeps.

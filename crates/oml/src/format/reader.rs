@@ -19,7 +19,8 @@ pub(super) struct Reader<'a> {
     /// The names of constants so far.
     pub(super) constants: HashSet<&'a str>,
     next: Next,
-    depth: usize,
+    /// The indices of the brackets that are open.
+    open: Vec<usize>,
 }
 
 /// What is already known about the next token.
@@ -47,7 +48,7 @@ impl<'a> Reader<'a> {
             tokens: Vec::new(),
             constants: HashSet::new(),
             next: Next::default(),
-            depth: 0,
+            open: Vec::new(),
         }
     }
 
@@ -132,11 +133,11 @@ impl<'a> Reader<'a> {
         inner: impl FnOnce(&mut Self) -> Read<()>,
     ) -> Read<()> {
         self.expect(open)?;
-        self.depth += 1;
+        self.open_bracket();
         self.glue();
         inner(self)?;
-        self.depth -= 1;
-        self.expect_glued(close)
+        self.glue();
+        self.close_bracket(|reader| reader.expect(close))
     }
 
     /// `(…)` directly behind the last token.
@@ -169,23 +170,33 @@ impl<'a> Reader<'a> {
         let blanks = &behind[..behind.len() - behind.trim_start().len()];
         let is_broken = line_breaks(blanks) > 0;
         self.expect_as("{", Kind::Open { is_broken })?;
-        self.depth += 1;
+        self.open_bracket();
         while !self.cursor.sees("}") {
             self.begin_item();
             item(self)?;
         }
-        self.depth -= 1;
         self.begin_item();
-        self.expect_as("}", Kind::Close)
+        self.close_bracket(|reader| reader.expect_as("}", Kind::Close))
     }
 
-    /// Changes the number of open brackets, in SQL.
-    pub(super) fn set_depth(&mut self, depth: usize) {
-        self.depth = depth;
+    /// The last token is a bracket that is open now.
+    pub(super) fn open_bracket(&mut self) {
+        self.open.push(self.tokens.len() - 1);
     }
 
+    /// Reads, by `read`, the token that closes the innermost bracket; comments before it are within.
+    pub(super) fn close_bracket(&mut self, read: impl FnOnce(&mut Self) -> Read<()>) -> Read<()> {
+        read(self)?;
+        self.open.pop();
+        if let Some(token) = self.tokens.last_mut() {
+            token.depth = self.open.len();
+        }
+        Ok(())
+    }
+
+    /// How many brackets are open.
     pub(super) fn depth(&self) -> usize {
-        self.depth
+        self.open.len()
     }
 
     /// Skips blanks and comments before the next token; the comments become tokens.
@@ -263,8 +274,10 @@ impl<'a> Reader<'a> {
             kind,
             may_break: next.may_break,
             begins_item: next.begins_item,
-            depth: self.depth,
-            indent: 0,
+            depth: self.open.len(),
+            opener: self.open.last().copied(),
+            item_indent: 0,
+            line_indent: 0,
         });
     }
 }

@@ -43,7 +43,6 @@ impl Reader<'_> {
     /// A statement up to its `;`.
     pub(super) fn sql(&mut self) -> Read<()> {
         self.skip_blanks();
-        let depth = self.depth();
         let mut context = Context::default();
         let mut is_first = true;
         while self.cursor.peek().is_some_and(|c| c != ';') {
@@ -61,7 +60,6 @@ impl Reader<'_> {
             self.sql_token(&mut context)?;
             is_first = false;
         }
-        self.set_depth(depth);
         self.set_gap(Gap::Blank);
         Ok(())
     }
@@ -99,15 +97,19 @@ impl Reader<'_> {
             '$' => dollar_length(rest, self.cursor.before()),
             _ => Some(c.len_utf8()),
         };
-        let depth = self.depth();
-        match c {
-            ')' => self.set_depth(depth.saturating_sub(1)),
-            _ if self.follows_comma() => self.allow_break(Break::Comma),
-            _ => {}
+        let length = length.ok_or(self.cursor.at())?;
+        if self.follows_comma() {
+            self.allow_break(Break::Comma);
         }
-        self.push_sql(length.ok_or(self.cursor.at())?);
+        if c == ')' {
+            return self.close_bracket(|reader| {
+                reader.push_sql(length);
+                Ok(())
+            });
+        }
+        self.push_sql(length);
         if c == '(' {
-            self.set_depth(depth + 1);
+            self.open_bracket();
         }
         Ok(())
     }

@@ -70,11 +70,23 @@ pub(super) struct Token<'a> {
     pub(super) begins_item: bool,
     /// How many brackets are open around it.
     pub(super) depth: usize,
-    /// The indentation if it begins a line, in blanks.
-    pub(super) indent: usize,
+    /// The index of the innermost bracket that is open around it, or that it closes.
+    pub(super) opener: Option<usize>,
+    /// The indentation of its item or statement, in blanks; determined by the layout.
+    pub(super) item_indent: usize,
+    /// The indentation of its line, likewise.
+    pub(super) line_indent: usize,
 }
 
 impl Token<'_> {
+    /// The width of what is before it if it does not begin a line.
+    pub(super) fn gap_width(&self) -> usize {
+        match self.gap {
+            Gap::None => 0,
+            Gap::Blank | Gap::Item { .. } | Gap::Line | Gap::EmptyLine => 1,
+        }
+    }
+
     /// The width of its first line, in characters.
     pub(super) fn first_width(&self) -> usize {
         let first = self.text.split('\n').next().unwrap_or_default();

@@ -41,7 +41,7 @@ use time::TextFields;
 
 /// The maximal size of a model in bytes. Models are written by hand; a larger file is certainly not
 /// a model.
-pub(crate) const SOURCE_SIZE_MAX: usize = 1 << 20;
+pub const MODEL_SIZE_MAX: usize = 1 << 20;
 
 /// The most expressions of a model, so that the tree of a text cannot exhaust memory.
 const EXPRESSION_COUNT_MAX: usize = 100_000;
@@ -65,8 +65,8 @@ pub(crate) struct ParseOutput {
 /// Parses a whole model.
 pub(crate) fn parse(text: &str) -> ParseOutput {
     let mut parser = Parser::new(text);
-    let (header, statements) = if text.len() > SOURCE_SIZE_MAX {
-        let message = format!("a model has at most {SOURCE_SIZE_MAX} bytes");
+    let (header, statements) = if text.len() > MODEL_SIZE_MAX {
+        let message = format!("a model has at most {MODEL_SIZE_MAX} bytes");
         parser.report(Diagnostic::error(span(0, 0), message));
         (header::Header::default(), Vec::new())
     } else {

@@ -3,6 +3,9 @@
 //! An example is a fenced block that is tagged `oml`. Lines with `// in:` are the input, one with
 //! `// out:` is the output, and lines with `// error:` are the messages of loading.
 
+use lookaside_oml::Model;
+
+use crate::format::formatted;
 use crate::harness::run;
 
 const REFERENCE: &str = include_str!("../../../../docs/OML.md");
@@ -55,6 +58,19 @@ fn every_example_gives_what_it_says() {
                     );
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn every_example_is_formatted() {
+    for (line, example) in examples(REFERENCE) {
+        let is_whole = example.lines().any(|line| line.starts_with("name :"));
+        let header = if is_whole { "" } else { "name : t\n---\n" };
+        let text = format!("{header}{example}");
+        // The others show errors.
+        if Model::parse("model", &text).is_ok() {
+            assert_eq!(formatted(&text), text, "the example in line {line}");
         }
     }
 }

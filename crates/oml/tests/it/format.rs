@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lookaside_oml::{LINE_WIDTH_MAX, Model, format};
+use lookaside_oml::{LINE_WIDTH_MAX, MODEL_SIZE_MAX, Model, format};
 
 use crate::fuzz::Random;
 use crate::random::model;
@@ -167,6 +167,18 @@ fn invalid_models_are_errors() {
     assert_eq!(
         errors.to_string(),
         "m.oml:3:5: error: unknown function or type `raed` (did you mean `read`?)"
+    );
+}
+
+#[test]
+fn a_formatted_model_has_the_size_of_a_model() {
+    // The comments are indented.
+    let comment = "\n//".repeat(5).repeat(MODEL_SIZE_MAX / 15 / 2);
+    let text = format!("name:m---a=object{{b=object{{c=read();{comment}\n}}}};");
+    let errors = format("m.oml", &text).unwrap_err();
+    assert_eq!(
+        errors.to_string(),
+        "m.oml:1:1: error: formatted, the model has more than 1048576 bytes (divide it into several models)"
     );
 }
 
