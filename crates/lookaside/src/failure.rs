@@ -10,7 +10,7 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// The command succeeded.
     Done,
-    /// The run failed, or `--strict`, `check` or `test` found problems.
+    /// The run failed, or `--strict`, `check`, `fmt` or `test` found problems.
     Failed,
     /// The command line is invalid; the same number as clap's.
     Usage,

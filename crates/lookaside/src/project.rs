@@ -42,7 +42,7 @@ fn statements(file: &Path) -> Vec<UsedStatement> {
 }
 
 /// The folder of the models in a project.
-const MODELS: &str = "models";
+pub(crate) const MODELS: &str = "models";
 
 /// Whether an input or an output is a file.
 pub(crate) fn is_path(text: &str) -> bool {

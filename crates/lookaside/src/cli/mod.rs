@@ -7,6 +7,7 @@ mod difference;
 mod enrich;
 mod explain;
 mod feed;
+mod fmt;
 mod help;
 mod key;
 mod kinds;
@@ -43,7 +44,7 @@ define how events are transformed. `lookaside new DIR` creates a project that ca
 const AFTER_HELP: &str = "\
 Exit codes:
   0    done
-  1    the run failed, or --strict, check, test, feed or verify found problems
+  1    the run failed, or --strict, check, fmt, test, feed or verify found problems
   2    the command line is invalid
   130  ended by Ctrl-C (SIGINT), or 143 by SIGTERM; the output contains complete events
 `pg run` ends with the exit code of its command; its --help lists the others, and that of `verify
@@ -67,6 +68,7 @@ enum Command {
     Query(query::QueryArguments),
     Explain(explain::ExplainArguments),
     Check(check::CheckArguments),
+    Fmt(fmt::FmtArguments),
     New(new::NewArguments),
     Test(model_test::TestArguments),
     Bench(bench::BenchArguments),
@@ -102,6 +104,7 @@ fn answer(command: &Command) -> CommandResult {
         Command::Query(arguments) => query::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Fmt(arguments) => fmt::run(arguments),
         Command::New(arguments) => new::run(arguments),
         Command::Test(arguments) => model_test::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),

@@ -9,6 +9,7 @@ mod documentation;
 mod drops;
 mod enrich;
 mod feed;
+mod fmt;
 mod following;
 #[cfg(feature = "kafka")]
 mod kafka;
