@@ -153,6 +153,19 @@ impl Diagnostics {
         (line, before[line_start..].chars().count() + 1)
     }
 
+    /// A finding as a line: `file:line:column: error: message (help)`.
+    pub fn line(&self, finding: &Diagnostic) -> String {
+        let (line, column) = self.position(finding.span);
+        let severity = match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        let help = finding.help.iter().map(|help| format!(" ({help})"));
+        let (file, message) = (&self.file_name, &finding.message);
+        let start = format!("{file}:{line}:{column}: {severity}: {message}");
+        start + &help.collect::<String>()
+    }
+
     /// The findings as reports that `miette` can render.
     pub fn reports(&self) -> impl ExactSizeIterator<Item = Report> {
         let source = Arc::new(NamedSource::new(&self.file_name, Arc::clone(&self.text)));
@@ -165,26 +178,8 @@ impl Diagnostics {
 
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, diagnostic) in self.list.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            let (line, column) = self.position(diagnostic.span);
-            let severity = match diagnostic.severity {
-                Severity::Error => "error",
-                Severity::Warning => "warning",
-            };
-            let message = &diagnostic.message;
-            write!(
-                f,
-                "{}:{line}:{column}: {severity}: {message}",
-                self.file_name
-            )?;
-            if let Some(help) = &diagnostic.help {
-                write!(f, " ({help})")?;
-            }
-        }
-        Ok(())
+        let lines: Vec<_> = self.list.iter().map(|finding| self.line(finding)).collect();
+        f.write_str(&lines.join("\n"))
     }
 }
 

@@ -37,6 +37,10 @@ use crate::suggestion::did_you_mean;
 /// folder.
 const FOLDER_DEPTH_MAX: usize = 16;
 
+/// Findings behind this column are not drawn but written as a line: such lines are not readable in a
+/// terminal, and miette 7.6 panics where a caret is behind column 65,535, with tabs at 16,384.
+const DRAWN_COLUMN_MAX: usize = 4_000;
+
 /// All models of a project, in the order of their paths.
 pub(crate) struct Models {
     folder: PathBuf,
@@ -189,7 +193,13 @@ pub(crate) fn draw(diagnostics: &Diagnostics) -> String {
     };
     let handler = GraphicalReportHandler::new_themed(theme).with_width(100);
     let mut text = String::new();
-    for report in diagnostics.reports() {
+    for (finding, report) in diagnostics.iter().zip(diagnostics.reports()) {
+        let (_, column) = diagnostics.position(finding.span);
+        if column.max(finding.span.range().len()) > DRAWN_COLUMN_MAX {
+            text.push_str(&diagnostics.line(finding));
+            text.push('\n');
+            continue;
+        }
         handler
             .render_report(&mut text, &report)
             .expect("a string takes any text");

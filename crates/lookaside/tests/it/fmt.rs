@@ -142,6 +142,22 @@ fn a_file_that_cannot_be_formatted_does_not_stop_the_others() {
 }
 
 #[test]
+fn errors_in_long_lines_are_lines() {
+    let (blanks, letters) = (" ".repeat(70_000), "a".repeat(70_000));
+    for (statement, error) in [
+        (
+            format!("x ={blanks}raed(y) ;"),
+            "3:70004: error: unknown function",
+        ),
+        (format!("x = digit({letters}) ;"), "3:11: error: `aaaa"),
+    ] {
+        let model = format!("name : m\n---\n{statement}\n");
+        let said = run_with_input(["fmt", "-"], &model).ended(1);
+        said.err_has(&[&format!("standard input:{error}")]);
+    }
+}
+
+#[test]
 fn missing_models_are_errors() {
     let project = Project::with(&[("p/knowdb.toml", ""), ("empty/notes.txt", "")]);
     project.run(&["fmt"]).ended(1).err_has(&[

@@ -12,6 +12,10 @@ const INDENT: usize = 4;
 /// does not determine the time.
 const RANKED_DEPTH_MAX: usize = 15;
 
+/// How far lines in brackets are indented at most: SQL has no limit of their depth, and with it the
+/// indentation of all lines would grow quadratically.
+const BRACKET_INDENT_MAX: usize = 60;
+
 /// A block whose items are on separate lines.
 const BROKEN: Kind = Kind::Open { is_broken: true };
 
@@ -20,12 +24,12 @@ pub(super) fn text_of(mut tokens: Vec<Token<'_>>) -> String {
     loop {
         mark_broken_blocks(&mut tokens);
         let mut laid_out = tokens.clone();
-        break_blocks(&mut laid_out);
+        separate_items(&mut laid_out);
+        // Blocks are broken from outside to inside, as the inner ones may fit then.
         let too_long = break_lines(&mut laid_out);
         if too_long.is_empty() {
             return write(&laid_out);
         }
-        // Breaking the line before a block has indented it further, so that it does not fit any more.
         for block in too_long {
             tokens[block].kind = BROKEN;
         }
@@ -50,12 +54,10 @@ fn mark_broken_blocks(tokens: &mut [Token<'_>]) {
     }
 }
 
-/// Breaks the blocks that are too long for a line into items, and determines the indentation of all
-/// items.
-fn break_blocks(tokens: &mut [Token<'_>]) {
+/// Puts the items of broken blocks on separate lines, and determines the indentation of all items.
+fn separate_items(tokens: &mut [Token<'_>]) {
     // Of the model and each open block, whether its items are on separate lines, and their indentation.
     let mut levels = vec![(true, 0)];
-    let mut column = 0;
     for index in 0..tokens.len() {
         let (is_broken, mut indent) = levels[levels.len() - 1];
         if tokens[index].kind == Kind::Close {
@@ -70,27 +72,9 @@ fn break_blocks(tokens: &mut [Token<'_>]) {
             Gap::Item { is_apart: false } => Gap::Line,
             gap => gap,
         };
-        let starts_line = token.gap.is_line();
-        tokens[index].line_indent = match starts_line || index == 0 {
-            true => line_indent(tokens, index),
-            false => tokens[index - 1].line_indent,
-        };
-        let token = &tokens[index];
-        column = match starts_line {
-            true => token.line_indent,
-            false => column + token.gap_width(),
-        };
-        column = token.last_width().unwrap_or(column + token.first_width());
-        if let Kind::Open {
-            is_broken: is_marked,
-        } = token.kind
-        {
-            let (is_broken, indent) = levels[levels.len() - 1];
-            let breaks = is_broken
-                && !is_empty_block(tokens, index)
-                && (is_marked || !fits(&tokens[index + 1..], column));
-            tokens[index].kind = Kind::Open { is_broken: breaks };
-            levels.push((breaks, indent + if breaks { INDENT } else { 0 }));
+        if let Kind::Open { is_broken } = token.kind {
+            let is_broken = is_broken && !is_empty_block(tokens, index);
+            levels.push((is_broken, indent + if is_broken { INDENT } else { 0 }));
         }
     }
 }
@@ -107,37 +91,19 @@ fn line_indent(tokens: &[Token<'_>], index: usize) -> usize {
     let opener = token.opener.map(|opener| &tokens[opener]);
     match opener {
         _ if token.begins_item => token.item_indent,
-        Some(opener) if opener.kind == Kind::Plain && token.text == ")" => opener.line_indent,
-        Some(opener) if opener.kind == Kind::Plain => opener.line_indent + INDENT,
+        Some(opener) if opener.kind == Kind::Plain && is_closing(token) => opener.line_indent,
+        Some(opener) if opener.kind == Kind::Plain => {
+            (opener.line_indent + INDENT).min(token.item_indent + BRACKET_INDENT_MAX)
+        }
         _ => token.item_indent + INDENT,
     }
 }
 
-/// Whether the rest of a block fits into the line, with what follows it up to the next place where the
-/// line can be broken.
-fn fits(tokens: &[Token<'_>], mut column: usize) -> bool {
-    let mut depth = 1_usize;
-    for token in tokens {
-        let may_end = depth == 0 && matches!(token.gap, Gap::Item { .. });
-        if may_end || token.gap.is_line() || token.kind == Kind::LineComment {
-            return true;
-        }
-        column += token.gap_width() + token.first_width();
-        if column > LINE_WIDTH_MAX {
-            return false;
-        }
-        match token.kind {
-            Kind::Open { .. } if depth == 0 => return true,
-            Kind::Open { .. } => depth += 1,
-            Kind::Close if depth > 0 => depth -= 1,
-            _ if token.text.contains('\n') => return true,
-            _ => {}
-        }
-    }
-    true
+fn is_closing(token: &Token<'_>) -> bool {
+    matches!(token.text, ")" | "]" | "}")
 }
 
-/// Breaks lines that are too long. Returns the blocks on such a line that could be broken instead.
+/// Breaks lines that are too long. Returns the blocks on such a line, which are to be broken first.
 fn break_lines(tokens: &mut [Token<'_>]) -> Vec<usize> {
     let mut too_long = Vec::new();
     let mut start = 0;
@@ -149,58 +115,73 @@ fn break_lines(tokens: &mut [Token<'_>]) -> Vec<usize> {
         if !is_end && last_width.is_none() {
             continue;
         }
-        let (column, indent) = match continued {
-            Some(column) => (
-                column + tokens[start].gap_width(),
-                tokens[start - 1].line_indent,
-            ),
-            None => {
-                let indent = line_indent(tokens, start);
-                (indent, indent)
-            }
+        let indent = match continued {
+            Some(_) => tokens[start - 1].line_indent,
+            None => line_indent(tokens, start),
         };
-        break_line(tokens, start..index, column, indent, &mut too_long);
+        let column = match continued {
+            Some(column) => column + tokens[start].gap_width(),
+            None => indent,
+        };
+        let blocks = blocks_to_break(tokens, start..index, column);
+        if blocks.is_empty() {
+            break_line(tokens, start..index, column, indent);
+        }
+        too_long.extend(blocks);
         start = index;
         continued = last_width.filter(|_| !is_end);
     }
     too_long
 }
 
+/// The blocks that have to be broken for a line to fit. The rest of the line is then behind the `}` of
+/// such a block.
+fn blocks_to_break(tokens: &[Token<'_>], mut line: Range<usize>, mut column: usize) -> Vec<usize> {
+    let mut blocks = Vec::new();
+    while !fits(&tokens[line.clone()], column) {
+        let block = line.clone().find(|index| {
+            tokens[*index].kind == Kind::Open { is_broken: false }
+                && !is_empty_block(tokens, *index)
+        });
+        let Some(open) = block else {
+            break;
+        };
+        blocks.push(open);
+        let depth = tokens[open].depth;
+        let close = (open + 1..line.end)
+            .find(|index| tokens[*index].kind == Kind::Close && tokens[*index].depth == depth);
+        line.start = close.unwrap_or(line.end);
+        column = tokens[open].item_indent;
+    }
+    blocks
+}
+
 /// Breaks a line at its best places if it is too long, and then the lines that this gives. Its first
 /// token is at `column`.
-fn break_line(
-    tokens: &mut [Token<'_>],
-    line: Range<usize>,
-    column: usize,
-    indent: usize,
-    too_long: &mut Vec<usize>,
-) {
-    let is_too_long = end_of(&tokens[line.clone()], column) > LINE_WIDTH_MAX;
-    let block = line.clone().find(|index| {
-        tokens[*index].kind == Kind::Open { is_broken: false } && !is_empty_block(tokens, *index)
-    });
-    let block = block.filter(|_| is_too_long);
-    let places = best_places(tokens, line.clone()).filter(|_| is_too_long);
-    let Some(mut ends) = places.filter(|_| block.is_none()) else {
+fn break_line(tokens: &mut [Token<'_>], line: Range<usize>, column: usize, indent: usize) {
+    let places = match fits(&tokens[line.clone()], column) {
+        true => None,
+        false => best_places(tokens, line.clone()),
+    };
+    let Some(mut ends) = places else {
         for token in &mut tokens[line] {
             token.line_indent = indent;
         }
-        too_long.extend(block);
         return;
     };
     ends.push(line.end);
     let (mut start, mut column, mut indent) = (line.start, column, indent);
     for pair in ends.windows(2) {
         // The next part stays in this line if it fits.
-        if end_of(&tokens[start..pair[1]], column) > LINE_WIDTH_MAX {
-            break_line(tokens, start..pair[0], column, indent, too_long);
+        if !fits(&tokens[start..pair[1]], column) {
+            break_line(tokens, start..pair[0], column, indent);
             tokens[pair[0]].gap = Gap::Line;
             start = pair[0];
             indent = line_indent(tokens, start);
             column = indent;
         }
     }
-    break_line(tokens, start..line.end, column, indent, too_long);
+    break_line(tokens, start..line.end, column, indent);
 }
 
 /// The places of the best rank where a line may be broken; `None` if there are none.
@@ -217,16 +198,14 @@ fn best_places(tokens: &[Token<'_>], line: Range<usize>) -> Option<Vec<usize>> {
     Some(places.filter(|index| rank(index) == Some(best)).collect())
 }
 
-/// The column at the end of a line whose first token is at `column`, without a comment at its end.
-fn end_of(line: &[Token<'_>], column: usize) -> usize {
+/// Whether a line whose first token is at `column` is not too long; a comment at its end does not count.
+fn fits(line: &[Token<'_>], column: usize) -> bool {
     let mut end = column;
-    for (index, token) in line.iter().enumerate() {
-        if token.kind != Kind::LineComment {
-            let gap = if index == 0 { 0 } else { token.gap_width() };
-            end += gap + token.first_width();
-        }
-    }
-    end
+    line.iter().enumerate().all(|(index, token)| {
+        let gap = if index == 0 { 0 } else { token.gap_width() };
+        end += gap + token.first_width();
+        end <= LINE_WIDTH_MAX || token.kind == Kind::LineComment
+    })
 }
 
 fn write(tokens: &[Token<'_>]) -> String {

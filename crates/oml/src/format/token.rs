@@ -54,7 +54,7 @@ pub(super) enum Break {
     Clause,
     /// An operator: `and`, `|`, `+` …
     Operator,
-    /// Behind a comma.
+    /// Behind a comma, or between the patterns of a rule.
     Comma,
 }
 

@@ -162,6 +162,16 @@ fn sql_keeps_its_tokens_and_line_breaks() {
 }
 
 #[test]
+fn deep_brackets_do_not_indent_without_a_limit() {
+    let (open, close) = ("(a,\n".repeat(1000), ")\n".repeat(1000));
+    let text = formatted(&format!("name : m\n---\nx = select {open}b{close} ;\n"));
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        assert!(indent <= 64, "{indent} blanks");
+    }
+}
+
+#[test]
 fn invalid_models_are_errors() {
     let errors = format("m.oml", "name : m\n---\nx = raed(y) ;").unwrap_err();
     assert_eq!(
