@@ -42,6 +42,7 @@ impl Conditions {
             memos: &mut [],
             metadata: None,
             text: &mut text,
+            time_failure_count: 0,
         };
         let mut source = Record::new();
         found.clear();
