@@ -47,3 +47,24 @@ fn a_damaged_file_leaves_the_old_table_serving() {
         assert_eq!(name(&knowledge, 3), Value::Null);
     }
 }
+
+#[test]
+fn times_are_found_by_parameters() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("t")).unwrap();
+    let config = "version = 2\n[[tables]]\nname = 't'\ndata_file = 'x.parquet'\n";
+    fs::write(folder.path().join("knowdb.toml"), config).unwrap();
+    let data = include_bytes!("../data/columnar/types.parquet");
+    fs::write(folder.path().join("t/x.parquet"), data).unwrap();
+    let knowledge = Knowledge::open(folder.path()).unwrap();
+    for (column, time) in [
+        ("timestamp_us", "2026-03-01 10:04:05.250001"),
+        ("timestamp_zone", "2026-03-01T11:04:05.25+01:00"),
+        ("timestamp_zone", "1970-01-01T00:00:00Z"),
+    ] {
+        let sql = format!("select int8 from t where {column} = :time");
+        let time = Value::Time(time.parse().unwrap());
+        let row = knowledge.query_first(&sql, &params! { "time" => time });
+        assert!(row.unwrap().is_some(), "{column}");
+    }
+}
