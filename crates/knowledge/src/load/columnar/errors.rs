@@ -8,7 +8,7 @@ use crate::config::{TableConfig, TableFormat};
 use crate::error::{Error, ErrorKind};
 
 impl Error {
-    /// A file cannot be read, or is not valid.
+    /// A file cannot be read.
     pub(super) fn columnar(table: &TableConfig, file: &Path, damage: Damage) -> Self {
         let named = |place: &str| match place {
             "" => file.display().to_string(),
@@ -28,7 +28,7 @@ impl Error {
                     _ => "Arrow",
                 };
                 let message = format!(
-                    "{}: not valid {format}: {}; write or copy the file again",
+                    "{}: cannot be read as {format}: {}; write or copy the file again",
                     named(&place),
                     reason.replace('\n', " ")
                 );

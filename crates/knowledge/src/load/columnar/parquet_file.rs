@@ -9,7 +9,8 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
-use parquet::basic::Type as PhysicalType;
+use parquet::basic::{Compression, Type as PhysicalType};
+use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::input::Input;
 use super::{DEPTH_MAX, Damage, guarded, thrift};
@@ -172,44 +173,55 @@ impl ParquetBatches {
         })
     }
 
-    /// Checks the sizes of the pages of a row group, as far as their headers can be read.
+    /// Checks the compression and the sizes of the pages of a row group.
     fn check_pages(&self, row_group: usize) -> Result<(), Damage> {
-        let group = self.metadata.metadata().row_group(row_group);
-        for (index, column) in group.columns().iter().enumerate() {
-            if !self.columns.leaf_included(index) {
-                continue;
+        let columns = self.metadata.metadata().row_group(row_group).columns();
+        for (index, column) in columns.iter().enumerate() {
+            if self.columns.leaf_included(index) {
+                let place = format!("column {:?}", column.column_path().string());
+                self.check_column(column).map_err(|it| it.at(&place))?;
             }
-            let mut first = column.data_page_offset();
-            // A dictionary that is not there has the offset 0 in files of some writers.
-            if let Some(offset) = column.dictionary_page_offset().filter(|it| *it != 0) {
-                first = first.min(offset);
+        }
+        Ok(())
+    }
+
+    fn check_column(&self, column: &ColumnChunkMetaData) -> Result<(), Damage> {
+        let unsupported = match column.compression() {
+            Compression::BROTLI(_) => Some("Brotli"),
+            Compression::LZO => Some("LZO"),
+            _ => None,
+        };
+        if let Some(name) = unsupported {
+            return Err(Damage::broken(format_args!(
+                "its compression is {name}, which is not supported, but Snappy, gzip, zstd and LZ4 are"
+            )));
+        }
+        let mut first = column.data_page_offset();
+        // A dictionary that is not there has the offset 0 in files of some writers.
+        if let Some(offset) = column.dictionary_page_offset().filter(|it| *it != 0) {
+            first = first.min(offset);
+        }
+        let offset = u64::try_from(first).ok();
+        let size = u64::try_from(column.compressed_size()).ok();
+        let end = offset
+            .zip(size)
+            .and_then(|(offset, size)| offset.checked_add(size));
+        let (Some(mut offset), Some(end)) = (offset, end) else {
+            return Err(Damage::broken("invalid offsets"));
+        };
+        if end > self.input.size() {
+            return Err(Damage::broken("its pages are beyond the end of the file"));
+        }
+        while offset < end {
+            let sizes = thrift::page_sizes(self.input.reader_at(offset))
+                .map_err(|error| Damage::broken(format_args!("a page: {error}")))?;
+            if sizes.uncompressed > PAGE_SIZE_MAX {
+                return Err(Damage::Limit(format!(
+                    "a page has {} bytes, and the limit is {PAGE_SIZE_MAX}",
+                    sizes.uncompressed
+                )));
             }
-            let offset = u64::try_from(first).ok();
-            let size = u64::try_from(column.compressed_size()).ok();
-            let end = offset
-                .zip(size)
-                .and_then(|(offset, size)| offset.checked_add(size));
-            let damaged =
-                |damage: Damage| damage.at(&format!("column {:?}", column.column_path().string()));
-            let (Some(mut offset), Some(end)) = (offset, end) else {
-                return Err(damaged(Damage::broken("invalid offsets")));
-            };
-            if end > self.input.size() {
-                let reason = "its pages are beyond the end of the file";
-                return Err(damaged(Damage::broken(reason)));
-            }
-            while offset < end {
-                let sizes = thrift::page_sizes(self.input.reader_at(offset))
-                    .map_err(|error| damaged(Damage::broken(format!("a page: {error}"))))?;
-                if sizes.uncompressed > PAGE_SIZE_MAX {
-                    let reason = format!(
-                        "a page has {} bytes, and the limit is {PAGE_SIZE_MAX}",
-                        sizes.uncompressed
-                    );
-                    return Err(damaged(Damage::Limit(reason)));
-                }
-                offset = offset.saturating_add(sizes.header.saturating_add(sizes.compressed));
-            }
+            offset = offset.saturating_add(sizes.header.saturating_add(sizes.compressed));
         }
         Ok(())
     }

@@ -114,7 +114,7 @@ fn the_part_of_the_damage_is_named() {
     let said = folder(name, "", &data).select("select * from t");
     assert!(
         said.starts_with(
-            "Data: t/small-zstd.parquet: row group 2, column \"name\": not valid Parquet: "
+            "Data: t/small-zstd.parquet: row group 2, column \"name\": cannot be read as Parquet: "
         ),
         "{said}"
     );
@@ -128,7 +128,7 @@ fn the_part_of_the_damage_is_named() {
     data[at] ^= 1;
     let said = folder("x.arrow", "", &data).select("select * from t");
     assert!(
-        said.starts_with("Data: t/x.arrow: batch 1: not valid Arrow: "),
+        said.starts_with("Data: t/x.arrow: batch 1: cannot be read as Arrow: "),
         "{said}"
     );
 }
@@ -175,32 +175,32 @@ fn other_files_are_refused() {
         (
             "x.parquet",
             &b"a,b\n1,2\n"[..],
-            "not valid Parquet: it does not end as a Parquet file does",
+            "cannot be read as Parquet: it does not end as a Parquet file does",
         ),
         (
             "x.parquet",
             b"",
-            "not valid Parquet: it is not a Parquet file",
+            "cannot be read as Parquet: it is not a Parquet file",
         ),
         (
             "x.parquet",
             b"\0\0\0\0\0\0\0\0PARE",
-            "not valid Parquet: it is encrypted",
+            "cannot be read as Parquet: it is encrypted",
         ),
         (
             "x.arrow",
             b"a,b\n1,2\n",
-            "not valid Arrow: it begins neither as a file nor as a stream of Arrow",
+            "cannot be read as Arrow: it begins neither as a file nor as a stream of Arrow",
         ),
         (
             "x.arrow",
             b"",
-            "not valid Arrow: it begins neither as a file nor as a stream of Arrow",
+            "cannot be read as Arrow: it begins neither as a file nor as a stream of Arrow",
         ),
         (
             "x.feather",
             b"FEA1\0\0\0\0",
-            "not valid Arrow: this is Feather of version 1",
+            "cannot be read as Arrow: this is Feather of version 1",
         ),
     ] {
         let said = folder(name, "", data).select("select * from t");

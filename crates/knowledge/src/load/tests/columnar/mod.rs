@@ -50,13 +50,12 @@ fn files_of_other_makers_are_read() {
     }
     let name = "small-brotli.parquet";
     let said = folder(name, "", made(name)).select("select * from t");
-    assert!(
-        said.starts_with(
-            "Data: t/small-brotli.parquet: row group 1, column \"id\": not valid Parquet: "
-        ),
-        "{said}"
+    assert_eq!(
+        said,
+        "Data: t/small-brotli.parquet: row group 1, column \"id\": cannot be read as Parquet: its \
+         compression is Brotli, which is not supported, but Snappy, gzip, zstd and LZ4 are; write or \
+         copy the file again"
     );
-    assert!(said.contains("brotli"), "{said}");
 }
 
 #[test]
