@@ -41,7 +41,7 @@ const RELOAD_SECONDS: [f64; 8] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 const GATE_WAIT_SECONDS: [f64; 10] = [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 1.0, 10.0];
 
 /// Descriptions of the counters of [`publish`], and of those that the HTTP source counts itself.
-const DESCRIPTIONS: [(&str, &str); 17] = [
+const DESCRIPTIONS: [(&str, &str); 18] = [
     (
         "lookaside_events_in_total",
         "Events read, including rejects.",

@@ -271,10 +271,10 @@ fn values_that_are_not_times_are_in_the_summary() {
         let arguments = vec!["enrich", project.path().to_str().unwrap(), "-"];
         run_with_input(arguments, input).ended(0).err
     };
-    let err = summary("{\"t\":\"2026-01-01\"}\n{\"t\":\"soon\"}\n{}\n");
+    let err = summary("{\"t\":\"2026-01-01T08:00:00Z\"}\n{\"t\":\"soon\"}\n{}\n");
     let line = "  1 value not used by functions of times, as they are not times; their results are ignored\n";
     assert!(err.contains(line), "{err}");
-    let err = summary("{\"t\":\"2026-01-01\"}\n");
+    let err = summary("{\"t\":\"2026-01-01T08:00:00Z\"}\n");
     assert!(!err.contains("functions of times"), "{err}");
 }
 

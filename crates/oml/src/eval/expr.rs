@@ -62,7 +62,8 @@ impl PipeStep {
             Self::Since(step) => {
                 let start = step.start.eval(context);
                 let result = since(&value, start.as_ref(), step.unit, &step.zone);
-                let is_checked = !value.is_empty() && !is_absent(start.as_ref());
+                let is_checked =
+                    !value.is_empty() && start.as_ref().is_some_and(|it| !it.is_empty());
                 let has_failed = is_checked && matches!(result, Value::Ignore);
                 context.world.time_failure_count += u64::from(has_failed);
                 Some(result)
