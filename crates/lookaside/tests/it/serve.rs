@@ -5,6 +5,8 @@ mod behind;
 pub(crate) mod client;
 mod coding;
 mod console;
+#[cfg(feature = "http")]
+mod data_file;
 mod ending;
 mod error_detail;
 mod feed;
