@@ -155,6 +155,12 @@ fn sql_keeps_its_tokens_and_line_breaks() {
             "x = select f('{a}', g(c, d), '{b}',\n    '{b}')\n    from t\n    where {a} = 1 and {b} = 2\n    and c = 3 ;\n"
         ),
     );
+    // Outer places come first.
+    let (a, b) = ("a".repeat(50), "b".repeat(40));
+    check(
+        &format!("x = select {a} from (select {b} from u where c = 1) v where d = 1 ;"),
+        &format!("x = select {a}\n    from (select {b} from u where c = 1) v where d = 1 ;\n"),
+    );
     check(
         "x = select '\n  a' || E'it\\'s  ;' || $q$  ;  $q$, `a  b`, chars(it's  a), time(a  ,  b), cast(y as  float(24)) from t ;",
         "x = select '\n  a' || E'it\\'s  ;' || $q$  ;  $q$, `a  b`, chars(it's  a), time(a , b), cast(y as float(24)) from t ;\n",
