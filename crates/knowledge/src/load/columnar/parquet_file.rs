@@ -9,7 +9,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
-use parquet::basic::{Compression, Type as PhysicalType};
+use parquet::basic::{Compression, ConvertedType, Type as PhysicalType};
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::input::Input;
@@ -62,8 +62,8 @@ impl ParquetBatches {
         };
         let options = ArrowReaderOptions::new();
         let mut metadata = load(&options)?;
-        let (schema, int96) = schema_with_int96(&metadata)?;
-        if !int96.is_empty() {
+        let (schema, int96) = corrected_schema(&metadata)?;
+        if schema != *metadata.schema() {
             metadata = load(&options.with_schema(schema))?;
         }
         let mut rows_total = 0_u64;
@@ -292,36 +292,38 @@ fn check_footer(input: &Input) -> Result<(), Damage> {
     }
 }
 
-/// The schema with timestamps of 96 bits in microseconds, and their columns. The library reads them
-/// in nanoseconds otherwise, of which 64 bits hold only the years 1677 to 2262; others wrap around.
-fn schema_with_int96(metadata: &ArrowReaderMetadata) -> Result<(SchemaRef, Vec<String>), Damage> {
-    let mut names = Vec::new();
+/// The schema with other types of two kinds of columns, and the names of those of the first kind.
+///
+/// Timestamps of 96 bits are in microseconds: the library reads them in nanoseconds otherwise, of which
+/// 64 bits hold only the years 1677 to 2262, and others wrap around. Enumerations are text, as the
+/// format defines them, and not bytes.
+fn corrected_schema(metadata: &ArrowReaderMetadata) -> Result<(SchemaRef, Vec<String>), Damage> {
+    let (mut int96, mut enums) = (Vec::new(), Vec::new());
     for column in metadata.parquet_schema().columns() {
-        if column.physical_type() != PhysicalType::INT96 {
-            continue;
-        }
+        let is_int96 = column.physical_type() == PhysicalType::INT96;
         match column.path().parts() {
-            [name] => names.push(name.clone()),
-            _ => {
+            [name] if is_int96 => int96.push(name.clone()),
+            [name] if column.converted_type() == ConvertedType::ENUM => enums.push(name.clone()),
+            _ if is_int96 => {
                 let place = format!("column {:?}", column.path().string());
                 let reason = "a nested timestamp of 96 bits; write one of 64 bits";
                 return Err(Damage::broken(reason).at(&place));
             }
+            _ => {}
         }
     }
     let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
-    let fields =
-        metadata
-            .schema()
-            .fields()
-            .iter()
-            .map(|field| match names.contains(field.name()) {
-                true => Field::clone(field).with_data_type(micros.clone()).into(),
-                false => Arc::clone(field),
-            });
+    let fields = metadata.schema().fields().iter().map(|field| {
+        let corrected = match field.data_type() {
+            DataType::Timestamp(..) if int96.contains(field.name()) => &micros,
+            DataType::Binary if enums.contains(field.name()) => &DataType::Utf8,
+            _ => return Arc::clone(field),
+        };
+        Field::clone(field).with_data_type(corrected.clone()).into()
+    });
     let schema = Schema::new_with_metadata(
         fields.collect::<Vec<_>>(),
         metadata.schema().metadata().clone(),
     );
-    Ok((Arc::new(schema), names))
+    Ok((Arc::new(schema), int96))
 }

@@ -7,6 +7,9 @@ use arrow_array::{
     TimestampSecondArray, UnionArray,
 };
 use arrow_schema::{DataType, Field, UnionFields};
+use parquet::data_type::{ByteArray, ByteArrayType, Int96, Int96Type};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::parser::parse_message_type;
 
 use super::*;
 
@@ -234,5 +237,46 @@ fn values_that_change_cause_a_warning() {
     assert_eq!(
         report.tables[0].warnings,
         ["column \"at\" has timestamps of 96 bits, which are read to the microsecond"]
+    );
+}
+
+/// A Parquet file with a row, written by columns, as makers without Arrow do.
+fn written_by_columns(
+    schema: &str,
+    write: impl FnOnce(&mut SerializedColumnWriter<'_>),
+) -> Vec<u8> {
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    write(&mut column);
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn obsolete_types_of_parquet_are_read() {
+    let kind = written_by_columns("message m { required binary kind (ENUM); }", |column| {
+        let values = [ByteArray::from("RED")];
+        column
+            .typed::<ByteArrayType>()
+            .write_batch(&values, None, None)
+            .unwrap();
+    });
+    let said = folder("x.parquet", "", kind).select("select kind from t");
+    assert_eq!(said, "\"RED\"");
+    let nested = "message m { required group g { required int96 at; } }";
+    let nested = written_by_columns(nested, |column| {
+        let values = [Int96::from(vec![0, 0, 2_440_588])];
+        column
+            .typed::<Int96Type>()
+            .write_batch(&values, None, None)
+            .unwrap();
+    });
+    assert_eq!(
+        folder("x.parquet", "", nested).select("select 1"),
+        "Data: t/x.parquet: column \"g.at\": cannot be read as Parquet: a nested timestamp of 96 bits; \
+         write one of 64 bits; write or copy the file again"
     );
 }
