@@ -20,6 +20,9 @@ pub(crate) enum Watched {
     File(PathBuf),
     Pattern(FilePattern),
     Url(UrlFile),
+    /// The write-ahead log of a SQLite database. Each reader creates an empty one if there is none, so
+    /// that this is not a change.
+    SqliteLog(PathBuf),
 }
 
 /// Whether servers are asked for changes, which may take long.
@@ -33,7 +36,7 @@ impl Watched {
     /// The files that there are now; a single file whether it exists or not.
     pub(crate) fn files(self) -> Vec<PathBuf> {
         match self {
-            Self::File(file) => vec![file],
+            Self::File(file) | Self::SqliteLog(file) => vec![file],
             // A folder that cannot be read is reported by the load.
             Self::Pattern(pattern) => pattern.files().unwrap_or_default(),
             Self::Url(_) => Vec::new(),
@@ -54,6 +57,7 @@ impl Watched {
         let stamp_of = |file: &PathBuf| fs::metadata(file).ok().map(|meta| mark(&meta));
         match self {
             Self::File(file) => Stamp::File(stamp_of(file)),
+            Self::SqliteLog(file) => Stamp::File(stamp_of(file).filter(|stamp| stamp.size > 0)),
             Self::Pattern(pattern) => {
                 let files = pattern.files().unwrap_or_default();
                 let stamps = files.into_iter().map(|file| (stamp_of(&file), file));
@@ -112,7 +116,7 @@ impl FileStamps {
     /// Paths in all folders in which a file may appear or change.
     pub(crate) fn paths_in_folders(&self) -> Vec<PathBuf> {
         let paths = self.files.iter().map(|file| match file {
-            Watched::File(file) => vec![file.clone()],
+            Watched::File(file) | Watched::SqliteLog(file) => vec![file.clone()],
             Watched::Pattern(pattern) => pattern.paths_in_folders(),
             Watched::Url(_) => Vec::new(),
         });
@@ -158,6 +162,22 @@ mod tests {
         fs::write(&other, "b").unwrap();
         fs::rename(&other, &file).unwrap();
         assert_ne!(first, first.refreshed(AskServers::No));
+    }
+
+    #[test]
+    fn an_empty_log_of_a_database_is_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("shop.db-wal");
+        let none = FileStamps::of(vec![Watched::SqliteLog(file.clone())]);
+        fs::write(&file, "").unwrap();
+        assert_eq!(none, none.refreshed(AskServers::No));
+        fs::write(&file, "a").unwrap();
+        let one = none.refreshed(AskServers::No);
+        assert_ne!(none, one);
+        fs::write(&file, "ab").unwrap();
+        assert_ne!(one, one.refreshed(AskServers::No));
+        fs::write(&file, "").unwrap();
+        assert_eq!(none, one.refreshed(AskServers::No));
     }
 
     #[test]

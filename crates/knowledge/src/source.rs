@@ -139,5 +139,8 @@ fn open(
 
 /// A SQLite database file and its write-ahead log.
 fn files_of(path: &Path) -> Vec<Watched> {
-    vec![Watched::File(path.to_owned()), Watched::File(wal_of(path))]
+    vec![
+        Watched::File(path.to_owned()),
+        Watched::SqliteLog(wal_of(path)),
+    ]
 }

@@ -329,7 +329,7 @@ impl Config {
                 (None, None) => Watched::File(table.data_file.clone()),
             });
             if table.format == TableFormat::Sqlite && table.url.is_none() {
-                files.push(Watched::File(wal_of(&table.data_file)));
+                files.push(Watched::SqliteLog(wal_of(&table.data_file)));
             }
         }
         let is_embedded = |it: &ProviderConfig| it.kind() == ProviderKind::Embedded;

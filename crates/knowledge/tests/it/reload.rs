@@ -22,7 +22,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long a test checks that no reload happens; longer than files must be unchanged before they
 /// are read.
-const QUIET: Duration = Duration::from_millis(300);
+pub(crate) const QUIET: Duration = Duration::from_millis(300);
 
 #[test]
 fn readers_see_one_state_or_the_other_and_never_an_error() {

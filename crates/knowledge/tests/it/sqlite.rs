@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value as SqlValue;
 use tempfile::TempDir;
 
-use crate::reload::{PATIENCE, listen};
+use crate::reload::{PATIENCE, QUIET, listen};
 
 const ENTRY: &str = "[[tables]]\nname = 'users'\ndir = '.'\nsqlite = 'shop.db'\n";
 
@@ -191,6 +191,32 @@ fn commits_to_either_journal_are_noticed() {
                 "{mode}"
             );
         }
+    }
+}
+
+/// A reader of a database whose log was removed creates an empty one.
+#[test]
+fn a_load_causes_no_further_load() {
+    let shop = Shop::new("", &format!("pragma journal_mode = wal; {USERS}"));
+    let Shop { folder, database } = shop;
+    drop(database);
+    let file = folder.path().join("shop.db");
+    for builder in [
+        Knowledge::builder(folder.path()),
+        Knowledge::sqlite_builder(&file),
+    ] {
+        let (knowledge, reloads) = listen(builder.watch(true));
+        assert!(reloads.recv_timeout(QUIET).is_err());
+        Connection::open(&file)
+            .unwrap()
+            .execute_batch("insert into users (name) values ('Cy')")
+            .unwrap();
+        assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+        let count = names(&knowledge).len();
+        // The commit, and perhaps the checkpoint after it.
+        let more = (0..9).take_while(|_| reloads.recv_timeout(QUIET).is_ok());
+        assert!(more.count() < 9, "reloads without end");
+        assert_eq!(names(&knowledge).len(), count);
     }
 }
 
