@@ -28,6 +28,10 @@ const REST: Duration = Duration::from_millis(100);
 /// Files that keep changing are read after this time.
 const REST_WAIT_MAX: Duration = Duration::from_secs(2);
 
+/// After a load that failed because a database was locked or did not answer, the next one is tried after
+/// this time, also without a change.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+
 /// Something that can be reloaded.
 pub(crate) trait Reload: Send + Sync + 'static {
     /// The files that a reload would read now.
@@ -70,6 +74,8 @@ struct CheckSchedule {
     refresh_at: Option<Instant>,
     /// The first and the last notification since the last check.
     changed: Option<(Instant, Instant)>,
+    /// When a load that failed for a cause that passes is tried again.
+    retry_at: Option<Instant>,
 }
 
 impl CheckSchedule {
@@ -88,7 +94,8 @@ impl CheckSchedule {
         let rested = self
             .changed
             .map(|(first, last)| (last + REST).min(first + REST_WAIT_MAX));
-        [rested, self.refresh_at].into_iter().flatten().min()
+        let due = [rested, self.refresh_at, self.retry_at];
+        due.into_iter().flatten().min()
     }
 
     /// Whether the timer is due.
@@ -99,6 +106,7 @@ impl CheckSchedule {
     /// Records that the files are checked now.
     fn look(&mut self, now: Instant) {
         self.changed = None;
+        self.retry_at = None;
         self.set_refresh(self.refresh, now);
     }
 }
@@ -228,9 +236,16 @@ fn run<T: Reload>(owner: &Weak<T>, shared: &Shared, mut watcher: Option<Recommen
                 // the load fails, the cause may be a missing file that only the new configuration
                 // names.
                 shared.lock().seen = found.with(owner.files());
-                let is_renewed = reload(owner);
+                let result = reload(owner);
                 state = shared.lock();
-                state.renewed |= !is_renewed;
+                match result {
+                    Ok(()) => {}
+                    Err(error) if error.is_retryable() => {
+                        state.seen = seen;
+                        state.schedule.retry_at = Instant::now().checked_add(RETRY_DELAY);
+                    }
+                    Err(_) => state.renewed = true,
+                }
             }
             Some(due_at) => {
                 let waited = shared.wake.wait_timeout(state, due_at - now);
@@ -244,17 +259,17 @@ fn run<T: Reload>(owner: &Weak<T>, shared: &Shared, mut watcher: Option<Recommen
     }
 }
 
-/// Reloads; returns whether it succeeded, in which case the reloader was updated.
-fn reload<T: Reload>(owner: Arc<T>) -> bool {
+/// Reloads; if it succeeds, the reloader was updated.
+fn reload<T: Reload>(owner: Arc<T>) -> Result<()> {
     match owner.reload() {
         Ok(generation) => {
             tracing::info!(generation, "tables reloaded");
-            true
+            Ok(())
         }
         Err(error) => {
-            let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "reload failed; the old tables stay in use");
-            false
+            let cause: &dyn std::error::Error = &error;
+            tracing::warn!(error = cause, "reload failed; the old tables stay in use");
+            Err(error)
         }
     }
 }
@@ -325,6 +340,10 @@ mod tests {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let mut schedule = CheckSchedule::default();
+        assert_eq!(schedule.due_at(), None);
+        schedule.retry_at = Some(at(50));
+        assert_eq!(schedule.due_at(), Some(at(50)));
+        schedule.look(at(50));
         assert_eq!(schedule.due_at(), None);
         schedule.notice(at(0));
         assert_eq!(schedule.due_at(), Some(at(100)));

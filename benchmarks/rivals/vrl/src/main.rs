@@ -101,7 +101,7 @@ fn measure_contains(folder: &str, seconds: f64) {
     let read = |name| std::fs::read_to_string(format!("{folder}/{name}")).expect("exported text");
     let values = read("values.txt");
     let networks: Vec<String> = values.lines().map(|it| format!("{it:?}")).collect();
-    let program = format!("ip_cidr_contains!([{}], .)", networks.join(", "));
+    let program = format!("ip_cidr_contains!([{}], .ip)", networks.join(", "));
     let mut worker = Worker::new(&program);
     let keys: Vec<Value> = read("keys.txt").lines().map(Value::from).collect();
     // FNV-1a over the results, as the other programs print it.
@@ -147,10 +147,10 @@ impl Worker {
         }
     }
 
-    /// The result of the program for a value.
+    /// The result of the program for an event with an address.
     fn resolve(&mut self, value: &Value) -> Value {
         let mut target = TargetValue {
-            value: value.clone(),
+            value: value!({ "ip": (value.clone()) }),
             metadata: Value::Object(BTreeMap::new()),
             secrets: Secrets::default(),
         };

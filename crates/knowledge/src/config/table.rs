@@ -154,7 +154,11 @@ fn read_data_file(section: &Section<'_>, table: &str, folder: &Path) -> Result<R
 }
 
 fn is_url(name: &str) -> bool {
-    URL_SCHEMES.iter().any(|scheme| name.starts_with(scheme))
+    let begins = |scheme: &str| {
+        let begin = name.get(..scheme.len());
+        begin.is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))
+    };
+    URL_SCHEMES.iter().any(|scheme| begins(scheme))
 }
 
 fn read_url(

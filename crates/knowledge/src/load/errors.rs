@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use maxminddb::MaxMindDbError;
+use rusqlite::ErrorCode;
 
 use super::sql::SqlText;
 use crate::config::{TableConfig, TableFormat};
@@ -173,7 +174,13 @@ impl Error {
         what: &str,
         instead: &str,
     ) -> Self {
-        let (file, name) = (file.display(), &table.name);
+        // An address may have a password or a token.
+        let file = file.to_string_lossy();
+        let file = match file.split_once("://") {
+            Some((before, _)) => format!("{before}://…"),
+            None => file.into_owned(),
+        };
+        let name = &table.name;
         let message = format!(
             "{file}: this is {what}, but table {name:?} must be CSV or JSON lines; {instead}"
         );
@@ -320,10 +327,20 @@ impl Error {
 
     /// A SQLite database cannot be read.
     pub(super) fn sqlite_source(file: &Path, source: rusqlite::Error) -> Self {
-        Self::sqlite(
-            format!("{}: reading the SQLite database", file.display()),
-            source,
-        )
+        let (kind, hint) = match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (
+                ErrorKind::Unavailable,
+                ", which another process has locked for longer than 5 s",
+            ),
+            Some(ErrorCode::ReadOnly) => (
+                ErrorKind::Environment,
+                ": its journal or log can only be recovered by a process that may write the file and its \
+                 folder; open it with one",
+            ),
+            _ => (Self::sqlite_kind(&source), ""),
+        };
+        let message = format!("{}: reading the SQLite database{hint}", file.display());
+        Self::with_source(kind, message, SqliteError(source))
     }
 
     /// A SQLite database does not have a table.

@@ -233,13 +233,19 @@ fn is_space(byte: &u8) -> bool {
 fn keys_of(table: &TableConfig, files: &[PathBuf]) -> Result<Vec<ColumnPath>> {
     let mut columns: Vec<ColumnPath> = Vec::new();
     let mut known = HashSet::new();
+    let mut first_bad = None;
     for file in files {
         let mut lines = Lines::open(table, file)?;
         while lines.next()? {
-            // The load itself reports a bad line or fails at it.
-            let Ok(text) = lines.text() else { continue };
-            let Ok(members) = Members::of(text, text) else {
-                continue;
+            // The load itself reports a bad line or fails at it, unless there are no columns.
+            let members = lines.text().and_then(|text| Members::of(text, text));
+            let members = match members {
+                Ok(members) => members,
+                Err(reason) => {
+                    let place = || format!("{}:{}", file.display(), lines.line);
+                    first_bad.get_or_insert_with(|| Error::row(&place(), &reason));
+                    continue;
+                }
             };
             for (key, _) in members.0 {
                 if known.contains(&*key) {
@@ -256,7 +262,10 @@ fn keys_of(table: &TableConfig, files: &[PathBuf]) -> Result<Vec<ColumnPath>> {
             }
         }
     }
-    Ok(columns)
+    match first_bad {
+        Some(error) if columns.is_empty() => Err(error),
+        _ => Ok(columns),
+    }
 }
 
 /// The members of an object in their order, values as they are written.

@@ -477,6 +477,6 @@ fn an_engine_opens_the_folder_of_a_whole_project() {
     check_below(
         "[server]\nbind = 'x'\n",
         "knowdb.toml:2: unknown key server; the known keys are \
-        version, base_dir, default, csv, cache, local, tables, provider, intranet_nets, enrich",
+        version, base_dir, default, csv, cache, local, tables, first_of, provider, intranet_nets, enrich",
     );
 }

@@ -194,6 +194,21 @@ fn commits_to_either_journal_are_noticed() {
     }
 }
 
+#[test]
+fn a_load_that_found_the_database_locked_is_repeated() {
+    let shop = Shop::new("", USERS);
+    let (knowledge, reloads) = listen(Knowledge::builder(shop.folder.path()).watch(true));
+    shop.execute("insert into users (id, name) values (9, 'Cy'); begin exclusive;");
+    if reloads.recv_timeout(PATIENCE) == Ok(Outcome::Success) {
+        // The load was faster than the lock.
+        assert_eq!(names(&knowledge).len(), 4);
+        return;
+    }
+    shop.execute("rollback");
+    assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+    assert_eq!(names(&knowledge), ["", "Ada", "Bo", "Cy"]);
+}
+
 /// A reader of a database whose log was removed creates an empty one.
 #[test]
 fn a_load_causes_no_further_load() {

@@ -119,6 +119,7 @@ pub struct Flow {
     input: InputFormat,
     output: OutputFormat,
     named: Vec<(Box<str>, OutputFormat)>,
+    takes_any_output: bool,
 }
 
 /// Options of a run.
@@ -190,7 +191,16 @@ impl Flow {
             input,
             output,
             named: Vec::new(),
+            takes_any_output: false,
         }
+    }
+
+    /// Writes records whose `@meta/output` names an unknown output to the default one, instead of
+    /// rejecting them: for a run with one output of models that are made for several.
+    #[must_use]
+    pub fn with_any_output(mut self) -> Self {
+        self.takes_any_output = true;
+        self
     }
 
     /// Adds an output beside the default one. Records that have its name as `@meta/output` are
@@ -276,7 +286,10 @@ impl Flow {
         let rotates = all().any(Sink::rotates);
 
         options.progress.begin(outputs.len());
-        let output_names = OutputNames::new(self.named.iter().map(|(name, _)| &**name));
+        let output_names = OutputNames::new(
+            self.named.iter().map(|(name, _)| &**name),
+            self.takes_any_output,
+        );
         let mut sinks = Sinks {
             outputs,
             output_names: output_names.clone(),

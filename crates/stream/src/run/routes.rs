@@ -19,7 +19,11 @@ pub(super) const OUTPUT_COUNT_MAX: usize = u64::BITS as usize;
 
 /// The outputs of a run by their names; the first one is the default.
 #[derive(Clone, Debug)]
-pub(super) struct OutputNames(Box<[Box<str>]>);
+pub(super) struct OutputNames {
+    names: Box<[Box<str>]>,
+    /// Whether other names mean the default output.
+    takes_any: bool,
+}
 
 /// The outputs of each record of a batch.
 #[derive(Debug)]
@@ -32,14 +36,17 @@ pub(super) enum Routes {
 
 impl OutputNames {
     /// The default output and others with these names.
-    pub(super) fn new<'a>(named: impl Iterator<Item = &'a str>) -> Self {
+    pub(super) fn new<'a>(named: impl Iterator<Item = &'a str>, takes_any: bool) -> Self {
         let names = std::iter::once(DEFAULT).chain(named);
-        Self(names.map(Into::into).collect())
+        Self {
+            names: names.map(Into::into).collect(),
+            takes_any,
+        }
     }
 
     /// The name of the output with this index, for the reasons of rejects; `None` for the default one.
     pub(super) fn named(&self, index: usize) -> Option<&str> {
-        (index > 0).then(|| &*self.0[index])
+        (index > 0).then(|| &*self.names[index])
     }
 
     /// Whether a further output can have this name.
@@ -96,11 +103,11 @@ impl OutputNames {
         if name == NONE {
             return Ok(0);
         }
-        let index = self.0.iter().position(|known| **known == *name);
-        let index = index.ok_or_else(|| {
+        let index = self.names.iter().position(|known| **known == *name);
+        let index = index.or(self.takes_any.then_some(0)).ok_or_else(|| {
             format!(
                 "no output is named `{name}`; the outputs are {}",
-                self.0.join(", ")
+                self.names.join(", ")
             )
         })?;
         Ok(1 << index)
@@ -131,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_value_names_outputs() {
-        let names = OutputNames::new(["audit", "7"].into_iter());
+        let names = OutputNames::new(["audit", "7"].into_iter(), false);
         let text = |text: &str| Value::from(text);
         let list = |values: &[Value]| Value::Array(values.into());
         for (value, expected) in [

@@ -119,6 +119,10 @@ impl ParquetBatches {
                 }
                 let index = self.next;
                 self.next += 1;
+                // Some writers give its columns the offset of a page that is not there.
+                if self.metadata.metadata().row_group(index).num_rows() == 0 {
+                    continue;
+                }
                 let row_group = self.open_row_group(index);
                 self.row_group = Some(row_group.map_err(|it| it.at(&place_of(index)))?);
                 continue;

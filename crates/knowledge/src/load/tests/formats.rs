@@ -40,7 +40,8 @@ fn are_refused_with_their_format_and_the_way_out() {
         (
             b"SQLite format 3\0\x10\0".to_vec(),
             "SQLite",
-            "write sqlite = \"…\" instead of data_file",
+            "write sqlite = \"…\" instead of data_file, and sqlite_table if its table has another name \
+             (docs/KNOWDB.md, SQLite databases)",
         ),
         (
             b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".to_vec(),

@@ -167,8 +167,7 @@ fn bad_lines_name_line_and_column() {
     check(
         "",
         b"{\"a\":\"\xc3\xa9\xff\"}\n",
-        "Data: t/data.jsonl: the file is empty, so no columns can be derived; write t/create.sql and \
-         insert.sql",
+        "Data: t/data.jsonl:1: column 8: not UTF-8, which JSON has to be",
     );
     check(
         "columns.by_header = ['a']\n",
@@ -218,6 +217,14 @@ fn files_and_keys_are_checked() {
         ),
     ] {
         check("", data, &format!("Data: t/data.jsonl: {expected}"));
+    }
+    // Without any valid line, the first one is reported.
+    for (data, expected) in [
+        ("\n{\n \"a\": 1\n}\n", "Data: t/data.jsonl:2: column "),
+        ("{\"a\":NaN}\n[1]\n", "Data: t/data.jsonl:1: column "),
+    ] {
+        let said = folder("", data).select("select 1");
+        assert!(said.starts_with(expected), "{said}");
     }
     check(
         "",

@@ -299,7 +299,8 @@ impl Stream {
             self.model.names.clone(),
             self.wanted.input.clone(),
             self.wanted.output.clone(),
-        );
+        )
+        .with_any_output();
         let body = match LiveBody::new(reader, self.body_coding) {
             Ok(body) => body,
             // A request that is dropped without an answer gets 500.

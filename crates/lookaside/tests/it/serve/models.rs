@@ -245,6 +245,22 @@ fn a_lookup_that_would_wait_rejects_its_event() {
     assert!(log.contains("a lookup failed model=\"far\""), "{log}");
 }
 
+/// The answer is one output, whatever a model's outputs are called in a run.
+#[test]
+fn results_for_all_outputs_are_in_the_answer() {
+    let model = "name : some\n---\n@meta/output = read(to) ;\nn = read(n) ;\n";
+    let config = "version = 2\n[[enrich.output]]\nname = 'alerts'\ntarget = 'alerts.json'\n";
+    let project = Project::with(&[("knowdb.toml", config), ("models/some.oml", model)]);
+    let running = serve(&project, &[]);
+    let events = "{\"n\":1,\"to\":\"alerts\"}\n{\"n\":2,\"to\":[\"default\",\"other\"]}\n\
+                  {\"n\":3,\"to\":\"none\"}\n{\"n\":4}\n";
+    let answer = running.client().post("/v1/enrich/some", events).is(200);
+    assert_eq!(answer.text(), "{\"n\":1}\n{\"n\":2}\n{\"n\":4}\n");
+    assert_eq!(answer.header("X-Dropped"), Some("1"), "{answer:?}");
+    assert_eq!(answer.header("X-Rejected"), None, "{answer:?}");
+    running.end();
+}
+
 #[test]
 fn dropped_events_are_counted() {
     let model = "name : some\n---\ndrop when read(n) lt(3) ;\n* = take() ;\n";

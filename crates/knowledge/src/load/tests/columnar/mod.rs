@@ -44,10 +44,13 @@ fn files_of_other_makers_are_read() {
         "small-zstd.arrow",
         "small.feather",
         "small.arrows",
+        "empty-groups.parquet",
     ] {
         let said = folder(name, "", made(name)).select("select * from t");
         assert_eq!(said, SMALL, "{name}");
     }
+    let none = folder("no-rows.parquet", "", made("no-rows.parquet"));
+    assert_eq!(none.select("select count(*), count(name) from t"), "0,0");
     let name = "small-brotli.parquet";
     let said = folder(name, "", made(name)).select("select * from t");
     assert_eq!(
