@@ -153,6 +153,10 @@ impl Uses {
         };
         match expr {
             Expr::Identifier(ident) => self.use_column(std::slice::from_ref(ident), usage)?,
+            // The parser takes `t.$1` for a name; a server refuses it.
+            Expr::CompoundIdentifier(idents) if idents.iter().any(is_placeholder) => {
+                return Err("has a parameter in place of a name".into());
+            }
             Expr::CompoundIdentifier(idents) => self.use_column(idents, usage)?,
             Expr::Nested(inner) => nodes.push(Node::Expr(inner, usage)),
             Expr::IsNull(inner) | Expr::IsNotNull(inner) => {
@@ -492,6 +496,10 @@ fn read_window<'a>(window: &'a WindowType, nodes: &mut Vec<Node<'a>>) -> Result<
     }
     nodes.extend(partition_by.iter().map(|it| Node::Expr(it, Use::Shown)));
     read_order(order_by, nodes)
+}
+
+fn is_placeholder(ident: &Ident) -> bool {
+    ident.quote_style.is_none() && ident.value.starts_with('$')
 }
 
 /// Whether a literal is a parameter; literals of unknown forms are refused.

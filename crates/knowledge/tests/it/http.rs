@@ -479,7 +479,7 @@ fn mistakes_name_the_key() {
         ),
         (
             "data_file = 's3://h/x.csv'",
-            "t/s3://h/x.csv: this is a URL, but table \"t\" must be CSV or JSON lines; download the \
+            "t/s3://…: this is a URL, but table \"t\" must be CSV or JSON lines; download the \
              file, or use its address with http:// or https://; to query the tables of a database in \
              place, configure a [[provider.sqldb]] (docs/KNOWDB.md, Providers)",
         ),
