@@ -84,6 +84,16 @@ fn read_entry(section: &Section<'_>, tables: &[TableConfig]) -> Result<FirstOfCo
         .section("on_miss")?
         .map(|row| row.scalars())
         .transpose()?;
+    // SQLite's column names are case-insensitive.
+    let columns = on_miss.as_deref().unwrap_or_default();
+    let repeated = columns.iter().enumerate().find(|(index, (name, _))| {
+        let mut before = columns[..*index].iter();
+        before.any(|(other, _)| other.eq_ignore_ascii_case(name))
+    });
+    if let Some((_, (name, _))) = repeated {
+        let problem = format!("has {name:?} twice, regardless of letter case; remove one of both");
+        return Err(section.bad("on_miss", &problem));
+    }
     if on_miss.as_ref().is_some_and(Vec::is_empty) {
         let problem = "has no columns; write on_miss = { COLUMN = VALUE }";
         return Err(section.bad("on_miss", problem));

@@ -192,6 +192,10 @@ fn wrong_entries_are_refused_with_their_line() {
             "knowdb.toml:13: first_of.on_miss has no columns",
         ),
         (
+            "name = \"o\"\ntables = [\"a\"]\non_miss = { lo = 1, Lo = 2 }",
+            "knowdb.toml:13: first_of.on_miss has",
+        ),
+        (
             "name = \"o\"\ntables = [\"a\"]\non_miss = { name = [1] }",
             "knowdb.toml:13: on_miss.name must be a string, a number, true or false",
         ),
