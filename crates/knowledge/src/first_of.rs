@@ -361,7 +361,7 @@ mod tests {
         ] {
             let error = first_of().expand(sql).unwrap_err().to_string();
             assert!(
-                error.contains("`owner` is a name of [[first_of]]"),
+                error.contains("`owner` is defined by [[first_of]]"),
                 "{error}"
             );
             assert_eq!(super::members(&[first_of().config], sql), None);

@@ -182,30 +182,32 @@ impl Error {
         Self::new(ErrorKind::Refused, message)
     }
 
+    /// A statement that reads a table of `[[first_of]]` and anything else.
     pub(crate) fn first_of_not_plain(sql: &str, name: &str) -> Self {
         let message = format!(
-            "statement `{}`: `{name}` is a name of [[first_of]], so a statement that reads it is a \
-             select without other tables, with, union and nested select; read its tables in other \
-             statements",
+            "statement `{}`: `{name}` is defined by [[first_of]], so a statement that reads it must be a \
+             single select from it, without joins, with, union or subqueries; read its tables instead",
             shown(sql)
         );
         Self::new(ErrorKind::Refused, message)
     }
 
+    /// A statement that aggregates the rows of a table of `[[first_of]]`.
     pub(crate) fn first_of_aggregated(sql: &str, name: &str) -> Self {
         let message = format!(
-            "statement `{}`: `{name}` is a name of [[first_of]], whose rows cannot be aggregated, as an \
-             aggregate has a row for the first table, whether or not it has any; aggregate the rows of \
-             one table",
+            "statement `{}`: `{name}` is defined by [[first_of]], so a statement that reads it cannot use \
+             aggregate or window functions: an aggregate returns a row even for a table without rows; \
+             aggregate the rows of one table instead",
             shown(sql)
         );
         Self::new(ErrorKind::Refused, message)
     }
 
+    /// A statement whose expansions for the tables of `[[first_of]]` differ.
     pub(crate) fn first_of_differs(sql: &str, name: &str, difference: &str) -> Self {
         let message = format!(
-            "statement `{}`: the tables of `{name}` have {difference}; name the columns that all of \
-             them have",
+            "statement `{}`: the tables of `{name}` have {difference}; select columns that all of them \
+             have",
             shown(sql)
         );
         Self::new(ErrorKind::Refused, message)

@@ -347,9 +347,12 @@ impl Error {
     pub(super) fn no_sqlite_table(file: &Path, table: &str, tables: &[String]) -> Self {
         let file = file.display();
         let message = match tables {
-            [] => format!("{file}: there is no table {table:?}, and no other table or view"),
+            [] => {
+                format!("{file}: the database has no table {table:?}, nor any other table or view")
+            }
             tables => format!(
-                "{file}: there is no table {table:?}; write sqlite_table, the tables and views are: {}",
+                "{file}: the database has no table {table:?}; set sqlite_table to one of its tables and \
+                 views: {}",
                 tables.join(", ")
             ),
         };

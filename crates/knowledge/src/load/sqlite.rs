@@ -222,7 +222,7 @@ struct Query {
 }
 
 impl Query {
-    /// Sends all rows; ends early if nobody receives them any more.
+    /// Sends all rows; stops when the receiver is dropped.
     fn send(&self, chunks: &SyncSender<Chunk>) -> Result<()> {
         let failed = |error| Error::sqlite_source(&self.file, error);
         let mut statement = self.connection.prepare(&self.sql).map_err(failed)?;

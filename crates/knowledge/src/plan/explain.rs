@@ -96,7 +96,7 @@ impl LookupPlan {
         let reason = match &self.0 {
             ChosenPlan::Native(native) => return native.explain(),
             ChosenPlan::FirstOf(tables) => return tables.explain(),
-            ChosenPlan::Elsewhere(reason) => reason,
+            ChosenPlan::NotNative(reason) => reason,
         };
         Explanation {
             kind: match reason.provider {

@@ -30,7 +30,7 @@ impl LookupPlan {
         let planned = tables.with(|tables| FirstOf::new(expansion, params, tables));
         Self(match planned {
             Ok(planned) => ChosenPlan::FirstOf(Box::new(planned)),
-            Err(reason) => ChosenPlan::Elsewhere(reason),
+            Err(reason) => ChosenPlan::NotNative(reason),
         })
     }
 }

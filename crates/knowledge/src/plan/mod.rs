@@ -69,7 +69,7 @@ enum ChosenPlan {
     Native(Native),
     FirstOf(Box<FirstOf>),
     /// SQLite or another database answers.
-    Elsewhere(Reason),
+    NotNative(Reason),
 }
 
 struct Native {
@@ -144,12 +144,12 @@ impl LookupPlan {
     pub(crate) fn new(sql: &str, params: &[Text], tables: &Tables) -> Self {
         let native = shape::shape_of(sql, params)
             .and_then(|shape| tables.with(|tables| planner::plan(sql, params, shape, tables)));
-        Self(native.map_or_else(ChosenPlan::Elsewhere, ChosenPlan::Native))
+        Self(native.map_or_else(ChosenPlan::NotNative, ChosenPlan::Native))
     }
 
     /// The plan of a statement that another database answers.
     pub(crate) fn provider(name: &str, kind: ProviderKind) -> Self {
-        Self(ChosenPlan::Elsewhere(Reason::provider(name, kind)))
+        Self(ChosenPlan::NotNative(Reason::provider(name, kind)))
     }
 
     /// The first row for parameters in the order of `params`.
@@ -158,7 +158,7 @@ impl LookupPlan {
         match &self.0 {
             ChosenPlan::Native(native) => native.first(params),
             ChosenPlan::FirstOf(tables) => tables.first(params),
-            ChosenPlan::Elsewhere(_) => Probe::Fallback,
+            ChosenPlan::NotNative(_) => Probe::Fallback,
         }
     }
 
@@ -167,7 +167,7 @@ impl LookupPlan {
         match &self.0 {
             ChosenPlan::Native(native) => native.all(params, out),
             ChosenPlan::FirstOf(tables) => tables.all(params, out),
-            ChosenPlan::Elsewhere(_) => ProbeAll::Fallback,
+            ChosenPlan::NotNative(_) => ProbeAll::Fallback,
         }
     }
 
@@ -177,7 +177,7 @@ impl LookupPlan {
         match &self.0 {
             ChosenPlan::Native(native) => Some(&native.rows),
             ChosenPlan::FirstOf(tables) => Some(tables.rows()),
-            ChosenPlan::Elsewhere(_) => None,
+            ChosenPlan::NotNative(_) => None,
         }
     }
 }

@@ -127,16 +127,15 @@ fn statements_that_cannot_be_expanded_are_refused() {
     for (sql, expected) in [
         (
             "select name from owner join a using (k) where a.k = :x",
-            "`owner` is a name of [[first_of]], so a statement that reads it is a select without \
-             other tables",
+            "`owner` is defined by [[first_of]], so a statement that reads it must be a single select",
         ),
         (
             "select count(*) from owner",
-            "whose rows cannot be aggregated",
+            "cannot use aggregate or window functions",
         ),
         (
             "select max(name) from owner where k = :x",
-            "whose rows cannot be aggregated",
+            "cannot use aggregate or window functions",
         ),
         ("select nam from owner where k = :x", "no such column: nam"),
     ] {

@@ -242,7 +242,7 @@ fn what_cannot_be_read_is_refused_and_the_rows_before_stay() {
     shop.execute("alter table users rename to people; create view v as select 1;");
     shop.check_refused(
         ErrorKind::Data,
-        "shop.db: there is no table \"users\"; write sqlite_table, the tables and views are: people, v",
+        "shop.db: the database has no table \"users\"; set sqlite_table to one of its tables and views: people, v",
     );
     assert!(knowledge.reload().is_err());
     assert_eq!(names(&knowledge), ["", "Ada", "Bo"]);
@@ -250,7 +250,7 @@ fn what_cannot_be_read_is_refused_and_the_rows_before_stay() {
     shop.execute("drop view v; drop table people;");
     shop.check_refused(
         ErrorKind::Data,
-        "shop.db: there is no table \"users\", and no other table or view",
+        "shop.db: the database has no table \"users\", nor any other table or view",
     );
     shop.execute("create table users (id, name); insert into users values (1, 'a'), (2, cast(x'ff' as text));");
     shop.check_refused(

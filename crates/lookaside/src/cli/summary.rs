@@ -101,8 +101,8 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
     if figures.time_failures > 0 {
         writeln!(
             out,
-            "  {} not used by functions of times, as they are not times; their results are ignored",
-            count(figures.time_failures, "value"),
+            "  values that functions of times ignored, as they are not times: {}",
+            grouped(figures.time_failures),
         )?;
     }
     for provider in &figures.providers {

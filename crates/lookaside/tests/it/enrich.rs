@@ -272,7 +272,7 @@ fn values_that_are_not_times_are_in_the_summary() {
         run_with_input(arguments, input).ended(0).err
     };
     let err = summary("{\"t\":\"2026-01-01T08:00:00Z\"}\n{\"t\":\"soon\"}\n{}\n");
-    let line = "  1 value not used by functions of times, as they are not times; their results are ignored\n";
+    let line = "  values that functions of times ignored, as they are not times: 1\n";
     assert!(err.contains(line), "{err}");
     let err = summary("{\"t\":\"2026-01-01T08:00:00Z\"}\n");
     assert!(!err.contains("functions of times"), "{err}");

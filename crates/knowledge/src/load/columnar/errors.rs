@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::Damage;
-use crate::config::{TableConfig, TableFormat};
+use crate::config::TableConfig;
 use crate::error::{Error, ErrorKind};
 
 impl Error {
@@ -23,10 +23,7 @@ impl Error {
                 Self::with_source(ErrorKind::of_read(&error), message, error)
             }
             Damage::Broken { place, reason } => {
-                let format = match table.format {
-                    TableFormat::Parquet => "Parquet",
-                    _ => "Arrow",
-                };
+                let format = table.format.name();
                 let message = format!(
                     "{}: cannot be read as {format}: {}; write or copy the file again",
                     named(&place),
