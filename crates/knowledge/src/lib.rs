@@ -102,6 +102,7 @@ mod sqlite_error;
 mod statement;
 mod statement_errors;
 mod store;
+mod table;
 mod telemetry;
 mod versions;
 mod wait;

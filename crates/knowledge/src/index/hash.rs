@@ -138,7 +138,7 @@ fn hash_parts(parts: &[Key<'_>]) -> u64 {
 }
 
 #[inline]
-pub(super) fn hash_bytes(bytes: &[u8]) -> u64 {
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     use std::hash::Hasher as _;
     let mut hasher = HASHER.build_hasher();
     hasher.write(bytes);

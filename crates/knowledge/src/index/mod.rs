@@ -17,7 +17,7 @@ mod patterns;
 mod radix;
 mod slots;
 
-pub(crate) use hash::{HashIndex, HashIndexBuilder, Key};
+pub(crate) use hash::{HashIndex, HashIndexBuilder, Key, hash_bytes};
 pub(crate) use intervals::{Bound, IntervalIndex, IntervalIndexBuilder};
 pub(crate) use nested::{NestedIndex, NestedIndexBuilder};
 pub(crate) use patterns::{PatternError, PatternIndex, PatternIndexBuilder};

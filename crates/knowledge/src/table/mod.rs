@@ -1,0 +1,196 @@
+//! Tables in a packed form: rows of fixed size, in segments.
+//!
+//! A lookup reads one row, so the values of a row are next to each other, as in a record of a file,
+//! and not those of a column. Each segment of rows encodes each of its columns in as few bytes as its
+//! own values need ([`encoding`]): integers as differences from the least, text as a code of a
+//! dictionary, within the row or in a heap. A [`Value`] is made when it is answered.
+//!
+//! Rows are numbered in the scan order of the table. The module does not depend on SQL: values come and
+//! go as SQLite's storage classes.
+
+mod builder;
+mod encoding;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use lookaside_value::{Text, Value};
+use rusqlite::types::ValueRef;
+
+pub(crate) use self::builder::{RowTooLarge, SegmentBuilder};
+pub(crate) use self::segment::Segment;
+
+/// The rows of one table. They never change.
+#[derive(Debug)]
+pub(crate) struct PackedTable {
+    segments: Box<[Arc<Segment>]>,
+    /// The number of the first row of each segment, and at the end the number of rows.
+    starts: Box<[u32]>,
+    /// For each [`BUCKET_SIZE`] rows, the segment of the first of them.
+    buckets: Box<[u32]>,
+}
+
+/// Rows of a bucket, by which the segment of a row is found. Most segments have more rows, so the next
+/// segment is rarely needed.
+const BUCKET_SIZE: usize = 1 << BUCKET_SIZE_BITS;
+const BUCKET_SIZE_BITS: u32 = 12;
+
+/// A table has too many rows for the numbers of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooManyRows;
+
+impl PackedTable {
+    /// A table of segments, in the order of their rows.
+    pub(crate) fn new(
+        segments: impl IntoIterator<Item = Arc<Segment>>,
+        row_count_max: usize,
+    ) -> Result<Self, TooManyRows> {
+        let segments: Box<[Arc<Segment>]> = segments
+            .into_iter()
+            .filter(|segment| segment.row_count() > 0)
+            .collect();
+        let (mut starts, mut buckets) = (vec![0], Vec::new());
+        let mut row_count = 0;
+        for (index, segment) in segments.iter().enumerate() {
+            row_count += segment.row_count();
+            if row_count > row_count_max {
+                return Err(TooManyRows);
+            }
+            starts.push(u32::try_from(row_count).map_err(|_| TooManyRows)?);
+            buckets.resize(row_count.div_ceil(BUCKET_SIZE), index as u32);
+        }
+        Ok(Self {
+            segments,
+            starts: starts.into(),
+            buckets: buckets.into(),
+        })
+    }
+
+    /// How many rows there are.
+    pub(crate) fn row_count(&self) -> usize {
+        self.starts[self.segments.len()] as usize
+    }
+
+    /// The size in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.segments.iter().map(|segment| segment.size()).sum()
+    }
+
+    /// The segment of a row, and the number of the row in it.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    #[inline]
+    fn locate(&self, row: usize) -> (&Segment, usize) {
+        let mut index = self.buckets[row >> BUCKET_SIZE_BITS] as usize;
+        while row >= self.starts[index + 1] as usize {
+            index += 1;
+        }
+        (&self.segments[index], row - self.starts[index] as usize)
+    }
+
+    /// Appends the values of a row in these columns, in their order. A column without a position is the
+    /// row id, which counts from 1.
+    #[inline]
+    pub(crate) fn push_values(
+        &self,
+        row: usize,
+        columns: &[Option<usize>],
+        values: &mut Vec<Value>,
+    ) {
+        let (segment, at) = self.locate(row);
+        values.extend(columns.iter().map(|column| match column {
+            Some(column) => segment.value(at, *column),
+            None => Value::Int(row as i64 + 1),
+        }));
+    }
+
+    /// Reads a byte of a row, so that its cache line is loaded. Loads of several rows overlap, whereas a
+    /// row that is read in full waits for its own.
+    #[inline]
+    pub(crate) fn touch(&self, row: usize) -> u8 {
+        let (segment, at) = self.locate(row);
+        segment.touch(at)
+    }
+
+    /// The parts of the table for as many threads, which are about equal in size.
+    pub(crate) fn parts(&self, count: usize) -> Vec<Range<usize>> {
+        let segment_count = self.segments.len();
+        let bound = |part: usize| self.starts[segment_count * part / count.max(1)] as usize;
+        (0..count.max(1))
+            .map(|part| bound(part)..bound(part + 1))
+            .collect()
+    }
+
+    /// Calls `visit` with the values of each row in these columns, in the order of the rows, until it
+    /// fails.
+    pub(crate) fn each<E>(
+        &self,
+        columns: &[Option<usize>],
+        mut visit: impl FnMut(&[ValueRef<'_>]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut values = Vec::with_capacity(columns.len());
+        for (segment, start) in self.segments.iter().zip(&self.starts) {
+            let mut row = i64::from(*start);
+            for at in 0..segment.row_count() {
+                row += 1;
+                values.clear();
+                values.extend(columns.iter().map(|column| match column {
+                    Some(column) => segment.value_ref(at, *column),
+                    None => ValueRef::Integer(row),
+                }));
+                visit(&values)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rows of a table in the columns of one statement.
+#[derive(Clone, Debug)]
+pub(crate) struct PackedRows {
+    table: Arc<PackedTable>,
+    /// The positions of the columns; `None` is the row id.
+    positions: Arc<[Option<usize>]>,
+    /// The names that the statement gives them.
+    names: Arc<[Text]>,
+}
+
+impl PackedRows {
+    pub(crate) fn new(
+        table: Arc<PackedTable>,
+        positions: impl IntoIterator<Item = Option<usize>>,
+        names: impl IntoIterator<Item = Text>,
+    ) -> Self {
+        Self {
+            table,
+            positions: positions.into_iter().collect(),
+            names: names.into_iter().collect(),
+        }
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.table.row_count()
+    }
+
+    /// The names of the columns.
+    pub(crate) fn columns(&self) -> &Arc<[Text]> {
+        &self.names
+    }
+
+    /// Appends the values of a row.
+    #[inline]
+    pub(crate) fn push_values(&self, row: usize, values: &mut Vec<Value>) {
+        self.table.push_values(row, &self.positions, values);
+    }
+
+    /// As [`PackedTable::touch`].
+    #[inline]
+    pub(crate) fn touch(&self, row: usize) -> u8 {
+        self.table.touch(row)
+    }
+}

@@ -1,0 +1,177 @@
+//! A part of the rows of a table.
+
+use lookaside_value::{Text, Value};
+use rusqlite::types::ValueRef;
+
+use super::encoding::{Bits, Encoding, class};
+use crate::bind::value_of;
+
+/// The most rows of a segment: more need wider fields, fewer repeat more dictionaries.
+pub(crate) const SEGMENT_ROW_COUNT_MAX: usize = 1 << 16;
+
+/// The bytes after the last row, so that eight bytes can be read at each field.
+pub(super) const PADDING: usize = 8;
+
+/// Rows of fixed size, with the texts and bytes that they refer to.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(super) row_count: usize,
+    /// The size of a row in bytes.
+    pub(super) stride: usize,
+    /// By column.
+    pub(super) encodings: Box<[Encoding]>,
+    /// Row after row, and [`PADDING`].
+    pub(super) rows: Box<[u8]>,
+    pub(super) texts: Box<str>,
+    pub(super) bytes: Box<[u8]>,
+}
+
+/// A value within a segment.
+enum Field<'a> {
+    Null,
+    Int(i64),
+    Real(f64),
+    Word(&'a Text),
+    Text(&'a str),
+    /// Text that may not be UTF-8, or a blob.
+    Other(ValueRef<'a>),
+}
+
+impl Segment {
+    pub(crate) fn row_count(&self) -> usize {
+        self.row_count
+    }
+
+    /// The size in bytes, without the texts of dictionaries that are longer than a value.
+    pub(crate) fn size(&self) -> usize {
+        let words = self.encodings.iter().map(|encoding| match encoding {
+            Encoding::Code { words, .. } => {
+                size_of_val(&**words) + words.iter().map(Text::heap_size).sum::<usize>()
+            }
+            _ => 0,
+        });
+        size_of::<Self>()
+            + size_of_val(&*self.encodings)
+            + self.rows.len()
+            + self.texts.len()
+            + self.bytes.len()
+            + words.sum::<usize>()
+    }
+
+    #[inline]
+    pub(super) fn touch(&self, row: usize) -> u8 {
+        self.rows[row * self.stride]
+    }
+
+    /// A value as an answer.
+    #[inline]
+    pub(super) fn value(&self, row: usize, column: usize) -> Value {
+        match self.field(row, column) {
+            Field::Null => Value::Null,
+            Field::Int(int) => Value::Int(int),
+            Field::Real(real) => Value::Float(real),
+            Field::Word(word) => Value::Text(word.clone()),
+            Field::Text(text) => Value::Text(text.into()),
+            Field::Other(value) => value_of(value),
+        }
+    }
+
+    /// A value as SQLite stores it.
+    #[inline]
+    pub(super) fn value_ref(&self, row: usize, column: usize) -> ValueRef<'_> {
+        match self.field(row, column) {
+            Field::Null => ValueRef::Null,
+            Field::Int(int) => ValueRef::Integer(int),
+            Field::Real(real) => ValueRef::Real(real),
+            Field::Word(word) => ValueRef::Text(word.as_bytes()),
+            Field::Text(text) => ValueRef::Text(text.as_bytes()),
+            Field::Other(value) => value,
+        }
+    }
+
+    #[inline]
+    fn field(&self, row: usize, column: usize) -> Field<'_> {
+        debug_assert!(row < self.row_count);
+        let row = row * self.stride;
+        match &self.encodings[column] {
+            Encoding::Null => Field::Null,
+            Encoding::Int {
+                base,
+                has_nulls,
+                bits,
+            } => match self.bits(row, *bits) {
+                0 if *has_nulls => Field::Null,
+                difference => Field::Int(base.wrapping_add(difference as i64)),
+            },
+            Encoding::Real { at } => {
+                match f64::from_bits(self.word(row + *at as usize)) {
+                    null if null.is_nan() => Field::Null,
+                    real => Field::Real(real),
+                }
+            }
+            Encoding::Code { words, bits } => {
+                match words.get(self.bits(row, *bits) as usize) {
+                    Some(word) => Field::Word(word),
+                    None => Field::Null,
+                }
+            }
+            Encoding::Inline { at } => {
+                let at = row + *at as usize;
+                match self.rows[at] {
+                    0 => Field::Null,
+                    size => text(&self.rows[at + 1..][..usize::from(size) - 1]),
+                }
+            }
+            Encoding::Heap {
+                base,
+                start_bits,
+                bits,
+            } => {
+                let word = self.bits(row, *bits);
+                match (word >> *start_bits) as usize {
+                    0 => Field::Null,
+                    size => {
+                        let start = (word & ((1 << *start_bits) - 1)) as usize;
+                        Field::Text(&self.texts[base + start..][..size - 1])
+                    }
+                }
+            }
+            Encoding::Any { base, at } => self.any(*base, row + *at as usize),
+        }
+    }
+
+    #[cold]
+    fn any(&self, base: usize, at: usize) -> Field<'_> {
+        let word = self.word(at + 1);
+        let bytes = || {
+            let (start, size) = (word as u32 as usize, (word >> 32) as usize);
+            &self.bytes[base + start..][..size]
+        };
+        match self.rows[at] {
+            class::INT => Field::Int(word as i64),
+            class::REAL => Field::Real(f64::from_bits(word)),
+            class::TEXT => Field::Other(ValueRef::Text(bytes())),
+            class::BLOB => Field::Other(ValueRef::Blob(bytes())),
+            _ => Field::Null,
+        }
+    }
+
+    #[inline]
+    fn bits(&self, row: usize, bits: Bits) -> u64 {
+        self.word(row + bits.at as usize) & bits.mask
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        let bytes = self.rows[at..at + size_of::<u64>()].try_into();
+        u64::from_le_bytes(bytes.expect("eight bytes"))
+    }
+}
+
+#[inline]
+fn text(bytes: &[u8]) -> Field<'_> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Field::Text(text),
+        Err(_) => Field::Other(ValueRef::Text(bytes)),
+    }
+}
