@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::description::{Answerer, Description};
 use crate::error::Error;
 use crate::first_of::{Expansion, FirstOf};
-use crate::plan::{LookupPlan, Tables};
+use crate::plan::{LookupPlan, PackedTables, Tables};
 use crate::provider::{LocalTables, Names, ProviderRoute, Reader, RouteTarget, route};
 use crate::remote::Remote;
 use crate::scan::scan;
@@ -99,7 +99,11 @@ impl Generation {
         remotes: Vec<Arc<Remote>>,
         hasher: RandomState,
     ) -> Result<Self> {
-        let tables = Tables::new(loaded.store.reader()?, loaded.local.pattern_memory_max);
+        let tables = Tables::new(
+            loaded.store.reader()?,
+            PackedTables::default(),
+            loaded.local.pattern_memory_max,
+        );
         let reader = Reader::open(&loaded.store, None, CancelHandle::default())?;
         let first_of = first_of(loaded.config.as_ref(), &reader)?;
         let mut local_tables = reader.tables()?;

@@ -251,6 +251,18 @@ impl Answers {
         self.answers.push(Answer::Row { rows, index });
     }
 
+    /// Answers the next set with a row whose values `push` appends.
+    #[inline]
+    pub fn push_values(&mut self, push: impl FnOnce(&mut Vec<Value>)) {
+        let start = self.copies.len();
+        push(&mut self.copies);
+        let width = self.copies.len() - start;
+        self.answers.push(Answer::Copy {
+            start: u32::try_from(start).expect("at most a few values an answer"),
+            width: width as u32,
+        });
+    }
+
     /// Answers the next set with the first of these rows, which belong to this answer only.
     #[inline]
     pub fn push_first(&mut self, rows: &RowSet) {

@@ -1,9 +1,5 @@
 //! The words for booleans in columns of text, and how such a column is declared.
 
-use rusqlite::{Connection, OptionalExtension as _};
-
-use crate::sql_name::quote_name;
-
 /// The declared type of such a column; by SQLite's rules its values are text.
 pub(crate) const BOOL_TEXT: &str = "TEXT BOOLEAN";
 
@@ -40,17 +36,4 @@ impl BoolWords {
         if bool { yes } else { no }
     }
 
-    /// The notation of a column that is declared as [`BOOL_TEXT`], by the first non-empty value.
-    pub(super) fn of_column(
-        connection: &Connection,
-        table: &str,
-        column: &str,
-    ) -> rusqlite::Result<Option<Self>> {
-        let (table, column) = (quote_name(table), quote_name(column));
-        let sql = format!("select {column} from main.{table} where {column} <> '' limit 1");
-        let cell = connection.query_row(&sql, [], |row| {
-            Ok(row.get_ref(0)?.as_bytes().ok().and_then(Self::of))
-        });
-        Ok(cell.optional()?.flatten())
-    }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use super::key::real_key;
 use super::reason::Reason;
 use super::schema::Table;
+use super::table_rows::TableRows;
 use crate::bind::SqlValue;
 use crate::functions::{self, Function, SqlOut};
 use crate::index::{Bound, HashIndex, HashIndexBuilder, IntervalIndex, IntervalIndexBuilder, Key};
@@ -25,41 +25,39 @@ pub(super) struct KeyPart {
 
 /// Builds an index of the rows by the values of these columns.
 pub(super) fn hash(
-    connection: &Connection,
+    rows: TableRows<'_>,
     table: &Table,
     parts: &[KeyPart],
 ) -> Result<HashIndex, Reason> {
     let columns: Vec<usize> = parts.iter().map(|part| part.column).collect();
     let mut builder = HashIndexBuilder::new(parts.len());
-    let mut statement = connection.prepare(&table.scan_sql(&columns))?;
-    let mut scan = statement.query([])?;
     let mut row_at = 0;
     let mut results: Vec<SqlOut> = parts.iter().map(|_| SqlOut::Null).collect();
-    'rows: while let Some(row) = scan.next()? {
+    rows.each(table, &columns, |values| {
         let mut keys = [Key::Int(0); KEY_COLUMN_COUNT_MAX];
         row_at += 1;
         for (index, (part, result)) in parts.iter().zip(&mut results).enumerate() {
             if let Some(function) = part.function {
-                *result = call(function, row.get_ref(index)?)?;
+                *result = call(function, values[index])?;
             }
         }
         let keys_and_parts = keys.iter_mut().zip(parts.iter().zip(&results));
         for (index, (key, (part, result))) in keys_and_parts.enumerate() {
             let value = match part.function {
                 Some(_) => result.as_value_ref(),
-                None => row.get_ref(index)?,
+                None => values[index],
             };
             *key = match value {
                 // NULL is equal to nothing.
-                ValueRef::Null => continue 'rows,
+                ValueRef::Null => return Ok(()),
                 ValueRef::Integer(int) => Key::Int(int),
                 ValueRef::Real(float) => real_key(float),
                 ValueRef::Text(bytes) => Key::Text(bytes),
                 ValueRef::Blob(bytes) => Key::Blob(bytes),
             };
         }
-        builder.push(row_at - 1, &keys[..parts.len()])?;
-    }
+        Ok(builder.push(row_at - 1, &keys[..parts.len()])?)
+    })?;
     Ok(builder.build()?)
 }
 
@@ -144,17 +142,15 @@ pub(super) enum Class {
 
 /// Builds an index of the rows by the intervals between two columns.
 pub(super) fn interval(
-    connection: &Connection,
+    rows: TableRows<'_>,
     table: &Table,
     columns: IntervalColumns,
 ) -> Result<Interval, Reason> {
     let mut builder = IntervalIndexBuilder::default();
-    let mut statement = connection.prepare(&table.scan_sql(&[columns.low.0, columns.high.0]))?;
-    let mut scan = statement.query([])?;
     let (mut class, mut stored) = (Class::None, Stored::None);
     let mut row_at = 0;
-    while let Some(row) = scan.next()? {
-        let (low, high) = (row.get_ref(0)?, row.get_ref(1)?);
+    rows.each(table, &[columns.low.0, columns.high.0], |values| {
+        let (low, high) = (values[0], values[1]);
         stored = stored.with(low);
         let row_class = match columns.rules {
             Rules::Comparison => push_comparison(&mut builder, row_at, columns, low, high)?,
@@ -167,7 +163,8 @@ pub(super) fn interval(
             return Err(MIXED);
         }
         row_at += 1;
-    }
+        Ok(())
+    })?;
     Ok(Interval {
         index: Arc::new(builder.build()?),
         class,

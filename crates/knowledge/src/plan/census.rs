@@ -4,11 +4,11 @@
 //! than half of its non-empty texts are IPv4 or IPv6 addresses. Half rather than all: despite a few
 //! cells such as `n/a`, comparing the column as text is a mistake.
 
-use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use super::reason::Reason;
 use super::schema::Table;
+use super::table_rows::TableRows;
 use crate::bind::SqlValue;
 use crate::functions;
 
@@ -24,22 +24,16 @@ pub(super) struct Census {
 
 impl Census {
     /// Reads a column.
-    pub(super) fn of(
-        connection: &Connection,
-        table: &Table,
-        column: usize,
-    ) -> Result<Self, Reason> {
+    pub(super) fn of(rows: TableRows<'_>, table: &Table, column: usize) -> Result<Self, Reason> {
         let mut census = Self::default();
-        let mut statement = connection.prepare(&table.scan_sql(&[column]))?;
-        let mut scan = statement.query([])?;
-        while let Some(row) = scan.next()? {
-            let ValueRef::Text(text) = row.get_ref(0)? else {
-                continue;
-            };
-            if !text.trim_ascii().is_empty() {
+        rows.each(table, &[column], |values| {
+            if let ValueRef::Text(text) = values[0]
+                && !text.trim_ascii().is_empty()
+            {
                 census.count(text);
             }
-        }
+            Ok(())
+        })?;
         Ok(census)
     }
 

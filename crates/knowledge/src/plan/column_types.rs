@@ -4,11 +4,11 @@
 //! known for a table column with a declared type of which every value is of that type or NULL.
 
 use lookaside_value::Type;
+use rusqlite::types::Type as SqliteType;
 
 use super::reason::Reason;
 use super::schema::Table;
 use super::tables::TableCache;
-use crate::sql_name::quote_name;
 
 /// The type of each column, if it is known; all of them may be NULL.
 pub(super) fn of(sql: &str, tables: &mut TableCache) -> Result<Vec<Option<Type>>, Reason> {
@@ -36,15 +36,15 @@ pub(super) fn of(sql: &str, tables: &mut TableCache) -> Result<Vec<Option<Type>>
 }
 
 /// The type of a declaration, with the storage classes that belong to it.
-fn declared_type(declared: &str) -> Option<(Type, &'static str)> {
+fn declared_type(declared: &str) -> Option<(Type, &'static [SqliteType])> {
     let declared = declared.to_ascii_uppercase();
     let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
     if has(&["INT"]) {
-        Some((Type::Int, "'integer'"))
+        Some((Type::Int, &[SqliteType::Integer]))
     } else if has(&["CHAR", "CLOB", "TEXT"]) {
-        Some((Type::Text, "'text'"))
+        Some((Type::Text, &[SqliteType::Text]))
     } else if has(&["REAL", "FLOA", "DOUB", "NUMERIC", "DECIMAL"]) {
-        Some((Type::Float, "'real', 'integer'"))
+        Some((Type::Float, &[SqliteType::Real, SqliteType::Integer]))
     } else {
         None
     }
@@ -64,12 +64,19 @@ impl TableCache {
         let Some((declared, classes)) = declared_type(&column.declared) else {
             return Ok(None);
         };
-        let (name, column) = (quote_name(&table.name), quote_name(&column.name));
-        let sql = format!(
-            "select not exists (select 1 from main.{name} where typeof({column}) not in ({classes}, 'null'))"
-        );
-        let is_kept: bool = self.connection.query_row(&sql, [], |row| row.get(0))?;
-        Ok(is_kept.then_some(declared))
+        let mut is_kept = true;
+        let read = self.rows().each(table, &[position], |values| {
+            let found = values[0].data_type();
+            is_kept = found == SqliteType::Null || classes.contains(&found);
+            match is_kept {
+                true => Ok(()),
+                false => Err(Reason::fixed("a value has another type")),
+            }
+        });
+        match (is_kept, read) {
+            (false, _) => Ok(None),
+            (true, read) => read.map(|()| Some(declared)),
+        }
     }
 }
 

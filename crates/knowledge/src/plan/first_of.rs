@@ -1,28 +1,25 @@
 //! The native plan of a statement that reads a name of `[[first_of]]`: those of its tables in turn.
 
-use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
+use lookaside_value::{RowSetBuilder, Text, Value};
 
 use super::explain::Explanation;
 use super::reason::Reason;
 use super::tables::{TableCache, Tables};
-use super::{ChosenPlan, LookupPlan, Native, Probe, ProbeAll, planner, shape};
+use super::{ChosenPlan, LookupPlan, Native, Probe, ProbeAll, StoredRows, planner, shape};
 use crate::bind::value_of;
 use crate::first_of::Expansion;
 
 /// Native plans of several tables, of which the first that finds a row answers.
+///
+/// A position has the number of the table above [`ROW_BITS`].
 pub(super) struct FirstOf {
-    members: Vec<Member>,
-    /// The position of the row that answers if no table has one, if there is such a row.
-    on_miss: Option<usize>,
-    /// The rows of all tables, one after the other: positions refer to one set.
-    rows: RowSet,
+    members: Vec<Native>,
+    /// The row that answers if no table has one.
+    on_miss: Option<StoredRows>,
 }
 
-struct Member {
-    native: Native,
-    /// The position of its first row among all rows.
-    start: usize,
-}
+/// The bits of the position of a row in its table.
+const ROW_BITS: u32 = 32;
 
 impl LookupPlan {
     /// Plans an expanded statement. It has a native plan if the statement for each table has one.
@@ -46,63 +43,62 @@ impl FirstOf {
             let shape = shape::shape_of(sql, params)?;
             natives.push(planner::plan(sql, params, shape, tables)?);
         }
-        let columns = natives
-            .first()
-            .map(|first| first.rows.shared_columns().clone());
-        let mut rows = RowSetBuilder::with_columns(columns.unwrap_or_default());
-        rows.reserve(natives.iter().map(|native| native.rows.len()).sum());
-        let (mut members, mut start) = (Vec::new(), 0);
-        for native in natives {
-            for row in native.rows.iter() {
-                rows.push(row.iter().cloned());
+        let on_miss = match (&expansion.on_miss, natives.first()) {
+            (Some(sql), Some(first)) => {
+                let mut rows = RowSetBuilder::new(first.rows.columns().iter().cloned());
+                rows.push(default_row(sql, tables)?);
+                Some(StoredRows::Set(rows.build()))
             }
-            let row_count = native.rows.len();
-            members.push(Member { native, start });
-            start += row_count;
-        }
-        if let Some(sql) = &expansion.on_miss {
-            rows.push(default_row(sql, tables)?);
-        }
+            _ => None,
+        };
         Ok(Self {
-            members,
-            on_miss: expansion.on_miss.is_some().then_some(start),
-            rows: rows.build(),
+            members: natives,
+            on_miss,
         })
     }
 
-    pub(super) fn rows(&self) -> &RowSet {
-        &self.rows
+    #[inline]
+    pub(super) fn row(&self, position: usize) -> (&StoredRows, usize) {
+        let (member, row) = (position >> ROW_BITS, position & ((1 << ROW_BITS) - 1));
+        match self.members.get(member) {
+            Some(native) => (&native.rows, row),
+            None => (self.on_miss.as_ref().expect("it is a default row"), row),
+        }
     }
 
     pub(super) fn first(&self, params: &[Value]) -> Probe {
-        for Member { native, start } in &self.members {
+        for (member, native) in self.members.iter().enumerate() {
             match native.first(params) {
                 Probe::Absent => {}
-                Probe::Row(row) => return Probe::Row(start + row),
+                Probe::Row(row) => return Probe::Row(member << ROW_BITS | row),
                 Probe::Fallback => return Probe::Fallback,
             }
         }
-        self.on_miss.map_or(Probe::Absent, Probe::Row)
+        match &self.on_miss {
+            Some(_) => Probe::Row(self.members.len() << ROW_BITS),
+            None => Probe::Absent,
+        }
     }
 
     pub(super) fn all(&self, params: &[Value], out: &mut Vec<usize>) -> ProbeAll {
         let before = out.len();
-        for Member { native, start } in &self.members {
+        for (member, native) in self.members.iter().enumerate() {
             if native.all(params, out) == ProbeAll::Fallback {
                 return ProbeAll::Fallback;
             }
             if out.len() > before {
-                out[before..].iter_mut().for_each(|row| *row += start);
+                let positions = out[before..].iter_mut();
+                positions.for_each(|row| *row |= member << ROW_BITS);
                 return ProbeAll::Rows;
             }
         }
-        out.extend(self.on_miss);
+        out.extend((self.on_miss.as_ref()).map(|_| self.members.len() << ROW_BITS));
         ProbeAll::Rows
     }
 
     /// That of the first table, with the sizes of all.
     pub(super) fn explain(&self) -> Explanation {
-        let mut explanations = self.members.iter().map(|member| member.native.explain());
+        let mut explanations = self.members.iter().map(Native::explain);
         let first = explanations.next().expect("there is at least one table");
         explanations.fold(first, |mut all, next| {
             all.row_count += next.row_count;

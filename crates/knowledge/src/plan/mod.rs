@@ -30,7 +30,9 @@ mod relations;
 mod schema;
 mod shape;
 mod sqlite_dialect;
+mod stored;
 mod table_info;
+mod table_rows;
 mod tables;
 mod warnings;
 
@@ -39,7 +41,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use lookaside_value::{RowSet, Text, Value};
+use lookaside_value::{Text, Value};
 
 pub(crate) use self::bool_words::{BOOL_TEXT, BoolWords};
 use self::build::{Class, Interval, KEY_COLUMN_COUNT_MAX};
@@ -53,7 +55,9 @@ use self::operand::{Operand, Scratch};
 pub use self::reads::{ReadKind, TableRead};
 use self::reason::Reason;
 use self::relations::Related;
+pub(crate) use self::stored::StoredRows;
 pub use self::table_info::{ColumnInfo, TableInfo};
+pub(crate) use self::table_rows::PackedTables;
 pub(crate) use self::tables::Tables;
 pub(crate) use self::warnings::of_provider as provider_warnings;
 pub use self::warnings::{StatementWarning, WarningKind};
@@ -74,7 +78,7 @@ enum ChosenPlan {
 
 struct Native {
     probe: NativeProbe,
-    rows: RowSet,
+    rows: StoredRows,
     /// Whether the first row of a list is the statement's first row.
     is_first_known: bool,
     /// Whether rows that `order by` leaves tied are in the order of the table, as in a list.
@@ -119,7 +123,7 @@ struct Compared {
 /// The answer of a plan for the first row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
-    /// The row at this position of [`LookupPlan::rows`].
+    /// The row at this position, see [`LookupPlan::row`].
     Row(usize),
     /// There is no row.
     Absent,
@@ -171,14 +175,31 @@ impl LookupPlan {
         }
     }
 
-    /// The rows that positions refer to, in the statement's projection; `None` if SQLite answers.
+    /// The rows of a position in the statement's projection, and the row in them. All positions of one
+    /// answer have the same rows.
+    ///
+    /// # Panics
+    /// When the position is not one of this plan.
     #[inline]
-    pub(crate) fn rows(&self) -> Option<&RowSet> {
+    pub(crate) fn row(&self, position: usize) -> (&StoredRows, usize) {
         match &self.0 {
-            ChosenPlan::Native(native) => Some(&native.rows),
-            ChosenPlan::FirstOf(tables) => Some(tables.rows()),
-            ChosenPlan::NotNative(_) => None,
+            ChosenPlan::Native(native) => (&native.rows, position),
+            ChosenPlan::FirstOf(tables) => tables.row(position),
+            ChosenPlan::NotNative(_) => unreachable!("a plan that finds rows is native"),
         }
+    }
+
+    /// The rows of the positions of one answer, which become the numbers of rows in it.
+    ///
+    /// # Panics
+    /// When the plan is not native.
+    #[inline]
+    pub(crate) fn rows(&self, positions: &mut [usize]) -> &StoredRows {
+        let (rows, _) = self.row(positions.first().copied().unwrap_or(0));
+        for position in positions {
+            *position = self.row(*position).1;
+        }
+        rows
     }
 }
 

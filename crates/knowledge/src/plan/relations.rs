@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use super::invalid_keys::InvalidKeys;
 use super::reason::Reason;
 use super::schema::Table;
 use super::shape::Relation;
+use super::table_rows::TableRows;
 use crate::functions::{HostPattern, Network, PathPrefix, host_keys, path_keys};
 use crate::index::{
     IntervalIndex, IntervalIndexBuilder, NestedIndex, NestedIndexBuilder, PatternError,
@@ -44,14 +44,14 @@ pub(super) enum Related {
 impl RelationIndex {
     /// Reads the column.
     pub(super) fn of(
-        connection: &Connection,
+        rows: TableRows<'_>,
         table: &Table,
         column: usize,
         relation: Relation,
         pattern_memory_max: usize,
     ) -> Result<Self, Reason> {
         let mut reader = Reader {
-            connection,
+            rows,
             table,
             column,
             invalid_keys: None,
@@ -70,7 +70,7 @@ impl RelationIndex {
 }
 
 struct Reader<'a> {
-    connection: &'a Connection,
+    rows: TableRows<'a>,
     table: &'a Table,
     column: usize,
     invalid_keys: Option<InvalidKeys>,
@@ -166,20 +166,17 @@ impl Reader<'_> {
         form: &'static str,
         mut push: impl FnMut(usize, &str) -> Result<bool, Reason>,
     ) -> Result<(), Reason> {
-        let sql = self.table.scan_sql(&[self.column]);
-        let mut statement = self.connection.prepare(&sql)?;
-        let mut scan = statement.query([])?;
-        let mut row_at = 0;
-        while let Some(row) = scan.next()? {
+        let (rows, mut row_at) = (self.rows, 0);
+        rows.each(self.table, &[self.column], |values| {
             row_at += 1;
-            let ValueRef::Text(text) = row.get_ref(0)? else {
-                continue;
+            let ValueRef::Text(text) = values[0] else {
+                return Ok(());
             };
             // An error, which SQLite reports.
             let text = std::str::from_utf8(text);
             let text = text.map_err(|_| Reason::fixed("a value is not UTF-8"))?;
             if push(row_at - 1, text)? || text.is_empty() {
-                continue;
+                return Ok(());
             }
             match &mut self.invalid_keys {
                 Some(keys) => keys.count += 1,
@@ -194,8 +191,8 @@ impl Reader<'_> {
                     });
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 

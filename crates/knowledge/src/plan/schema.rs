@@ -1,11 +1,13 @@
 //! The schema of one table, as SQLite reports it.
 
 use lookaside_value::Text;
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::bool_words::{BOOL_TEXT, BoolWords};
 use super::key::Affinity;
 use super::reason::Reason;
+use super::table_rows::TableRows;
 
 /// An ordinary table of the main database.
 #[derive(Debug)]
@@ -38,7 +40,8 @@ pub(super) const ROWID_NAMES: [&str; 3] = ["rowid", "_rowid_", "oid"];
 
 impl Table {
     /// Reads the schema of the table with this name.
-    pub(super) fn describe(connection: &Connection, name: &str) -> Result<Self, Reason> {
+    pub(super) fn describe(rows: TableRows<'_>, name: &str) -> Result<Self, Reason> {
+        let connection = rows.connection;
         if name.len() >= 7 && name.as_bytes()[..7].eq_ignore_ascii_case(b"sqlite_") {
             return Err(Reason::fixed("it reads a table of SQLite's own"));
         }
@@ -75,27 +78,28 @@ impl Table {
         };
         let mut statement =
             connection.prepare("select name, type from pragma_table_xinfo(?1) order by cid")?;
-        let mut rows = statement.query([&table.name])?;
-        while let Some(row) = rows.next()? {
+        let mut listed = statement.query([&table.name])?;
+        while let Some(row) = listed.next()? {
             let name: String = row.get(0)?;
             let declared: String = row.get(1)?;
             let (_, collation, ..) =
                 connection.column_metadata(Some("main"), table.name.as_str(), name.as_str())?;
             let is_binary =
                 collation.is_some_and(|name| name.to_bytes().eq_ignore_ascii_case(b"binary"));
-            let words = match declared.eq_ignore_ascii_case(BOOL_TEXT) {
-                true => BoolWords::of_column(connection, &table.name, &name)?,
-                false => None,
-            };
             table.columns.push(Column {
                 name: name.into(),
                 affinity: Affinity::of_declared_type(&declared, is_strict),
                 declared,
-                words,
+                words: None,
                 is_binary,
             });
         }
         table.declared_count = table.columns.len();
+        for position in 0..table.declared_count {
+            if table.columns[position].declared.eq_ignore_ascii_case(BOOL_TEXT) {
+                table.columns[position].words = words_of(rows, &table, position)?;
+            }
+        }
         if table.has_rowid {
             let free = |name: &&&str| table.find(name).is_none();
             if let Some(name) = ROWID_NAMES.iter().find(free) {
@@ -137,6 +141,16 @@ impl Table {
         position >= self.declared_count
     }
 
+    /// The position of the row id, if it has a name.
+    pub(super) fn row_id(&self) -> Option<usize> {
+        (self.columns.len() > self.declared_count).then_some(self.declared_count)
+    }
+
+    /// The number of columns, with the row id.
+    pub(super) fn column_count(&self) -> usize {
+        self.columns.len()
+    }
+
     /// A query for columns of all rows, in the order in which the table stores them.
     ///
     /// `not indexed` makes SQLite scan the table itself; it has no effect on tables without row
@@ -158,6 +172,27 @@ impl Table {
 
     pub(super) fn count_sql(&self) -> String {
         format!("select count(*) from main.{}", quoted(&self.name))
+    }
+}
+
+/// The notation of a column that is declared as [`BOOL_TEXT`], by the first non-empty value.
+fn words_of(
+    rows: TableRows<'_>,
+    table: &Table,
+    column: usize,
+) -> Result<Option<BoolWords>, Reason> {
+    const FOUND: Reason = Reason::fixed("a value is found");
+    let mut cell = None;
+    let read = rows.each(table, &[column], |values| match values[0] {
+        ValueRef::Text(text) if !text.is_empty() => {
+            cell = Some(BoolWords::of(text));
+            Err(FOUND)
+        }
+        _ => Ok(()),
+    });
+    match cell {
+        Some(words) => Ok(words),
+        None => read.map(|()| None),
     }
 }
 

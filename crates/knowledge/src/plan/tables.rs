@@ -5,11 +5,8 @@ use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
-use foldhash::fast::RandomState;
-use hashbrown::HashSet;
-use lookaside_value::{RowSet, RowSetBuilder, Text, Type, Value};
+use lookaside_value::{Text, Type};
 use rusqlite::Connection;
-use rusqlite::types::ValueRef;
 
 use super::bool_words::BOOL_TEXT;
 use super::build::{self, Interval, IntervalColumns, KeyPart};
@@ -18,15 +15,10 @@ use super::reason::Reason;
 use super::relations::RelationIndex;
 use super::schema::Table;
 use super::shape::Relation;
-use crate::bind::value_of;
-use crate::index::{HashIndex, ROW_COUNT_MAX};
-
-/// The size limit of one snapshot; SQLite answers for a larger table. Generous, since the same rows
-/// in SQLite take about as much.
-const SNAPSHOT_SIZE_MAX: usize = 4 << 30;
-
-/// Texts up to this size are stored in the value itself; only longer ones are worth sharing.
-const INLINE_TEXT_SIZE_MAX: usize = 23;
+use super::stored::StoredRows;
+use super::table_rows::{PackedTables, TableRows};
+use crate::index::HashIndex;
+use crate::table::PackedTable;
 
 /// A reader of one generation's tables with everything that plans built from them.
 pub(crate) struct Tables {
@@ -36,8 +28,9 @@ pub(crate) struct Tables {
 
 pub(super) struct TableCache {
     pub(super) connection: Connection,
+    packed: PackedTables,
     descriptions: HashMap<String, Result<Arc<Table>, Reason>>,
-    snapshots: HashMap<SnapshotKey, Result<RowSet, Reason>>,
+    snapshots: HashMap<SnapshotKey, Result<StoredRows, Reason>>,
     hashes: HashMap<(String, Vec<KeyPart>), Result<Arc<HashIndex>, Reason>>,
     intervals: HashMap<(String, IntervalColumns), Result<Interval, Reason>>,
     /// By table, column and relation.
@@ -57,11 +50,13 @@ pub(super) struct TableCache {
 type SnapshotKey = (String, Vec<usize>, Vec<Text>);
 
 impl Tables {
-    /// Reads through a connection that sees one immutable state of the tables.
-    pub(crate) fn new(reader: Connection, pattern_memory_max: usize) -> Self {
+    /// Reads packed tables, and others through a connection that sees one immutable state of them and
+    /// has the schema of all.
+    pub(crate) fn new(reader: Connection, packed: PackedTables, pattern_memory_max: usize) -> Self {
         Self {
             inner: Mutex::new(TableCache {
                 connection: reader,
+                packed,
                 descriptions: HashMap::new(),
                 snapshots: HashMap::new(),
                 hashes: HashMap::new(),
@@ -89,29 +84,65 @@ impl Tables {
 
 impl TableCache {
     pub(super) fn table(&mut self, name: &str) -> Result<Arc<Table>, Reason> {
-        let connection = &self.connection;
-        shared(&mut self.descriptions, name.to_ascii_lowercase(), || {
+        let rows = self.rows();
+        let connection = rows.connection;
+        let key = name.to_ascii_lowercase();
+        if let Some(known) = self.descriptions.get(&key) {
+            return known.clone();
+        }
+        let describe = || {
             // Only UTF-8 text compares by its bytes.
             let letter: Vec<u8> =
                 connection.query_row("select cast('a' as blob)", [], |row| row.get(0))?;
             if letter != b"a" {
                 return Err(Reason::fixed("the encoding of the database is not UTF-8"));
             }
-            Table::describe(connection, name).map(Arc::new)
-        })
+            Table::describe(rows, name).map(Arc::new)
+        };
+        let described = describe();
+        self.descriptions.insert(key, described.clone());
+        described
     }
 
+    /// The reader of the rows of all tables.
+    pub(super) fn rows(&self) -> TableRows<'_> {
+        TableRows {
+            connection: &self.connection,
+            packed: &self.packed,
+        }
+    }
+
+    /// The rows of a table in these columns.
     pub(super) fn snapshot(
         &mut self,
         table: &Table,
         columns: Vec<usize>,
         names: Vec<Text>,
-    ) -> Result<RowSet, Reason> {
-        let connection = &self.connection;
-        let key = (table.name.clone(), columns.clone(), names.clone());
-        shared(&mut self.snapshots, key, || {
-            read_snapshot(connection, table, &columns, names)
-        })
+    ) -> Result<StoredRows, Reason> {
+        let key = (table.name.clone(), columns, names);
+        if let Some(known) = self.snapshots.get(&key) {
+            return known.clone();
+        }
+        let (_, columns, names) = &key;
+        let rows = match self.rows().values(table, columns, names) {
+            Ok(Some(rows)) => Ok(rows),
+            Ok(None) => self.packed(table).map(|packed| {
+                StoredRows::packed(&packed, table, columns, names.clone())
+            }),
+            Err(reason) => Err(reason),
+        };
+        self.snapshots.insert(key, rows.clone());
+        rows
+    }
+
+    /// The packed form of a table, made now if SQLite has loaded it.
+    pub(super) fn packed(&mut self, table: &Table) -> Result<Arc<PackedTable>, Reason> {
+        if let Some(packed) = self.packed.get(&table.name) {
+            return Ok(Arc::clone(packed));
+        }
+        let packed = Arc::new(self.rows().pack(table)?);
+        self.packed.insert(&table.name, Arc::clone(&packed));
+        Ok(packed)
     }
 
     pub(super) fn hash(
@@ -119,10 +150,13 @@ impl TableCache {
         table: &Table,
         parts: Vec<KeyPart>,
     ) -> Result<Arc<HashIndex>, Reason> {
-        let connection = &self.connection;
+        let rows = TableRows {
+            connection: &self.connection,
+            packed: &self.packed,
+        };
         let key = (table.name.clone(), parts.clone());
         shared(&mut self.hashes, key, || {
-            build::hash(connection, table, &parts).map(Arc::new)
+            build::hash(rows, table, &parts).map(Arc::new)
         })
     }
 
@@ -131,9 +165,12 @@ impl TableCache {
         table: &Table,
         columns: IntervalColumns,
     ) -> Result<Interval, Reason> {
-        let connection = &self.connection;
+        let rows = TableRows {
+            connection: &self.connection,
+            packed: &self.packed,
+        };
         shared(&mut self.intervals, (table.name.clone(), columns), || {
-            build::interval(connection, table, columns)
+            build::interval(rows, table, columns)
         })
     }
 
@@ -143,19 +180,25 @@ impl TableCache {
         column: usize,
         relation: Relation,
     ) -> Result<RelationIndex, Reason> {
-        let connection = &self.connection;
+        let rows = TableRows {
+            connection: &self.connection,
+            packed: &self.packed,
+        };
         let memory_max = self.pattern_memory_max;
         let key = (table.name.clone(), column, relation);
         shared(&mut self.relations, key, || {
-            RelationIndex::of(connection, table, column, relation, memory_max)
+            RelationIndex::of(rows, table, column, relation, memory_max)
         })
     }
 
     /// The census of the texts of a column.
     pub(super) fn census(&mut self, table: &Table, column: usize) -> Result<Census, Reason> {
-        let connection = &self.connection;
+        let rows = TableRows {
+            connection: &self.connection,
+            packed: &self.packed,
+        };
         shared(&mut self.censuses, (table.name.clone(), column), || {
-            Census::of(connection, table, column)
+            Census::of(rows, table, column)
         })
     }
 
@@ -188,11 +231,11 @@ impl TableCache {
 
     /// How many rows a table has.
     pub(super) fn row_count(&mut self, table: &Table) -> Result<usize, Reason> {
-        let connection = &self.connection;
-        shared(&mut self.row_counts, table.name.clone(), || {
-            let count: i64 = connection.query_row(&table.count_sql(), [], |row| row.get(0))?;
-            Ok(usize::try_from(count).unwrap_or(usize::MAX))
-        })
+        let rows = TableRows {
+            connection: &self.connection,
+            packed: &self.packed,
+        };
+        shared(&mut self.row_counts, table.name.clone(), || rows.count(table))
     }
 
     /// The names of all tables.
@@ -213,50 +256,4 @@ fn shared<K: Eq + Hash, V: Clone>(
         Entry::Occupied(entry) => entry.get().clone(),
         Entry::Vacant(entry) => entry.insert(make()).clone(),
     }
-}
-
-fn read_snapshot(
-    connection: &Connection,
-    table: &Table,
-    columns: &[usize],
-    names: Vec<Text>,
-) -> Result<RowSet, Reason> {
-    let too_large = Reason::fixed("a copy of the table would be very large");
-    let row_count: i64 = connection.query_row(&table.count_sql(), [], |row| row.get(0))?;
-    let row_count = usize::try_from(row_count).unwrap_or(usize::MAX);
-    let row_size = columns.len() * size_of::<Value>();
-    let mut size = row_count.saturating_mul(row_size);
-    if row_count > ROW_COUNT_MAX || size > SNAPSHOT_SIZE_MAX {
-        return Err(too_large);
-    }
-    let mut rows = RowSetBuilder::new(names);
-    rows.reserve(row_count);
-    let mut texts: HashSet<Text, RandomState> = HashSet::default();
-    let mut statement = connection.prepare(&table.scan_sql(columns))?;
-    let mut scan = statement.query([])?;
-    let mut row_values = Vec::with_capacity(columns.len());
-    while let Some(row) = scan.next()? {
-        for index in 0..columns.len() {
-            let value = match row.get_ref(index)? {
-                ValueRef::Text(bytes) if bytes.len() > INLINE_TEXT_SIZE_MAX => {
-                    let text = String::from_utf8_lossy(bytes);
-                    let text = texts.get_or_insert_with(&*text, |text| {
-                        size += text.len();
-                        text.into()
-                    });
-                    Value::Text(text.clone())
-                }
-                column => value_of(column),
-            };
-            if let Value::Bytes(bytes) = &value {
-                size += bytes.len();
-            }
-            row_values.push(value);
-        }
-        rows.push(row_values.drain(..));
-        if size > SNAPSHOT_SIZE_MAX {
-            return Err(too_large);
-        }
-    }
-    Ok(rows.build())
 }

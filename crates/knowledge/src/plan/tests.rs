@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use lookaside_value::{Text, Value};
 use rusqlite::Connection;
 
-use super::{LookupPlan, Probe, ProbeAll, Tables};
+use super::{LookupPlan, PackedTables, Probe, ProbeAll, StoredRows, Tables};
 use crate::bind::{SqlValue, value_of};
 use crate::functions;
 
@@ -25,9 +25,25 @@ struct Fixture {
     uri: String,
 }
 
+/// Where the rows of a fixture are for its plans.
+#[derive(Clone, Copy, Debug)]
+enum Storage {
+    Sqlite,
+    /// Packed, and small enough that answers are values.
+    PackedSmall,
+    Packed,
+}
+
 impl Fixture {
-    /// Creates a database by a script. Tests on several threads may use the same name.
+    /// Creates a database by a script, which also decides where the rows are. Tests on several threads
+    /// may use the same name.
     fn new(name: &str, script: &str) -> Self {
+        let storages = [Storage::Sqlite, Storage::PackedSmall, Storage::Packed];
+        let hash = script.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31) + usize::from(byte));
+        Self::stored(name, script, storages[hash % storages.len()])
+    }
+
+    fn stored(name: &str, script: &str, storage: Storage) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         // Relaxed: no other data is published with the number.
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -42,7 +58,23 @@ impl Fixture {
         connection
             .execute_batch(script)
             .unwrap_or_else(|error| panic!("{error}: {script}"));
-        let tables = Tables::new(open(), 64 << 20);
+        let mut packed = PackedTables::default();
+        if !matches!(storage, Storage::Sqlite) {
+            let unpacked = Tables::new(open(), PackedTables::default(), 64 << 20);
+            unpacked.with(|tables| {
+                for name in tables.table_names().unwrap() {
+                    if let Ok(table) = tables.table(&name)
+                        && let Ok(rows) = tables.packed(&table)
+                    {
+                        packed.insert(&name, rows);
+                    }
+                }
+            });
+        }
+        if matches!(storage, Storage::Packed) {
+            packed.keep_values_up_to(0);
+        }
+        let tables = Tables::new(open(), packed, 64 << 20);
         Self {
             connection,
             tables,
@@ -88,7 +120,7 @@ impl Fixture {
         names: &[&str],
         values: &[Value],
     ) -> Result<(bool, bool), String> {
-        let row = |index: usize| plan.rows().expect("it found a row").row(index).to_vec();
+        let row = |position: usize| row_of(plan, position);
         let differs = |what: &str, native: &Answer, sqlite: &Answer| {
             Err(format!(
                 "{what} differs\n  {sql}\n  {names:?} = {values:?}\n  native {native:?}\n  sqlite {sqlite:?}\n  {}\n  {}",
@@ -121,6 +153,17 @@ impl Fixture {
         }
         Ok((first.is_some(), all.is_some()))
     }
+}
+
+/// The values of a row that a plan has found.
+fn row_of(plan: &LookupPlan, position: usize) -> Vec<Value> {
+    let (rows, row) = plan.row(position);
+    let mut values = Vec::new();
+    match rows {
+        StoredRows::Set(rows) => values.extend_from_slice(rows.row(row)),
+        StoredRows::Packed(rows) => rows.push_values(row, &mut values),
+    }
+    values
 }
 
 /// Compares as lists if ordered, otherwise as multisets; values by identity, so that types count.

@@ -1,15 +1,16 @@
 //! The batch interface of a session, through which a language queries rows.
 
+use std::ptr;
+
 use lookaside_value::{
-    Answers, BatchQuery, Extent, Lookup, LookupError, ParamBatch, RowSet, StatementId, Text, Value,
+    Answers, BatchQuery, Extent, Lookup, LookupError, ParamBatch, StatementId, Text,
 };
 
 use super::Session;
-use super::bound::Bound;
 use crate::Result;
 use crate::error::Error;
 use crate::generation::Prepared;
-use crate::plan::Probe;
+use crate::plan::{Probe, StoredRows};
 use crate::policy::Policy;
 use crate::statement::Origin;
 
@@ -67,7 +68,8 @@ impl Session {
         }
         if query.extent == Extent::All {
             for set in params.iter() {
-                match all_rows(bound.reborrow(), set, &query) {
+                let bound = bound.reborrow();
+                match bound.all_checked(set, |count| query.check_row_count(count)) {
                     Ok(rows) => answers.push_all(rows),
                     Err(error) => answers.push_failed(error),
                 }
@@ -75,17 +77,26 @@ impl Session {
             return Ok(());
         }
         let (context, plan, resolver) = (&bound.context, bound.plan, bound.resolver);
-        // All rows of the plan are kept alive by one entry, made for the first hit.
-        let mut plan_rows = None;
+        // Rows of one set are kept alive by one entry, made for the first hit.
+        let mut shared: Option<(*const StoredRows, u32)> = None;
         let (mut hit_count, mut absent_count) = (0, 0);
         for set in params.iter() {
             match plan.first(set) {
-                Probe::Row(index) => {
-                    let rows = *plan_rows.get_or_insert_with(|| {
-                        let rows = plan.rows();
-                        answers.add_rows(rows.expect("a plan that finds rows has them").clone())
-                    });
-                    answers.push_row(rows, index);
+                Probe::Row(position) => {
+                    let (stored, row) = plan.row(position);
+                    match stored {
+                        StoredRows::Set(rows) => {
+                            let entry = match shared {
+                                Some((of, entry)) if ptr::eq(of, stored) => entry,
+                                _ => answers.add_rows(rows.clone()),
+                            };
+                            shared = Some((stored, entry));
+                            answers.push_row(entry, row);
+                        }
+                        StoredRows::Packed(rows) => {
+                            answers.push_values(|values| rows.push_values(row, values));
+                        }
+                    }
                     hit_count += 1;
                 }
                 Probe::Absent => {
@@ -104,15 +115,4 @@ impl Session {
         resolver.counters.native_absent.add(absent_count);
         Ok(())
     }
-}
-
-/// All rows for one parameter set, copied only if there are not too many.
-fn all_rows(
-    bound: Bound<'_, '_>,
-    set: &[Value],
-    query: &BatchQuery,
-) -> std::result::Result<RowSet, LookupError> {
-    let rows = bound.all(set, Policy::Global)?;
-    query.check_row_count(rows.len())?;
-    Ok(rows.to_row_set())
 }

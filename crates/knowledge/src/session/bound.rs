@@ -1,14 +1,15 @@
 //! A statement bound to a session: answered by its native plan first, then by the resolver.
 
-use lookaside_value::{Extent, RowSet, Value};
+use lookaside_value::{Extent, LookupError, Row, RowSet, Value};
 
 use super::Session;
+use super::plan_answer::PlanAnswer;
 use crate::Result;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::freshness::Freshness;
 use crate::generation::{Generation, Prepared};
-use crate::plan::{LookupPlan, Probe, ProbeAll};
+use crate::plan::{LookupPlan, Probe};
 use crate::policy::Policy;
 use crate::provenance::Provenance;
 use crate::resolver::{AgeLimit, Resolved, Resolver, StatementContext};
@@ -21,8 +22,7 @@ pub(super) struct Bound<'a, 's> {
     pub(super) context: StatementContext<'s>,
     pub(super) plan: &'a LookupPlan,
     pub(super) resolver: &'a mut Resolver,
-    /// Positions of the rows of the plan's last answer.
-    picks: &'a mut Vec<usize>,
+    plan_answer: &'a mut PlanAnswer,
 }
 
 /// Rows and their origin.
@@ -59,11 +59,11 @@ impl Session {
             engine,
             generation,
             resolver,
-            picks,
+            plan_answer,
         } = self;
         let prepared = resolver.prepared(generation, &statement.0)?;
         let parts = (&**engine, &**generation, &*statement.0, prepared);
-        Ok(Bound::new(parts, resolver, picks))
+        Ok(Bound::new(parts, resolver, plan_answer))
     }
 
     /// [`Self::bind`] for a statement that is already prepared in the newest generation. Does not
@@ -78,12 +78,12 @@ impl Session {
             engine,
             generation,
             resolver,
-            picks,
+            plan_answer,
         } = self;
         let prepared = generation.prepared(statement.id());
         Ok(prepared.map(|prepared| {
             let parts = (&**engine, &**generation, &*statement.0, prepared);
-            Bound::new(parts, resolver, picks)
+            Bound::new(parts, resolver, plan_answer)
         }))
     }
 
@@ -109,7 +109,7 @@ impl<'a: 's, 's> Bound<'a, 's> {
             &'a Prepared,
         ),
         resolver: &'a mut Resolver,
-        picks: &'a mut Vec<usize>,
+        plan_answer: &'a mut PlanAnswer,
     ) -> Self {
         Self {
             context: StatementContext {
@@ -120,7 +120,7 @@ impl<'a: 's, 's> Bound<'a, 's> {
             },
             plan: &prepared.plan,
             resolver,
-            picks,
+            plan_answer,
         }
     }
 
@@ -130,26 +130,21 @@ impl<'a: 's, 's> Bound<'a, 's> {
             context: self.context,
             plan: self.plan,
             resolver: self.resolver,
-            picks: self.picks,
+            plan_answer: self.plan_answer,
         }
     }
 
-    /// The row set of the first row, and the index in it. As this is the most frequent query, it
-    /// fills no list of positions.
+    /// The first row. As this is the most frequent query, it fills no list of positions.
     #[inline]
     pub(super) fn first(
         self,
         params: &[Value],
         policy: Policy<'_>,
-    ) -> Result<Option<(&'a RowSet, usize)>> {
+    ) -> Result<Option<&'a [Value]>> {
         match self.plan.first(params) {
-            Probe::Row(index) => {
-                let rows = self.plan.rows();
+            Probe::Row(position) => {
                 self.resolver.counters.native(true);
-                Ok(Some((
-                    rows.expect("a plan that finds rows has them"),
-                    index,
-                )))
+                Ok(Some(self.plan_answer.values(self.plan, position)))
             }
             Probe::Absent => {
                 self.resolver.counters.native(false);
@@ -159,9 +154,19 @@ impl<'a: 's, 's> Bound<'a, 's> {
                 // A copy, so that the context is in memory only where it is needed.
                 let (context, first) = (self.context, Extent::First);
                 let rows = self.resolver.rows(&context, params, first, policy)?;
-                Ok((!rows.is_empty()).then_some((rows, 0)))
+                Ok((!rows.is_empty()).then(|| rows.row(0)))
             }
         }
+    }
+
+    /// The first row, kept alive by sharing its set.
+    pub(super) fn first_row(self, params: &[Value], policy: Policy<'_>) -> Result<Option<Row>> {
+        let bound = match self.planned(params, Extent::First) {
+            Ok(answer) => return Ok(answer.rows().first_shared()),
+            Err(bound) => bound,
+        };
+        let rows = (bound.resolver).rows(&bound.context, params, Extent::First, policy)?;
+        Ok(rows.first())
     }
 
     /// All rows.
@@ -173,6 +178,23 @@ impl<'a: 's, 's> Bound<'a, 's> {
         };
         let rows = (bound.resolver).rows(&bound.context, params, all, policy)?;
         Ok(Rows::whole(rows))
+    }
+
+    /// All rows, if `check` accepts their number; it is called before rows are copied.
+    pub(super) fn all_checked(
+        self,
+        params: &[Value],
+        check: impl Fn(usize) -> std::result::Result<(), LookupError>,
+    ) -> std::result::Result<RowSet, LookupError> {
+        if let Some(row_count) = self.plan_answer.find(self.plan, params, Extent::All) {
+            self.resolver.counters.native(row_count > 0);
+            check(row_count)?;
+            return Ok(self.plan_answer.rows(self.plan).to_row_set());
+        }
+        let policy = Policy::Global;
+        let rows = (self.resolver).rows(&self.context, params, Extent::All, policy)?;
+        check(rows.len())?;
+        Ok(rows.clone())
     }
 
     /// The answer.
@@ -212,34 +234,10 @@ impl<'a: 's, 's> Bound<'a, 's> {
     /// The answer of the native plan, or the statement back if the plan has none.
     #[inline]
     fn planned(self, params: &[Value], extent: Extent) -> std::result::Result<Answer<'a>, Self> {
-        let Some(rows) = plan_rows(self.plan, params, extent, self.picks) else {
+        let Some(row_count) = self.plan_answer.find(self.plan, params, extent) else {
             return Err(self);
         };
-        self.resolver.counters.native(!self.picks.is_empty());
-        Ok(Answer::Planned(Rows::picked(rows, self.picks)))
+        self.resolver.counters.native(row_count > 0);
+        Ok(Answer::Planned(self.plan_answer.rows(self.plan)))
     }
-}
-
-/// The rows of a native plan, and in `picks` which of them are the answer, if it has one.
-#[inline]
-fn plan_rows<'p>(
-    plan: &'p LookupPlan,
-    params: &[Value],
-    extent: Extent,
-    picks: &mut Vec<usize>,
-) -> Option<&'p RowSet> {
-    let rows = plan.rows()?;
-    picks.clear();
-    let is_answered = match extent {
-        Extent::All => plan.all(params, picks) == ProbeAll::Rows,
-        Extent::First => match plan.first(params) {
-            Probe::Row(index) => {
-                picks.push(index);
-                true
-            }
-            Probe::Absent => true,
-            Probe::Fallback => false,
-        },
-    };
-    is_answered.then_some(rows)
 }

@@ -3,6 +3,7 @@
 
 mod batch;
 mod bound;
+mod plan_answer;
 mod provider;
 mod served;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use lookaside_value::{Contract, Extent, Row, RowSet, Text, Value};
 
+use self::plan_answer::PlanAnswer;
 pub(crate) use self::provider::{Backend, ProviderQuery};
 pub use self::served::{Coverage, Served};
 use crate::Result;
@@ -55,8 +57,7 @@ pub struct Session {
     engine: Arc<Engine>,
     generation: Arc<Generation>,
     resolver: Resolver,
-    /// Positions of the rows of the last answer of a native plan.
-    picks: Vec<usize>,
+    plan_answer: PlanAnswer,
 }
 
 impl Session {
@@ -67,7 +68,7 @@ impl Session {
             resolver: Resolver::new(&generation, engine.counters.enter(), cancel),
             generation,
             engine,
-            picks: Vec::new(),
+            plan_answer: PlanAnswer::default(),
         }
     }
 
@@ -130,8 +131,9 @@ impl Session {
         params: &[Value],
         policy: Policy<'_>,
     ) -> Result<Option<&[Value]>> {
-        let found = self.find_first(statement, params, policy)?;
-        Ok(found.map(|(rows, index)| rows.row(index)))
+        let bound = self.bind(statement)?;
+        statement.0.check_count(params.len())?;
+        bound.first(params, policy)
     }
 
     /// The first row, as a value that keeps its row set alive.
@@ -139,8 +141,9 @@ impl Session {
     /// # Errors
     /// As [`Self::first`].
     pub fn first_row(&mut self, statement: &Statement, params: &[Value]) -> Result<Option<Row>> {
-        let found = self.find_first(statement, params, Policy::Global)?;
-        Ok(found.map(|(rows, index)| rows.shared_row(index)))
+        let bound = self.bind(statement)?;
+        statement.0.check_count(params.len())?;
+        bound.first_row(params, Policy::Global)
     }
 
     /// All rows, with parameters by position, borrowed until the next call.
@@ -192,8 +195,7 @@ impl Session {
         match self.admit(query.into())? {
             Admitted::Statement(statement) => {
                 let params = statement.0.to_positional(params.into())?;
-                let found = self.find_first(&statement, &params, policy)?;
-                Ok(found.map(|(rows, index)| rows.shared_row(index)))
+                self.bind(&statement)?.first_row(&params, policy)
             }
             Admitted::Once(info) => Ok(self.once(&info, params.into(), Extent::First)?.first()),
         }
@@ -353,19 +355,6 @@ impl Session {
                 block_on(remote.dependency_in(statement, publication))
             }
         })
-    }
-
-    /// The row set and the index in it of the first row.
-    #[inline]
-    fn find_first(
-        &mut self,
-        statement: &Statement,
-        params: &[Value],
-        policy: Policy<'_>,
-    ) -> Result<Option<(&RowSet, usize)>> {
-        let bound = self.bind(statement)?;
-        statement.0.check_count(params.len())?;
-        bound.first(params, policy)
     }
 
     #[inline]

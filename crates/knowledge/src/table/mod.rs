@@ -31,6 +31,8 @@ pub(crate) struct PackedTable {
     starts: Box<[u32]>,
     /// For each [`BUCKET_SIZE`] rows, the segment of the first of them.
     buckets: Box<[u32]>,
+    /// The column of the row ids; `None` if they count from 1.
+    row_id: Option<usize>,
 }
 
 /// Rows of a bucket, by which the segment of a row is found. Most segments have more rows, so the next
@@ -43,9 +45,11 @@ const BUCKET_SIZE_BITS: u32 = 12;
 pub(crate) struct TooManyRows;
 
 impl PackedTable {
-    /// A table of segments, in the order of their rows.
+    /// A table of segments, in the order of their rows, with the column of the row ids, unless they count
+    /// from 1.
     pub(crate) fn new(
         segments: impl IntoIterator<Item = Arc<Segment>>,
+        row_id: Option<usize>,
         row_count_max: usize,
     ) -> Result<Self, TooManyRows> {
         let segments: Box<[Arc<Segment>]> = segments
@@ -66,6 +70,7 @@ impl PackedTable {
             segments,
             starts: starts.into(),
             buckets: buckets.into(),
+            row_id,
         })
     }
 
@@ -93,9 +98,9 @@ impl PackedTable {
     }
 
     /// Appends the values of a row in these columns, in their order. A column without a position is the
-    /// row id, which counts from 1.
+    /// number of the row, from 1.
     #[inline]
-    pub(crate) fn push_values(
+    fn push_values(
         &self,
         row: usize,
         columns: &[Option<usize>],
@@ -108,10 +113,15 @@ impl PackedTable {
         }));
     }
 
+    /// The columns, where a row id that is stored has its position.
+    fn stored(&self, columns: &[Option<usize>]) -> Vec<Option<usize>> {
+        columns.iter().map(|column| column.or(self.row_id)).collect()
+    }
+
     /// Reads a byte of a row, so that its cache line is loaded. Loads of several rows overlap, whereas a
     /// row that is read in full waits for its own.
     #[inline]
-    pub(crate) fn touch(&self, row: usize) -> u8 {
+    fn touch(&self, row: usize) -> u8 {
         let (segment, at) = self.locate(row);
         segment.touch(at)
     }
@@ -126,12 +136,13 @@ impl PackedTable {
     }
 
     /// Calls `visit` with the values of each row in these columns, in the order of the rows, until it
-    /// fails.
+    /// fails. A column without a position is the row id.
     pub(crate) fn each<E>(
         &self,
         columns: &[Option<usize>],
         mut visit: impl FnMut(&[ValueRef<'_>]) -> Result<(), E>,
     ) -> Result<(), E> {
+        let columns = &*self.stored(columns);
         let mut values = Vec::with_capacity(columns.len());
         for (segment, start) in self.segments.iter().zip(&self.starts) {
             let mut row = i64::from(*start);
@@ -153,7 +164,7 @@ impl PackedTable {
 #[derive(Clone, Debug)]
 pub(crate) struct PackedRows {
     table: Arc<PackedTable>,
-    /// The positions of the columns; `None` is the row id.
+    /// The positions of the columns; `None` is the number of the row, from 1.
     positions: Arc<[Option<usize>]>,
     /// The names that the statement gives them.
     names: Arc<[Text]>,
@@ -162,12 +173,12 @@ pub(crate) struct PackedRows {
 impl PackedRows {
     pub(crate) fn new(
         table: Arc<PackedTable>,
-        positions: impl IntoIterator<Item = Option<usize>>,
+        columns: &[Option<usize>],
         names: impl IntoIterator<Item = Text>,
     ) -> Self {
         Self {
+            positions: table.stored(columns).into(),
             table,
-            positions: positions.into_iter().collect(),
             names: names.into_iter().collect(),
         }
     }

@@ -60,7 +60,7 @@ fn check(seed: u64) {
         }
     }
     segments.push(Arc::new(builder.build()));
-    let table = PackedTable::new(segments, usize::MAX).unwrap();
+    let table = PackedTable::new(segments, None, usize::MAX).unwrap();
     assert_eq!(table.row_count(), rows.len(), "seed {seed}");
     let columns: Vec<Option<usize>> = (0..draws.len()).map(Some).chain([None]).collect();
     let mut read = rows.iter();
@@ -101,7 +101,7 @@ fn halves_of_a_character_in_two_texts_are_not_joined() {
     for half in [&euro[..1], &euro[1..], &euro[..1]] {
         builder.push([ValueRef::Text(half)].into_iter()).unwrap();
     }
-    let table = PackedTable::new([Arc::new(builder.build())], 3).unwrap();
+    let table = PackedTable::new([Arc::new(builder.build())], None, 3).unwrap();
     let mut values = Vec::new();
     table.push_values(0, &[Some(0)], &mut values);
     assert_eq!(values, [Value::from("\u{fffd}")]);
@@ -134,7 +134,7 @@ fn rows_are_bounded() {
     }
     let segment = Arc::new(builder.build());
     let two = [Arc::clone(&segment), segment];
-    assert_eq!(PackedTable::new(two.clone(), 5).err(), Some(TooManyRows));
-    let parts = PackedTable::new(two, 6).unwrap().parts(2);
+    assert_eq!(PackedTable::new(two.clone(), None, 5).err(), Some(TooManyRows));
+    let parts = PackedTable::new(two, None, 6).unwrap().parts(2);
     assert_eq!(parts, [0..3, 3..6]);
 }

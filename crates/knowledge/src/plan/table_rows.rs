@@ -1,0 +1,212 @@
+//! Reads the rows of tables, packed ones and those of SQLite.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
+use lookaside_value::{RowSetBuilder, Text, Value};
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+use super::reason::Reason;
+use super::schema::Table;
+use super::stored::StoredRows;
+use crate::bind::value_of;
+use crate::index::ROW_COUNT_MAX;
+use crate::table::{PackedRows, PackedTable, RowTooLarge, SegmentBuilder, TooManyRows};
+
+/// The packed tables of a generation.
+#[derive(Debug)]
+pub(crate) struct PackedTables {
+    /// By their names in lower case.
+    tables: HashMap<String, Arc<PackedTable>>,
+    /// Rows are kept as values up to this size in bytes.
+    values_size_max: usize,
+}
+
+/// Rows are kept as values up to this size in bytes, and packed beyond it. An answer from values borrows
+/// them; one from packed rows makes them, which takes less time than the cache misses of a large table.
+const VALUES_SIZE_MAX: usize = 64 << 20;
+
+/// The size limit of the packed copy of a table that SQLite has loaded, in bytes; SQLite answers for a
+/// larger table.
+const COPY_SIZE_MAX: usize = 4 << 30;
+
+const TOO_LARGE: Reason = Reason::fixed("a copy of the table would be very large");
+
+/// Texts up to this size are stored in the value itself; only longer ones are worth sharing.
+const INLINE_TEXT_SIZE_MAX: usize = 23;
+
+/// Columns whose values are read into an array.
+const FEW: usize = 8;
+
+impl Default for PackedTables {
+    fn default() -> Self {
+        Self {
+            tables: HashMap::new(),
+            values_size_max: VALUES_SIZE_MAX,
+        }
+    }
+}
+
+impl PackedTables {
+    #[cfg(test)]
+    pub(super) fn keep_values_up_to(&mut self, size: usize) {
+        self.values_size_max = size;
+    }
+
+    /// Adds a table.
+    pub(crate) fn insert(&mut self, name: &str, table: Arc<PackedTable>) {
+        self.tables.insert(name.to_ascii_lowercase(), table);
+    }
+
+    /// The table with this name in any case.
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<PackedTable>> {
+        self.tables.get(&name.to_ascii_lowercase())
+    }
+
+    /// All tables, with their names in lower case.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Arc<PackedTable>)> {
+        self.tables.iter().map(|(name, table)| (&**name, table))
+    }
+}
+
+/// Reads rows of the tables of one generation.
+#[derive(Clone, Copy)]
+pub(super) struct TableRows<'a> {
+    /// Has the schema of all tables, and the rows of those that are not packed.
+    pub(super) connection: &'a Connection,
+    pub(super) packed: &'a PackedTables,
+}
+
+impl TableRows<'_> {
+    /// Calls `visit` with the values of each row in these columns, in scan order, until it fails.
+    pub(super) fn each(
+        self,
+        table: &Table,
+        columns: &[usize],
+        mut visit: impl FnMut(&[ValueRef<'_>]) -> Result<(), Reason>,
+    ) -> Result<(), Reason> {
+        if let Some(packed) = self.packed.get(&table.name) {
+            return packed.each(&packed_columns(table, columns), visit);
+        }
+        let mut statement = self.connection.prepare(&table.scan_sql(columns))?;
+        let mut scan = statement.query([])?;
+        while let Some(row) = scan.next()? {
+            match columns.len() {
+                count @ ..=FEW => {
+                    let mut values = [ValueRef::Null; FEW];
+                    for (index, value) in values.iter_mut().take(count).enumerate() {
+                        *value = row.get_ref(index)?;
+                    }
+                    visit(&values[..count])?;
+                }
+                count => {
+                    let values = (0..count).map(|index| row.get_ref(index));
+                    visit(&values.collect::<rusqlite::Result<Vec<_>>>()?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many rows a table has.
+    pub(super) fn count(self, table: &Table) -> Result<usize, Reason> {
+        if let Some(packed) = self.packed.get(&table.name) {
+            return Ok(packed.row_count());
+        }
+        let sql = table.count_sql();
+        let count: i64 = self.connection.query_row(&sql, [], |row| row.get(0))?;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    /// The rows of a table in these columns as values; `None` if they are too large.
+    pub(super) fn values(
+        self,
+        table: &Table,
+        columns: &[usize],
+        names: &[Text],
+    ) -> Result<Option<StoredRows>, Reason> {
+        let row_count = self.count(table)?;
+        let size_max = self.packed.values_size_max;
+        let mut size = row_count.saturating_mul(columns.len() * size_of::<Value>());
+        if row_count > ROW_COUNT_MAX || size > size_max {
+            return Ok(None);
+        }
+        let mut rows = RowSetBuilder::new(names.iter().cloned());
+        rows.reserve(row_count);
+        let mut texts: HashSet<Text, RandomState> = HashSet::default();
+        let read = self.each(table, columns, |values| {
+            rows.push(values.iter().map(|value| {
+                let value = match *value {
+                    ValueRef::Text(bytes) if bytes.len() > INLINE_TEXT_SIZE_MAX => {
+                        let text = String::from_utf8_lossy(bytes);
+                        let text = texts.get_or_insert_with(&*text, |text| {
+                            size += text.len();
+                            text.into()
+                        });
+                        Value::Text(text.clone())
+                    }
+                    value => value_of(value),
+                };
+                if let Value::Bytes(bytes) = &value {
+                    size += bytes.len();
+                }
+                value
+            }));
+            match size > size_max {
+                true => Err(TOO_LARGE),
+                false => Ok(()),
+            }
+        });
+        match read {
+            Ok(()) => Ok(Some(StoredRows::Set(rows.build()))),
+            Err(_) if size > size_max => Ok(None),
+            Err(reason) => Err(reason),
+        }
+    }
+
+    /// A packed copy of a table that SQLite has loaded.
+    pub(super) fn pack(self, table: &Table) -> Result<PackedTable, Reason> {
+        let columns: Vec<usize> = (0..table.column_count()).collect();
+        let (mut segments, mut size) = (Vec::new(), 0);
+        let mut builder = SegmentBuilder::new(columns.len());
+        self.each(table, &columns, |values| {
+            let pushed = builder.push(values.iter().copied());
+            pushed.map_err(|RowTooLarge| TOO_LARGE)?;
+            if builder.is_full() {
+                let segment = builder.build();
+                size += segment.size();
+                segments.push(Arc::new(segment));
+            }
+            match size > COPY_SIZE_MAX {
+                true => Err(TOO_LARGE),
+                false => Ok(()),
+            }
+        })?;
+        segments.push(Arc::new(builder.build()));
+        let row_id = table.row_id();
+        let packed = PackedTable::new(segments, row_id, ROW_COUNT_MAX);
+        packed.map_err(|TooManyRows| TOO_LARGE)
+    }
+}
+
+impl StoredRows {
+    /// The rows of a packed table in these columns.
+    pub(super) fn packed(
+        packed: &Arc<PackedTable>,
+        table: &Table,
+        columns: &[usize],
+        names: Vec<Text>,
+    ) -> Self {
+        let columns = packed_columns(table, columns);
+        Self::Packed(PackedRows::new(Arc::clone(packed), &columns, names))
+    }
+}
+
+/// Positions in a packed table; the row id has none.
+fn packed_columns(table: &Table, columns: &[usize]) -> Vec<Option<usize>> {
+    let position = |column: &usize| (!table.is_rowid(*column)).then_some(*column);
+    columns.iter().map(position).collect()
+}
