@@ -10,16 +10,18 @@ use crate::Result;
 use crate::cache::{LIFETIME_MAX, LocalBudget, SharedCache};
 use crate::cancel::CancelHandle;
 use crate::config::Config;
+use crate::databases::{Database, Databases};
 use crate::description::{Answerer, Description};
 use crate::error::Error;
 use crate::first_of::{Expansion, FirstOf};
-use crate::plan::{LookupPlan, PackedTables, Tables};
-use crate::provider::{LocalTables, Names, ProviderRoute, Reader, RouteTarget, route};
+use crate::plan::{LookupPlan, Tables};
+use crate::provider::{
+    LocalTables, Names, ProviderRoute, Reader, RouteTarget, StoreStatement, route,
+};
 use crate::remote::Remote;
 use crate::scan::scan;
 use crate::source::Loaded;
 use crate::statement::{Statement, StatementInfo};
-use crate::store::Store;
 use crate::wait::block_on_unless;
 
 /// The tables of one load. They never change; only plans of new statements and cached answers are
@@ -27,7 +29,6 @@ use crate::wait::block_on_unless;
 pub(crate) struct Generation {
     pub(crate) number: u64,
     pub(crate) loaded: Loaded,
-    tables: Tables,
     local_tables: LocalTables,
     first_of: Vec<FirstOf>,
     names: Names,
@@ -56,7 +57,7 @@ impl Prepared {
 /// A session's connection to the store of a generation, opened on first use.
 #[derive(Debug, Default)]
 pub(crate) struct StoreReader {
-    reader: Option<Reader>,
+    reader: Option<(Reader, Arc<Database>)>,
     cancel: CancelHandle,
 }
 
@@ -69,15 +70,21 @@ impl StoreReader {
         }
     }
 
-    pub(crate) fn open(&mut self, generation: &Generation) -> Result<&mut Reader> {
-        match &mut self.reader {
-            Some(reader) => Ok(reader),
-            closed => {
-                let limit = generation.query_timeout();
-                let reader = Reader::open(generation.store(), limit, self.cancel.clone())?;
-                Ok(closed.insert(reader))
-            }
+    /// A connection that knows the schema of all tables, and has the rows of these packed tables.
+    pub(crate) fn open(
+        &mut self,
+        generation: &Generation,
+        packed_tables: &[Text],
+    ) -> Result<&mut Reader> {
+        let is_open = (self.reader.as_ref()).is_some_and(|(_, open)| open.has(packed_tables));
+        if !is_open {
+            let database = generation.databases().with(packed_tables)?;
+            let limit = generation.query_timeout();
+            let reader = Reader::open(&database.store, limit, self.cancel.clone())?;
+            self.reader = Some((reader, database));
         }
+        let (reader, _) = self.reader.as_mut().expect("it is open");
+        Ok(reader)
     }
 
     /// Closes the connection.
@@ -99,12 +106,8 @@ impl Generation {
         remotes: Vec<Arc<Remote>>,
         hasher: RandomState,
     ) -> Result<Self> {
-        let tables = Tables::new(
-            loaded.store.reader()?,
-            PackedTables::default(),
-            loaded.local.pattern_memory_max,
-        );
-        let reader = Reader::open(&loaded.store, None, CancelHandle::default())?;
+        let store = &loaded.databases.base().store;
+        let reader = Reader::open(store, None, CancelHandle::default())?;
         let first_of = first_of(loaded.config.as_ref(), &reader)?;
         let mut local_tables = reader.tables()?;
         local_tables.extend(first_of.iter().map(|it| it.name().to_owned()));
@@ -116,7 +119,6 @@ impl Generation {
             hasher,
             cache: (cache.enabled).then(|| SharedCache::new(cache.capacity, bytes.shared)),
             ttl: cache.ttl.min(LIFETIME_MAX),
-            tables,
             local_tables: LocalTables::new(local_tables),
             first_of,
             names,
@@ -158,7 +160,7 @@ impl Generation {
         let remote = match route.target {
             // SQLite first: it refuses invalid statements, so plans are made for valid ones only.
             RouteTarget::Local => {
-                let reader = reader.open(self)?;
+                let reader = reader.open(self, &[])?;
                 let sql = route.sql.as_deref().unwrap_or(&info.sql);
                 if let Some((names, expansion)) = self.expansion(sql)? {
                     return self.describe_first_of(info, names.name(), &expansion, reader);
@@ -166,9 +168,10 @@ impl Generation {
                 let (columns, mut statement) =
                     reader.describe(info, route.sql, self.config(), &self.names)?;
                 let sql = statement.sql(info);
-                let plan = LookupPlan::new(sql, &info.params, &self.tables);
-                let words = self.tables.bool_words(sql, &info.params);
+                let plan = LookupPlan::new(sql, &info.params, &self.loaded.tables);
+                let words = self.loaded.tables.bool_words(sql, &info.params);
                 statement.set_words(words);
+                self.set_packed_tables(info, &mut statement, &plan, reader)?;
                 let answerer = Answerer::Store(statement);
                 let description = Description {
                     columns,
@@ -225,7 +228,7 @@ impl Generation {
             if reader.is_aggregate(info, sql)? {
                 return Err(Error::first_of_aggregated(&info.sql, name));
             }
-            let words = self.tables.bool_words(sql, &info.params);
+            let words = self.loaded.tables.bool_words(sql, &info.params);
             let (first_columns, first_words) =
                 common.get_or_insert((columns.clone(), words.clone()));
             if *first_columns != columns {
@@ -243,14 +246,38 @@ impl Generation {
         let (columns, words) = common.expect("a name of [[first_of]] has a table");
         let (_, mut statement) = describe(&expansion.sql())?;
         statement.set_words(words);
+        let plan = LookupPlan::first_of(expansion, &info.params, &self.loaded.tables);
+        self.set_packed_tables(info, &mut statement, &plan, reader)?;
         Ok(Prepared {
-            plan: LookupPlan::first_of(expansion, &info.params, &self.tables),
+            plan,
             description: Description {
                 columns,
                 answerer: Answerer::Store(statement),
                 tracked: None,
             },
         })
+    }
+
+    /// Determines which packed tables SQLite would need to answer a statement. If it will answer, they are
+    /// copied now, in the background.
+    fn set_packed_tables(
+        &self,
+        info: &StatementInfo,
+        statement: &mut StoreStatement,
+        plan: &LookupPlan,
+        reader: &Reader,
+    ) -> Result<()> {
+        let databases = self.databases();
+        if databases.packed().is_empty() {
+            return Ok(());
+        }
+        let tables = reader.tables_of(info, statement.sql(info))?;
+        let tables = databases.packed_tables_of(tables);
+        if !plan.is_native() && !tables.is_empty() {
+            databases.start(&tables);
+        }
+        statement.set_packed_tables(tables);
+        Ok(())
     }
 
     /// Lets the provider that answers a statement describe it, unless it has done so, so that
@@ -292,7 +319,7 @@ impl Generation {
     }
 
     pub(crate) fn tables(&self) -> &Tables {
-        &self.tables
+        &self.loaded.tables
     }
 
     /// The budget of the sessions' caches; `None` if answers are not cached.
@@ -305,8 +332,8 @@ impl Generation {
         self.loaded.local.query_timeout
     }
 
-    pub(crate) fn store(&self) -> &Store {
-        &self.loaded.store
+    pub(crate) fn databases(&self) -> &Arc<Databases> {
+        &self.loaded.databases
     }
 
     /// The configuration of the load; `None` for a SQLite database.

@@ -301,7 +301,8 @@ impl Knowledge {
             stale_size_max,
             ttl: state.ttl,
             // Reading the page count of a sealed store only fails if there is no memory.
-            store_size: state.store().size().unwrap_or(0),
+            store_size: state.databases().size().unwrap_or(0),
+            packed_size: state.databases().packed().size() as u64,
         }
     }
 

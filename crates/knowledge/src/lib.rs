@@ -62,6 +62,7 @@ mod cancel;
 mod clock;
 mod config;
 mod counters;
+mod databases;
 mod depends;
 mod description;
 mod download;

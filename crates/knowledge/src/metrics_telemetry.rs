@@ -64,7 +64,7 @@ const COUNTERS: [(&str, &str); 12] = [
     ),
 ];
 
-const GAUGES: [(&str, &str); 17] = [
+const GAUGES: [(&str, &str); 18] = [
     (
         "lookaside_generation",
         "The generation of the tables in use; 1 at the start.",
@@ -87,7 +87,11 @@ const GAUGES: [(&str, &str); 17] = [
     ),
     (
         "lookaside_store_bytes",
-        "Bytes of the SQLite database in memory.",
+        "Bytes of the SQLite databases in memory.",
+    ),
+    (
+        "lookaside_packed_bytes",
+        "Bytes of the tables that were loaded without SQLite.",
     ),
     (
         "lookaside_pool_connections",
@@ -168,7 +172,7 @@ const HISTOGRAMS: [(&str, &str); 6] = [
 /// | `lookaside_<name>_total` | counter | – ; one for each field of [`Counts`](crate::Counts) |
 /// | `lookaside_reloads_total` | counter | `outcome` |
 /// | `lookaside_generation`, `lookaside_sessions`, `lookaside_statements` | gauge | – |
-/// | `lookaside_l0_bytes`, `lookaside_l1_entries`, `lookaside_l1_bytes`, `lookaside_store_bytes` | gauge | – |
+/// | `lookaside_l0_bytes`, `lookaside_l1_entries`, `lookaside_l1_bytes`, `lookaside_store_bytes`, `lookaside_packed_bytes` | gauge | – |
 /// | `lookaside_stale_entries`, `lookaside_stale_bytes` | gauge | – |
 ///
 /// [`Self::publish_pools`] does the same for the connections of providers:
@@ -244,6 +248,7 @@ impl MetricsTelemetry {
             ("lookaside_stale_entries", snapshot.stale_len as u64),
             ("lookaside_stale_bytes", snapshot.stale_size),
             ("lookaside_store_bytes", snapshot.store_size),
+            ("lookaside_packed_bytes", snapshot.packed_size),
         ] {
             metrics::gauge!(name).set(number as f64);
         }

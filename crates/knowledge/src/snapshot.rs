@@ -50,6 +50,8 @@ pub struct Snapshot {
     pub stale_size_max: u64,
     /// The lifetime of a cached answer.
     pub ttl: Duration,
-    /// The size of the SQLite database in memory in bytes.
+    /// The size of the SQLite databases in memory in bytes.
     pub store_size: u64,
+    /// The size of the tables that were loaded without SQLite in bytes.
+    pub packed_size: u64,
 }

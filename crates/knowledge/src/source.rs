@@ -8,9 +8,12 @@ use std::sync::Arc;
 use crate::Result;
 use crate::cache::CacheBytes;
 use crate::config::{CacheConfig, Config, ConfigOptions, LocalConfig, wal_of};
+use crate::databases::Databases;
 use crate::file_stamp::{FileStamps, Watched};
 use crate::load::{LoadReport, Progress, UsedStatement, load};
+use crate::plan::Tables;
 use crate::store::Store;
+use crate::table::PackedTables;
 
 /// Returns the statements that will be queried.
 pub(crate) type Statements = Arc<dyn Fn() -> Vec<UsedStatement> + Send + Sync>;
@@ -41,7 +44,8 @@ pub(crate) struct Loaded {
     pub(crate) config: Option<Config>,
     pub(crate) cache: CacheConfig,
     pub(crate) local: LocalConfig,
-    pub(crate) store: Store,
+    pub(crate) databases: Arc<Databases>,
+    pub(crate) tables: Tables,
     pub(crate) report: LoadReport,
 }
 
@@ -74,14 +78,21 @@ impl Source {
                 foreign_sections,
                 ..
             } => self.load_config(open(path, variables, foreign_sections)?, progress),
-            Self::SqliteFile { path, cache, local } => Ok(Loaded {
-                seen: FileStamps::of(files_of(path)),
-                config: None,
-                cache: *cache,
-                local: *local,
-                store: Store::copy_of_sqlite_file(path)?,
-                report: LoadReport::default(),
-            }),
+            Self::SqliteFile { path, cache, local } => {
+                let seen = FileStamps::of(files_of(path));
+                let store = Store::copy_of_sqlite_file(path)?;
+                let packed = PackedTables::default();
+                let memory_max = local.pattern_memory_max;
+                Ok(Loaded {
+                    seen,
+                    config: None,
+                    cache: *cache,
+                    local: *local,
+                    tables: Tables::new(store.reader()?, packed.clone(), memory_max),
+                    databases: Arc::new(Databases::new(store, packed)),
+                    report: LoadReport::default(),
+                })
+            }
         }
     }
 
@@ -112,14 +123,15 @@ impl Source {
             } => statements(),
             _ => Vec::new(),
         };
-        let (store, report) = load(&config, &statements, progress)?;
+        let loaded = load(&config, &statements, progress)?;
         Ok(Loaded {
             seen,
             cache: config.cache,
             local: config.local,
             config: Some(config),
-            store,
-            report,
+            databases: Arc::new(loaded.databases),
+            tables: loaded.tables,
+            report: loaded.report,
         })
     }
 }

@@ -6,8 +6,8 @@
 //! closes. The store's own connection stays open as long as the store exists.
 
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, OpenFlags};
@@ -150,12 +150,24 @@ impl Store {
         Ok(connection)
     }
 
+    /// Copies all tables into an empty database.
+    pub(crate) fn copy_into(&self, builder: &StoreBuilder) -> Result<()> {
+        let connection = self.lock();
+        let copied = connection.execute("vacuum into ?1", [&builder.uri]);
+        copied
+            .map(drop)
+            .map_err(|source| Error::sqlite("copying a store", source))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.connection
+            .lock()
+            .expect("no one panics while holding it")
+    }
+
     /// The size of the database in bytes.
     pub(crate) fn size(&self) -> Result<u64> {
-        let connection = self
-            .connection
-            .lock()
-            .expect("no one panics while holding it");
+        let connection = self.lock();
         connection
             .query_row(
                 "select page_count * page_size from pragma_page_count, pragma_page_size",

@@ -84,6 +84,11 @@ impl HashIndex {
         self.lists.rows(slot, ListOrder::Scan)
     }
 
+    /// The rows of each key that has several.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = &[u32]> {
+        self.lists.iter()
+    }
+
     /// How many different keys there are.
     pub(crate) fn len(&self) -> usize {
         self.key_count

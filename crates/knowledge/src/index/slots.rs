@@ -1,5 +1,7 @@
 //! The value of a key in an index: no row, one row, or a list of rows, in four bytes.
 
+use std::iter;
+
 use super::TooLarge;
 
 /// Row positions have 31 bits; the last one is [`Slot::NONE`].
@@ -103,6 +105,17 @@ impl Lists {
         self.low_descending.extend(rows.iter().map(|(_, row)| *row));
         debug_assert_eq!(self.low_descending.len(), self.scan.len());
         Ok(slot)
+    }
+
+    /// All lists, which have two rows at least.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        let mut rest = self.scan.as_slice();
+        iter::from_fn(move || {
+            let (length, words) = rest.split_first()?;
+            let (rows, others) = words.split_at(*length as usize);
+            rest = others;
+            Some(rows)
+        })
     }
 
     pub(super) fn size(&self) -> usize {

@@ -75,6 +75,13 @@ impl Cells {
         }
         self.count += 1;
     }
+
+    fn merge(&mut self, later: Self) {
+        if self.count == 0 {
+            self.first = later.first;
+        }
+        self.count += later.count;
+    }
 }
 
 /// The kind of all values of a column so far.
@@ -88,21 +95,8 @@ enum Kind {
 }
 
 /// Derives the mapped columns of a data file, which is read to its end.
-pub(super) fn columns(table: &TableConfig, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
-    let names = rows.names();
-    if names.is_empty() {
-        return Err(Error::nothing_to_derive(table));
-    }
-    let mut columns: Vec<Column> = Vec::with_capacity(names.len());
-    for name in names {
-        if columns
-            .iter()
-            .any(|column| column.name.eq_ignore_ascii_case(name))
-        {
-            return Err(Error::ambiguous_header(&rows.files()[0], name));
-        }
-        columns.push(Column::new(name.clone()));
-    }
+pub(super) fn columns(rows: &mut Rows<'_>) -> Result<Vec<Column>> {
+    let mut columns = new_columns(rows.names());
     loop {
         match rows.next()? {
             NextRecord::Record => {}
@@ -111,20 +105,64 @@ pub(super) fn columns(table: &TableConfig, rows: &mut Rows<'_>) -> Result<Vec<Co
             NextRecord::End => return Ok(columns),
         }
         for (index, column) in columns.iter_mut().enumerate() {
-            if column.others.count < ODD_COUNT_MAX
-                || column.addresses != Addresses::Not
-                || column.bools != Bools::Not
-            {
-                column.see(
-                    rows.value(index).as_bytes().unwrap_or_default(),
-                    rows.spot(),
-                );
-            }
+            let field = rows.value(index).as_bytes().unwrap_or_default();
+            column.see_if_undecided(field, rows.spot());
         }
     }
 }
 
+/// Checks that the columns have different names.
+pub(super) fn check_names(table: &TableConfig, rows: &Rows<'_>) -> Result<()> {
+    let names = rows.names();
+    if names.is_empty() {
+        return Err(Error::nothing_to_derive(table));
+    }
+    for (index, name) in names.iter().enumerate() {
+        if names[..index]
+            .iter()
+            .any(|other| other.eq_ignore_ascii_case(name))
+        {
+            return Err(Error::ambiguous_header(&rows.files()[0], name));
+        }
+    }
+    Ok(())
+}
+
+/// Columns without values.
+pub(super) fn new_columns(names: &[String]) -> Vec<Column> {
+    names.iter().cloned().map(Column::new).collect()
+}
+
 impl Column {
+    /// Adds a cell, unless it is known that the column is text without any form.
+    #[inline]
+    pub(super) fn see_if_undecided(&mut self, field: &[u8], spot: Spot) {
+        if self.others.count < ODD_COUNT_MAX
+            || self.addresses != Addresses::Not
+            || self.bools != Bools::Not
+        {
+            self.see(field, spot);
+        }
+    }
+
+    /// Adds the cells of later rows.
+    pub(super) fn merge(&mut self, later: Self) {
+        if self.dates.count + self.others.count == 0 {
+            self.first_text = later.first_text;
+        }
+        self.kind = self.kind.max(later.kind);
+        for (cells, later) in [
+            (&mut self.numbers, later.numbers),
+            (&mut self.wide, later.wide),
+            (&mut self.dates, later.dates),
+            (&mut self.others, later.others),
+        ] {
+            cells.merge(later);
+        }
+        self.addresses = self.addresses.merge(later.addresses);
+        self.bools = self.bools.merge(later.bools);
+    }
+
     fn new(name: String) -> Self {
         Self {
             name,
@@ -278,6 +316,15 @@ impl Addresses {
             Err(_) => Self::Not,
         }
     }
+
+    fn merge(self, later: Self) -> Self {
+        match (self, later) {
+            (Self::Not, _) | (_, Self::Not) => Self::Not,
+            (Self::None, known) | (known, Self::None) => known,
+            (Self::Ip4, Self::Ip4) => Self::Ip4,
+            _ => Self::Ip6,
+        }
+    }
 }
 
 impl Bools {
@@ -285,6 +332,14 @@ impl Bools {
         match (self, BoolWords::of(field)) {
             (Self::None, Some(words)) => Self::All(words),
             (Self::All(known), Some(words)) if known == words => self,
+            _ => Self::Not,
+        }
+    }
+
+    fn merge(self, later: Self) -> Self {
+        match (self, later) {
+            (Self::None, known) | (known, Self::None) => known,
+            (Self::All(words), Self::All(others)) if words == others => self,
             _ => Self::Not,
         }
     }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, params_from_iter};
 use super::UsedStatement;
 use super::report::TableReport;
 use crate::config::Config;
-use crate::plan::{OneRowKey, one_row_key};
+use crate::plan::{DuplicateKeys, OneRowKey, Tables, one_row_key};
 use crate::provider::{LocalTables, Names, RouteTarget, route};
 use crate::scan::scan;
 use crate::sql_name::quote_name;
@@ -26,6 +26,7 @@ const SHOWN_SIZE_MAX: usize = 40;
 /// A statement that cannot be prepared is ignored: its error is reported when it is prepared.
 pub(super) fn add_warnings(
     connection: &Connection,
+    tables: &Tables,
     config: &Config,
     statements: &[UsedStatement],
     reports: &mut [TableReport],
@@ -52,8 +53,15 @@ pub(super) fn add_warnings(
         let Some(report) = reports.iter_mut().find(is_named) else {
             continue;
         };
-        if seen.insert(format!("{key:?}").to_lowercase())
-            && !is_unique(connection, &key).unwrap_or(false)
+        if !seen.insert(format!("{key:?}").to_lowercase()) {
+            continue;
+        }
+        if tables.is_packed(&key.table) {
+            let found = tables.duplicate_keys(&key);
+            report
+                .warnings
+                .extend(found.map(|found| warning(&key, &found)));
+        } else if !is_unique(connection, &key).unwrap_or(false)
             && (report.rows <= SORTED_ROW_COUNT_MAX || has_index(connection, &key).unwrap_or(false))
             && let Ok(Some(warning)) = warning_of(connection, &key)
         {
@@ -80,16 +88,26 @@ fn warning_of(connection: &Connection, key: &OneRowKey) -> rusqlite::Result<Opti
     let mut statement = connection.prepare(&sql)?;
     let values = key.constants.iter().map(|(_, value)| value);
     let mut rows = statement.query(params_from_iter(values))?;
-    let (mut key_count, mut example) = (0_u64, None);
+    let mut found: Option<DuplicateKeys> = None;
     while let Some(row) = rows.next()? {
-        key_count += 1;
-        if example.is_none() {
-            let row_count: i64 = row.get(0)?;
-            let values = (1..=key.columns.len()).map(|index| row.get_ref(index).map(shown));
-            let values: Vec<String> = values.collect::<rusqlite::Result<_>>()?;
-            example = Some((values.join(", "), row_count));
+        if let Some(found) = &mut found {
+            found.count += 1;
+            continue;
         }
+        let values = (1..=key.columns.len()).map(|index| row.get(index));
+        found = Some(DuplicateKeys {
+            count: 1,
+            example: values.collect::<rusqlite::Result<_>>()?,
+            example_row_count: row.get::<_, i64>(0)?.unsigned_abs(),
+        });
     }
+    Ok(found.map(|found| warning(key, &found)))
+}
+
+fn warning(key: &OneRowKey, found: &DuplicateKeys) -> String {
+    let values = found.example.iter().map(|value| shown(value.into()));
+    let values = values.collect::<Vec<String>>().join(", ");
+    let (key_count, row_count) = (found.count, found.example_row_count);
     let columns = key.columns.join(", ");
     let where_constant: String = key
         .constants
@@ -100,13 +118,11 @@ fn warning_of(connection: &Connection, key: &OneRowKey) -> rusqlite::Result<Opti
         1 => ("has", "key"),
         _ => ("have", "keys"),
     };
-    Ok(example.map(|(values, row_count)| {
-        format!(
-            "{key_count} {keys} ({columns}){where_constant} {are} several rows, {values} for example \
-             {row_count}, and a lookup takes the first one; remove the others, or define which by \
-             order by"
-        )
-    }))
+    format!(
+        "{key_count} {keys} ({columns}){where_constant} {are} several rows, {values} for example \
+         {row_count}, and a lookup takes the first one; remove the others, or define which by \
+         order by"
+    )
 }
 
 /// Whether an index ensures that each key has one row: its columns are part of the key.

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use encoding_rs::Encoding;
 use rusqlite::types::ValueRef;
@@ -211,7 +211,7 @@ fn read<'a>(
     };
     let text = source::decoded(Box::new(bytes), csv.encoding);
     let file = &table.data_file;
-    Records::read(table, file, csv, text, Rc::new(FilePosition::default()))
+    Records::read(table, file, csv, text, Arc::new(FilePosition::default()))
 }
 
 fn all_fields(records: &Records<'_>) -> Vec<Vec<u8>> {

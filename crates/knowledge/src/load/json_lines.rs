@@ -8,14 +8,14 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use rusqlite::types::{Value as SqlValue, ValueRef};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::records::NextRecord;
-use super::source::{self, FilePosition};
+use super::source::{self, FilePosition, Source};
 use super::unsupported;
 use crate::Result;
 use crate::config::{ColumnPath, Columns, TableConfig};
@@ -42,8 +42,8 @@ pub(super) struct JsonRows {
 /// The lines of a file.
 struct Lines {
     file: PathBuf,
-    source: BufReader<Box<dyn Read>>,
-    position: Rc<FilePosition>,
+    source: BufReader<Source>,
+    position: Arc<FilePosition>,
     bytes: Vec<u8>,
     /// The line in `bytes`, counted from 1.
     line: u64,
@@ -77,9 +77,9 @@ impl JsonRows {
     pub(super) fn read_bytes(
         table: &TableConfig,
         columns: Vec<ColumnPath>,
-        bytes: Box<dyn Read>,
+        bytes: Source,
     ) -> Result<Self> {
-        let lines = Lines::read(table, &table.data_file, bytes, Rc::default())?;
+        let lines = Lines::read(table, &table.data_file, bytes, Arc::default())?;
         Ok(Self::new(columns, lines))
     }
 
@@ -159,7 +159,7 @@ impl JsonRows {
 
 impl Lines {
     fn open(table: &TableConfig, file: &Path) -> Result<Self> {
-        let position = Rc::new(FilePosition::default());
+        let position = Arc::new(FilePosition::default());
         let bytes = source::open(table.readable(file), &position)
             .map_err(|source| Error::data_file(table, file, source))?;
         Self::read(table, file, bytes, position)
@@ -169,8 +169,8 @@ impl Lines {
     fn read(
         table: &TableConfig,
         file: &Path,
-        bytes: Box<dyn Read>,
-        position: Rc<FilePosition>,
+        bytes: Source,
+        position: Arc<FilePosition>,
     ) -> Result<Self> {
         let (head, bytes) = source::with_head(bytes, unsupported::HEAD_SIZE)
             .map_err(|source| Error::unreadable(file, 1, source))?;

@@ -4,11 +4,13 @@
 //! current one is not affected; transactions only serve memory usage and speed here, not
 //! consistency.
 
+mod blocks;
 #[cfg_attr(not(feature = "parquet"), path = "columnar_absent.rs")]
 mod columnar;
 mod create_table;
 mod delimiter;
 mod derive;
+mod direct;
 mod document;
 mod duplicates;
 mod errors;
@@ -17,6 +19,7 @@ mod json_lines;
 mod keys;
 mod mmdb;
 mod quotes;
+mod recipe;
 mod records;
 mod report;
 mod rows;
@@ -29,23 +32,29 @@ mod typed;
 mod unsupported;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ErrorCode, Statement};
 
+use self::direct::{CsvFiles, Failure};
 pub use self::fuzz::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};
 use self::keys::{DerivedTable, add_indexes};
+use self::recipe::{Recipe, Why};
 use self::records::NextRecord;
 pub use self::report::{LoadReport, NoProgress, Progress, SkippedRow, TableReport};
 use self::rows::Rows;
 pub use self::sql::{SqlText, TableSql, table_sql};
 use crate::Result;
-use crate::config::{Config, LoadConfig, OnError, TableConfig};
+use crate::config::{Config, LoadConfig, OnError, TableConfig, TableFormat};
+use crate::databases::Databases;
 use crate::download::Pending;
 use crate::error::Error;
 use crate::first_of;
-use crate::store::{Store, StoreBuilder, Undo};
+use crate::plan::Tables;
+use crate::store::{StoreBuilder, Undo};
+use crate::table::{PackedTable, PackedTables};
 
 /// The number of records between two calls of [`Progress::advanced`].
 const PROGRESS_RECORD_COUNT: u64 = 8192;
@@ -60,13 +69,21 @@ pub struct UsedStatement {
     pub takes_all_rows: bool,
 }
 
-/// Loads all enabled tables into a new store. Derived tables get an index for each column by which
+/// The result of a load.
+pub(crate) struct LoadedTables {
+    pub(crate) databases: Databases,
+    /// Has the indexes that the load has needed.
+    pub(crate) tables: Tables,
+    pub(crate) report: LoadReport,
+}
+
+/// Loads all enabled tables. Derived tables get an index for each column by which
 /// one of the project's statements looks rows up.
 pub(crate) fn load(
     config: &Config,
     statements: &[UsedStatement],
     progress: &dyn Progress,
-) -> Result<(Store, LoadReport)> {
+) -> Result<LoadedTables> {
     let begun = Instant::now();
     let builder = StoreBuilder::new()?;
     let mut report = LoadReport::default();
@@ -74,12 +91,17 @@ pub(crate) fn load(
         OnError::Fail => Undo::Never,
         OnError::Skip => Undo::Statement,
     })?;
+    let mut packed = PackedTables::default();
     let mut derived = Vec::new();
     let mut downloads = Vec::new();
     for table in config.enabled_tables() {
         let (table, warning) = fetched(table, report.tables.len(), &mut downloads)?;
-        let (mut loaded, is_derived) = load_table(config, &table, builder.connection(), progress)?;
+        let (mut loaded, is_derived, rows) =
+            load_table(config, &table, builder.connection(), progress)?;
         loaded.warnings.extend(warning);
+        if let Some(rows) = rows {
+            packed.insert(&table.name, Arc::new(rows));
+        }
         if is_derived {
             derived.push(DerivedTable {
                 name: table.name.clone(),
@@ -91,8 +113,12 @@ pub(crate) fn load(
     let statements = &expanded(config, statements);
     let reports = &mut report.tables;
     add_indexes(builder.connection(), config, statements, &derived, reports)?;
-    duplicates::add_warnings(builder.connection(), config, statements, reports);
     let store = builder.seal()?;
+    let connection = store.reader()?;
+    let pattern_memory_max = config.local.pattern_memory_max;
+    let tables = Tables::new(store.reader()?, packed.clone(), pattern_memory_max);
+    duplicates::add_warnings(&connection, &tables, config, statements, reports);
+    drop(connection);
     for (index, download) in downloads {
         if let Err(error) = download.commit() {
             let warning = format!("the copy of the download was not written: {error}");
@@ -100,7 +126,11 @@ pub(crate) fn load(
         }
     }
     report.elapsed = begun.elapsed();
-    Ok((store, report))
+    Ok(LoadedTables {
+        databases: Databases::new(store, packed),
+        tables,
+        report,
+    })
 }
 
 /// The statements, with those that read a name of `[[first_of]]` replaced by one for each table.
@@ -138,16 +168,17 @@ fn fetched<'a>(
 /// # Errors
 /// The errors of a load.
 pub fn try_load(config: &Config, progress: &dyn Progress) -> Result<LoadReport> {
-    load(config, &[], progress).map(|(_, report)| report)
+    load(config, &[], progress).map(|loaded| loaded.report)
 }
 
-/// Loads a table; also returns whether its `create.sql` was derived.
+/// Loads a table; also returns whether its `create.sql` was derived, and its rows if they are not in
+/// SQLite.
 fn load_table(
     config: &Config,
     table: &TableConfig,
     connection: &Connection,
     progress: &dyn Progress,
-) -> Result<(TableReport, bool)> {
+) -> Result<(TableReport, bool, Option<PackedTable>)> {
     let begun = Instant::now();
     let mut report = TableReport {
         name: table.name.clone(),
@@ -163,16 +194,64 @@ fn load_table(
     let mut rows = Rows::open(config, table)?;
     let bytes_total = rows.bytes_total();
     let mut insert = Insert::prepare(connection, table, &sql.insert, rows.width())?;
-    insert.run(config.load, &mut rows, &mut report, &|rows| {
-        let bytes_read = rows.bytes_read();
-        progress.advanced(&table.name, bytes_read, bytes_total.max(bytes_read));
-    })?;
-    let bytes_read = rows.bytes_read();
+    let packed = match load_directly(config, table, connection, &sql, &mut report, progress)? {
+        Ok(packed) => Some(packed),
+        Err(why) => {
+            report.loaded_by_sqlite = Some(why);
+            insert.run(config.load, &mut rows, &mut report, &|rows| {
+                let bytes_read = rows.bytes_read();
+                progress.advanced(&table.name, bytes_read, bytes_total.max(bytes_read));
+            })?;
+            report.warnings.append(&mut rows.warnings());
+            None
+        }
+    };
+    let bytes_read = bytes_total.max(rows.bytes_read());
     progress.advanced(&table.name, bytes_read, bytes_read);
-    report.warnings.append(&mut rows.warnings());
     judge_row_count(table, &mut report)?;
     report.elapsed = begun.elapsed();
-    Ok((report, sql.create.file.is_none()))
+    Ok((report, sql.create.file.is_none(), packed))
+}
+
+/// Loads a table without SQLite, or returns why SQLite must load it.
+fn load_directly(
+    config: &Config,
+    table: &TableConfig,
+    connection: &Connection,
+    sql: &TableSql,
+    report: &mut TableReport,
+    progress: &dyn Progress,
+) -> Result<std::result::Result<PackedTable, Why>> {
+    let Some(files) = CsvFiles::open(config, table)? else {
+        return Ok(Err(match table.format {
+            TableFormat::Csv => "the files have no records, or different fields",
+            _ => "it is not a table of CSV files",
+        }));
+    };
+    let recipe = match Recipe::of(connection, &table.name, sql) {
+        Ok(recipe) => recipe,
+        Err(why) => return Ok(Err(why)),
+    };
+    let mut loaded = TableReport::default();
+    let packed = files.load(
+        &recipe,
+        config.load.on_error,
+        &mut loaded,
+        &|bytes, total| {
+            progress.advanced(&table.name, bytes, total);
+        },
+    );
+    match packed {
+        Ok(packed) => {
+            report.rows = loaded.rows;
+            report.skipped = loaded.skipped;
+            report.skipped_count = loaded.skipped_count;
+            report.warnings.append(&mut loaded.warnings);
+            Ok(Ok(packed))
+        }
+        Err(Failure::NotDirect(why)) => Ok(Err(why)),
+        Err(Failure::Load(error)) => Err(error),
+    }
 }
 
 fn judge_row_count(table: &TableConfig, report: &mut TableReport) -> Result<()> {

@@ -3,15 +3,15 @@
 //! Parsing is `csv-core`'s. It is driven here rather than through a reader, because errors need the
 //! line on which a record really begins, and the quote that was never closed.
 
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use csv_core::ReadRecordResult;
 
 use super::quotes::{Quotes, SWALLOWED_LINE_COUNT_MAX, SWALLOWED_SIZE_MAX, Swallowed};
-use super::source::{self, FilePosition};
+use super::source::{self, FilePosition, Source};
 use super::unsupported;
 use crate::Result;
 use crate::config::{Columns, CsvConfig, TableConfig};
@@ -32,8 +32,8 @@ pub(super) struct Records<'a> {
     table: &'a TableConfig,
     file: PathBuf,
     trim: bool,
-    source: Box<dyn Read>,
-    position: Rc<FilePosition>,
+    source: Source,
+    position: Arc<FilePosition>,
     parser: csv_core::Reader,
     quotes: Quotes,
     input: Box<[u8]>,
@@ -89,7 +89,7 @@ impl<'a> Records<'a> {
         if let Some((what, instead)) = unsupported::problem(file) {
             return Err(Error::not_readable(table, file, what, instead));
         }
-        let position = Rc::new(FilePosition::default());
+        let position = Arc::new(FilePosition::default());
         let bytes = source::open(table.readable(file), &position)
             .map_err(|source| Error::data_file(table, file, source))?;
         let (head, bytes) = source::with_head(bytes, unsupported::HEAD_SIZE)
@@ -101,18 +101,66 @@ impl<'a> Records<'a> {
         Self::read(table, file, csv, text, position)
     }
 
+    /// The records of a block of a file, which begins on a line. The first block of a file is read by
+    /// [`Self::read`].
+    pub(super) fn of_block(
+        table: &'a TableConfig,
+        file: &Path,
+        csv: &CsvConfig,
+        (text, line): (Vec<u8>, u64),
+        width: Option<usize>,
+    ) -> Self {
+        Self {
+            rest_line: line,
+            width,
+            ..Self::new(
+                table,
+                file,
+                csv,
+                Box::new(Cursor::new(text)),
+                Arc::default(),
+            )
+        }
+    }
+
     /// Reads the header of text from any reader.
     pub(super) fn read(
         table: &'a TableConfig,
         file: &Path,
         csv: &CsvConfig,
-        source: Box<dyn Read>,
-        position: Rc<FilePosition>,
+        source: Source,
+        position: Arc<FilePosition>,
     ) -> Result<Self> {
+        let mut records = Self::new(table, file, csv, source, position);
+        records.fill()?;
+        let text = &records.input[records.rest.clone()];
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        let mut text = text.iter().skip_while(|byte| matches!(byte, b'\r' | b'\n'));
+        records.begins_with_quote = text.next() == Some(&b'"');
+        match records.next()? {
+            NextRecord::Record if csv.has_header => {
+                records.header = Some(records.names().collect());
+            }
+            NextRecord::Record => records.peeked = true,
+            NextRecord::Bad { line, reason, .. } => {
+                return Err(Error::row(&records.place(line), &reason));
+            }
+            NextRecord::End => {}
+        }
+        Ok(records)
+    }
+
+    fn new(
+        table: &'a TableConfig,
+        file: &Path,
+        csv: &CsvConfig,
+        source: Source,
+        position: Arc<FilePosition>,
+    ) -> Self {
         let parser = csv_core::ReaderBuilder::new()
             .delimiter(csv.delimiter)
             .build();
-        let mut records = Self {
+        Self {
             table,
             file: file.to_owned(),
             trim: csv.trim,
@@ -131,23 +179,7 @@ impl<'a> Records<'a> {
             line: 1,
             text: vec![0; 1 << 10],
             ends: vec![0; 1 << 5],
-        };
-        records.fill()?;
-        let text = &records.input[records.rest.clone()];
-        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        let mut text = text.iter().skip_while(|byte| matches!(byte, b'\r' | b'\n'));
-        records.begins_with_quote = text.next() == Some(&b'"');
-        match records.next()? {
-            NextRecord::Record if csv.has_header => {
-                records.header = Some(records.names().collect());
-            }
-            NextRecord::Record => records.peeked = true,
-            NextRecord::Bad { line, reason, .. } => {
-                return Err(Error::row(&records.place(line), &reason));
-            }
-            NextRecord::End => {}
         }
-        Ok(records)
     }
 
     /// The names of the columns, if the file has them.

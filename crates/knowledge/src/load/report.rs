@@ -46,6 +46,8 @@ pub struct TableReport {
     pub indexes: Vec<String>,
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
+    /// Why SQLite has loaded the table; `None` if it was loaded directly, on all cores.
+    pub loaded_by_sqlite: Option<&'static str>,
     /// How long it took.
     pub elapsed: Duration,
 }

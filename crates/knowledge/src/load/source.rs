@@ -1,10 +1,10 @@
 //! From a data file to UTF-8 bytes: counted, decompressed, transcoded.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
 
@@ -12,23 +12,26 @@ use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
 /// profile.
 const READ_SIZE: usize = 256 << 10;
 
-/// The position in a file; shared with the reader at the bottom of the stack of readers, on the
-/// same thread.
+/// Reads the bytes of a data file.
+pub(super) type Source = Box<dyn Read + Send>;
+
+/// The position in a file; shared with the reader at the bottom of the stack of readers.
 #[derive(Debug, Default)]
-pub(super) struct FilePosition(Cell<u64>);
+pub(super) struct FilePosition(AtomicU64);
 
 impl FilePosition {
     /// Bytes read from the file.
     pub(super) fn bytes_read(&self) -> u64 {
-        self.0.get()
+        // Relaxed: the number is only shown.
+        self.0.load(Ordering::Relaxed)
     }
 }
 
 /// Opens a data file, and decompresses it if its name ends in a known suffix.
-pub(super) fn open(path: &Path, position: &Rc<FilePosition>) -> io::Result<Box<dyn Read>> {
+pub(super) fn open(path: &Path, position: &Arc<FilePosition>) -> io::Result<Source> {
     let file = Counted {
         file: File::open(path)?,
-        position: Rc::clone(position),
+        position: Arc::clone(position),
     };
     let file = BufReader::with_capacity(READ_SIZE, file);
     let suffix = path.extension().and_then(|suffix| suffix.to_str());
@@ -41,10 +44,7 @@ pub(super) fn open(path: &Path, position: &Rc<FilePosition>) -> io::Result<Box<d
 
 /// Reads up to `size` first bytes, and returns them with a reader of all bytes. It reads no more
 /// than once: a later error belongs to a later line.
-pub(super) fn with_head(
-    mut bytes: Box<dyn Read>,
-    size: usize,
-) -> io::Result<(Vec<u8>, Box<dyn Read>)> {
+pub(super) fn with_head(mut bytes: Source, size: usize) -> io::Result<(Vec<u8>, Source)> {
     let mut head = vec![0; size];
     let size = loop {
         match bytes.read(&mut head) {
@@ -58,7 +58,7 @@ pub(super) fn with_head(
 }
 
 /// Decodes bytes to UTF-8; UTF-8 itself is passed through.
-pub(super) fn decoded(bytes: Box<dyn Read>, encoding: &'static Encoding) -> Box<dyn Read> {
+pub(super) fn decoded(bytes: Source, encoding: &'static Encoding) -> Source {
     if encoding == UTF_8 {
         bytes
     } else {
@@ -68,14 +68,13 @@ pub(super) fn decoded(bytes: Box<dyn Read>, encoding: &'static Encoding) -> Box<
 
 struct Counted {
     file: File,
-    position: Rc<FilePosition>,
+    position: Arc<FilePosition>,
 }
 
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let size = self.file.read(buffer)?;
-        let read_before = self.position.0.get();
-        self.position.0.set(read_before + size as u64);
+        self.position.0.fetch_add(size as u64, Ordering::Relaxed);
         Ok(size)
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use super::direct::{CsvFiles, Failure};
 use super::rows::Rows;
 use super::{derive, typed};
 use crate::Result;
@@ -105,7 +106,12 @@ fn derive(config: &Config, table: &TableConfig) -> Result<Derived> {
     let mut rows = Rows::open(config, table)?;
     Ok(match table.format {
         TableFormat::Csv => {
-            let columns = derive::columns(table, &mut rows)?;
+            derive::check_names(table, &rows)?;
+            let columns = match CsvFiles::open(config, table)?.map(|files| files.columns()) {
+                Some(Ok(columns)) => columns,
+                Some(Err(Failure::Load(error))) => return Err(error),
+                Some(Err(Failure::NotDirect(_))) | None => derive::columns(&mut rows)?,
+            };
             Derived {
                 create: derive::create(name, &columns),
                 insert: derive::insert(name, &columns),

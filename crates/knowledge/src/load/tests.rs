@@ -19,6 +19,7 @@ use std::io::Write as _;
 use tempfile::TempDir;
 
 use super::*;
+use crate::databases::Database;
 
 const CREATE: &str = "create table {table} (a, b)";
 const INSERT: &str = "insert into {table} values (?1, ?2)";
@@ -48,8 +49,8 @@ impl Folder {
         fs::remove_file(self.0.path().join(path)).unwrap();
     }
 
-    fn load(&self) -> Result<(Store, LoadReport)> {
-        load(&Config::open(self.0.path(), &[])?, &[], &NoProgress)
+    fn load(&self) -> Result<(Arc<Database>, LoadReport)> {
+        load_all(&Config::open(self.0.path(), &[])?, &[])
     }
 
     /// The rows that `sql` finds, fields quoted as SQL, or the error with its causes.
@@ -69,8 +70,14 @@ impl Folder {
     }
 }
 
-fn rows(store: &Store, sql: &str) -> String {
-    let reader = store.reader().unwrap();
+/// Loads all tables, and copies those to SQLite that were loaded directly.
+fn load_all(config: &Config, statements: &[UsedStatement]) -> Result<(Arc<Database>, LoadReport)> {
+    let loaded = load(config, statements, &NoProgress)?;
+    Ok((loaded.databases.with_all()?, loaded.report))
+}
+
+fn rows(database: &Database, sql: &str) -> String {
+    let reader = database.store.reader().unwrap();
     let mut statement = reader.prepare(sql).unwrap();
     let width = statement.column_count();
     let mut rows = statement.query([]).unwrap();
@@ -761,7 +768,7 @@ fn derived_tables_have_the_indexes_that_statements_use() {
     ];
     let statements = statements.map(used);
     let config = Config::open(folder.0.path(), &[]).unwrap();
-    let (store, report) = load(&config, &statements, &NoProgress).unwrap();
+    let (store, report) = load_all(&config, &statements).unwrap();
     let indexes: Vec<_> = report
         .tables
         .iter()
@@ -769,11 +776,11 @@ fn derived_tables_have_the_indexes_that_statements_use() {
         .collect();
     assert_eq!(indexes, [&["a", "b"][..], &["B", "c d"], &[]]);
     let plan = "explain query plan select b from t where a = 1";
-    let reader = store.reader().unwrap();
+    let reader = store.store.reader().unwrap();
     let detail: String = reader.query_row(plan, [], |row| row.get("detail")).unwrap();
     assert_eq!(detail, "SEARCH t USING INDEX lookaside_key_1_t_a (a=?)");
     // Without statements there are none.
-    let (_, report) = load(&config, &[], &NoProgress).unwrap();
+    let (_, report) = load_all(&config, &[]).unwrap();
     assert!(report.tables.iter().all(|table| table.indexes.is_empty()));
 }
 
@@ -788,7 +795,7 @@ fn indexes_of_tables_whose_names_run_into_those_of_columns() {
         "select b from host_user where name = :a",
     ];
     let config = Config::open(folder.0.path(), &[]).unwrap();
-    let (_, report) = load(&config, &statements.map(used), &NoProgress).unwrap();
+    let (_, report) = load_all(&config, &statements.map(used)).unwrap();
     assert!(report.tables.iter().all(|table| table.indexes.len() == 1));
 }
 

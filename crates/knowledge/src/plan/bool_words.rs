@@ -35,5 +35,4 @@ impl BoolWords {
         };
         if bool { yes } else { no }
     }
-
 }

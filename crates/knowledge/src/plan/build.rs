@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
 
-use super::key::real_key;
 use super::reason::Reason;
 use super::schema::Table;
 use super::table_rows::TableRows;
@@ -47,14 +46,10 @@ pub(super) fn hash(
                 Some(_) => result.as_value_ref(),
                 None => values[index],
             };
-            *key = match value {
-                // NULL is equal to nothing.
-                ValueRef::Null => return Ok(()),
-                ValueRef::Integer(int) => Key::Int(int),
-                ValueRef::Real(float) => real_key(float),
-                ValueRef::Text(bytes) => Key::Text(bytes),
-                ValueRef::Blob(bytes) => Key::Blob(bytes),
-            };
+            match Key::of(value) {
+                Some(part) => *key = part,
+                None => return Ok(()),
+            }
         }
         Ok(builder.push(row_at - 1, &keys[..parts.len()])?)
     })?;

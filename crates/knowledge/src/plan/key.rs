@@ -9,13 +9,15 @@
 //! 64 bits partly depends on which index SQLite happens to use. Such a parameter is
 //! [`Converted::Doubtful`], and SQLite answers.
 
+use rusqlite::types::ValueRef;
+
 use super::operand::Scratch;
 use crate::bind::SqlValue;
 use crate::index::Key;
 
 /// How a column converts the values it is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Affinity {
+pub(crate) enum Affinity {
     /// INTEGER and NUMERIC, which differ only in casts.
     Numeric,
     Real,
@@ -27,7 +29,7 @@ pub(super) enum Affinity {
 impl Affinity {
     /// The affinity of a declared type: the rules of <https://sqlite.org/datatype3.html#determination_of_column_affinity>,
     /// and those of STRICT tables, where ANY converts nothing.
-    pub(super) fn of_declared_type(declared: &str, is_strict: bool) -> Self {
+    pub(crate) fn of_declared_type(declared: &str, is_strict: bool) -> Self {
         let declared = declared.to_ascii_uppercase();
         let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
         if is_strict && declared == "ANY" {
@@ -43,6 +45,74 @@ impl Affinity {
         } else {
             Self::Numeric
         }
+    }
+
+    /// How a column stores a text; `None` if SQLite must tell.
+    #[inline]
+    pub(crate) fn stored(self, text: &[u8]) -> Option<ValueRef<'_>> {
+        match self {
+            Self::Text | Self::Blob => Some(ValueRef::Text(text)),
+            Self::Numeric | Self::Real => match text.first() {
+                Some(b'0'..=b'9' | b'+' | b'-') => {
+                    let number = plain_number(text)?;
+                    Some(match (self, number) {
+                        (Self::Real, Number::Int(int)) => ValueRef::Real(int as f64),
+                        // SQLite stores whole numbers as integers, and adds the point when it reads a
+                        // REAL, so that there is no negative zero.
+                        (Self::Real, Number::Real(real)) => ValueRef::Real(real + 0.0),
+                        (_, Number::Int(int)) => ValueRef::Integer(int),
+                        (_, Number::Real(real)) => match real_key(real) {
+                            Key::Int(int) => ValueRef::Integer(int),
+                            _ => ValueRef::Real(real),
+                        },
+                    })
+                }
+                Some(b'.' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r' | b' ') => None,
+                _ => Some(ValueRef::Text(text)),
+            },
+        }
+    }
+}
+
+impl<'a> Key<'a> {
+    /// The key that equals a stored value; `None` for NULL, which equals nothing.
+    #[inline]
+    pub(super) fn of(value: ValueRef<'a>) -> Option<Self> {
+        Some(match value {
+            ValueRef::Null => return None,
+            ValueRef::Integer(int) => Self::Int(int),
+            ValueRef::Real(float) => real_key(float),
+            ValueRef::Text(bytes) => Self::Text(bytes),
+            ValueRef::Blob(bytes) => Self::Blob(bytes),
+        })
+    }
+}
+
+/// A number in decimal digits.
+enum Number {
+    Int(i64),
+    Real(f64),
+}
+
+/// The most digits of a decimal number that every conversion reads as the same real number.
+const EXACT_DIGIT_COUNT_MAX: usize = 15;
+
+/// A whole number of 64 bits, or a decimal number of few digits.
+#[inline]
+fn plain_number(text: &[u8]) -> Option<Number> {
+    let text = std::str::from_utf8(text).ok()?;
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+    match digits.split_once('.') {
+        None if all_digits(digits) => text.parse().ok().map(Number::Int),
+        Some((whole, fraction)) if all_digits(whole) && all_digits(fraction) => {
+            let is_exact = whole.len() + fraction.len() <= EXACT_DIGIT_COUNT_MAX;
+            is_exact
+                .then(|| text.parse().ok())
+                .flatten()
+                .map(Number::Real)
+        }
+        _ => None,
     }
 }
 

@@ -16,6 +16,7 @@ mod build;
 mod census;
 mod column_types;
 mod comparisons;
+mod duplicates;
 mod explain;
 mod first_of;
 mod first_row;
@@ -46,10 +47,12 @@ use lookaside_value::{Text, Value};
 pub(crate) use self::bool_words::{BOOL_TEXT, BoolWords};
 use self::build::{Class, Interval, KEY_COLUMN_COUNT_MAX};
 pub(crate) use self::comparisons::equal_columns;
+pub(crate) use self::duplicates::DuplicateKeys;
 pub use self::explain::{Explanation, PlanKind, ProviderPlan};
 use self::first_of::FirstOf;
 use self::invalid_keys::InvalidKeys;
-use self::key::{Affinity, Converted, convert, convert_plain};
+pub(crate) use self::key::Affinity;
+use self::key::{Converted, convert, convert_plain};
 pub(crate) use self::one_row::{OneRowKey, one_row_key};
 use self::operand::{Operand, Scratch};
 pub use self::reads::{ReadKind, TableRead};
@@ -57,7 +60,6 @@ use self::reason::Reason;
 use self::relations::Related;
 pub(crate) use self::stored::StoredRows;
 pub use self::table_info::{ColumnInfo, TableInfo};
-pub(crate) use self::table_rows::PackedTables;
 pub(crate) use self::tables::Tables;
 pub(crate) use self::warnings::of_provider as provider_warnings;
 pub use self::warnings::{StatementWarning, WarningKind};
@@ -154,6 +156,11 @@ impl LookupPlan {
     /// The plan of a statement that another database answers.
     pub(crate) fn provider(name: &str, kind: ProviderKind) -> Self {
         Self(ChosenPlan::NotNative(Reason::provider(name, kind)))
+    }
+
+    /// Whether an index of the engine answers, rather than SQLite or another database.
+    pub(crate) fn is_native(&self) -> bool {
+        !matches!(self.0, ChosenPlan::NotNative(_))
     }
 
     /// The first row for parameters in the order of `params`.

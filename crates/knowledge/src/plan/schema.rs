@@ -96,7 +96,10 @@ impl Table {
         }
         table.declared_count = table.columns.len();
         for position in 0..table.declared_count {
-            if table.columns[position].declared.eq_ignore_ascii_case(BOOL_TEXT) {
+            if table.columns[position]
+                .declared
+                .eq_ignore_ascii_case(BOOL_TEXT)
+            {
                 table.columns[position].words = words_of(rows, &table, position)?;
             }
         }

@@ -1,6 +1,5 @@
 //! Reads the rows of tables, packed ones and those of SQLite.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -14,20 +13,9 @@ use super::schema::Table;
 use super::stored::StoredRows;
 use crate::bind::value_of;
 use crate::index::ROW_COUNT_MAX;
-use crate::table::{PackedRows, PackedTable, RowTooLarge, SegmentBuilder, TooManyRows};
-
-/// The packed tables of a generation.
-#[derive(Debug)]
-pub(crate) struct PackedTables {
-    /// By their names in lower case.
-    tables: HashMap<String, Arc<PackedTable>>,
-    /// Rows are kept as values up to this size in bytes.
-    values_size_max: usize,
-}
-
-/// Rows are kept as values up to this size in bytes, and packed beyond it. An answer from values borrows
-/// them; one from packed rows makes them, which takes less time than the cache misses of a large table.
-const VALUES_SIZE_MAX: usize = 64 << 20;
+use crate::table::{
+    PackedRows, PackedTable, PackedTables, RowTooLarge, SegmentBuilder, TooManyRows,
+};
 
 /// The size limit of the packed copy of a table that SQLite has loaded, in bytes; SQLite answers for a
 /// larger table.
@@ -40,37 +28,6 @@ const INLINE_TEXT_SIZE_MAX: usize = 23;
 
 /// Columns whose values are read into an array.
 const FEW: usize = 8;
-
-impl Default for PackedTables {
-    fn default() -> Self {
-        Self {
-            tables: HashMap::new(),
-            values_size_max: VALUES_SIZE_MAX,
-        }
-    }
-}
-
-impl PackedTables {
-    #[cfg(test)]
-    pub(super) fn keep_values_up_to(&mut self, size: usize) {
-        self.values_size_max = size;
-    }
-
-    /// Adds a table.
-    pub(crate) fn insert(&mut self, name: &str, table: Arc<PackedTable>) {
-        self.tables.insert(name.to_ascii_lowercase(), table);
-    }
-
-    /// The table with this name in any case.
-    pub(crate) fn get(&self, name: &str) -> Option<&Arc<PackedTable>> {
-        self.tables.get(&name.to_ascii_lowercase())
-    }
-
-    /// All tables, with their names in lower case.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Arc<PackedTable>)> {
-        self.tables.iter().map(|(name, table)| (&**name, table))
-    }
-}
 
 /// Reads rows of the tables of one generation.
 #[derive(Clone, Copy)]
@@ -129,7 +86,7 @@ impl TableRows<'_> {
         names: &[Text],
     ) -> Result<Option<StoredRows>, Reason> {
         let row_count = self.count(table)?;
-        let size_max = self.packed.values_size_max;
+        let size_max = self.packed.values_size_max();
         let mut size = row_count.saturating_mul(columns.len() * size_of::<Value>());
         if row_count > ROW_COUNT_MAX || size > size_max {
             return Ok(None);

@@ -16,9 +16,9 @@ use super::relations::RelationIndex;
 use super::schema::Table;
 use super::shape::Relation;
 use super::stored::StoredRows;
-use super::table_rows::{PackedTables, TableRows};
+use super::table_rows::TableRows;
 use crate::index::HashIndex;
-use crate::table::PackedTable;
+use crate::table::{PackedTable, PackedTables};
 
 /// A reader of one generation's tables with everything that plans built from them.
 pub(crate) struct Tables {
@@ -126,13 +126,17 @@ impl TableCache {
         let (_, columns, names) = &key;
         let rows = match self.rows().values(table, columns, names) {
             Ok(Some(rows)) => Ok(rows),
-            Ok(None) => self.packed(table).map(|packed| {
-                StoredRows::packed(&packed, table, columns, names.clone())
-            }),
+            Ok(None) => self
+                .packed(table)
+                .map(|packed| StoredRows::packed(&packed, table, columns, names.clone())),
             Err(reason) => Err(reason),
         };
         self.snapshots.insert(key, rows.clone());
         rows
+    }
+
+    pub(super) fn is_packed(&self, table: &str) -> bool {
+        self.packed.get(table).is_some()
     }
 
     /// The packed form of a table, made now if SQLite has loaded it.
@@ -235,7 +239,9 @@ impl TableCache {
             connection: &self.connection,
             packed: &self.packed,
         };
-        shared(&mut self.row_counts, table.name.clone(), || rows.count(table))
+        shared(&mut self.row_counts, table.name.clone(), || {
+            rows.count(table)
+        })
     }
 
     /// The names of all tables.

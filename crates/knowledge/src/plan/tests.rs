@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use lookaside_value::{Text, Value};
 use rusqlite::Connection;
 
-use super::{LookupPlan, PackedTables, Probe, ProbeAll, StoredRows, Tables};
+use super::{LookupPlan, Probe, ProbeAll, StoredRows, Tables};
 use crate::bind::{SqlValue, value_of};
 use crate::functions;
+use crate::table::PackedTables;
 
 /// The result of a statement: its rows, or its error.
 type Answer = Result<Vec<Vec<Value>>, String>;
@@ -39,7 +40,9 @@ impl Fixture {
     /// may use the same name.
     fn new(name: &str, script: &str) -> Self {
         let storages = [Storage::Sqlite, Storage::PackedSmall, Storage::Packed];
-        let hash = script.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31) + usize::from(byte));
+        let hash = script.bytes().fold(0_usize, |sum, byte| {
+            sum.wrapping_mul(31) + usize::from(byte)
+        });
         Self::stored(name, script, storages[hash % storages.len()])
     }
 

@@ -18,11 +18,11 @@ use lookaside_value::Value;
 use self::source::{Source, Table};
 use crate::Result;
 use crate::config::{CREATE_FILE, Config, TableConfig};
+use crate::databases::Databases;
 use crate::error::Error;
 use crate::runtime::Runtime;
 use crate::scan::statements;
 use crate::sql_name::quote_name;
-use crate::store::Store;
 use crate::wait::block_on;
 
 /// The size of the rows that are sent in one COPY, in bytes: large enough that the round trip is
@@ -55,7 +55,7 @@ pub(crate) fn copy(
     schema: &str,
     extensions: &[String],
     config: &Config,
-    store: &Store,
+    databases: &Databases,
 ) -> Result<()> {
     let mut target = Target::open(pool, runtime)?;
     // Extensions belong to the database and outlive the schema, so they are not in the transaction.
@@ -76,14 +76,14 @@ pub(crate) fn copy(
     for sql in &begin {
         target.run(sql).map_err(|error| Error::copying(&error))?;
     }
-    let source = Source::open(store)?;
+    let source = Source::open(databases)?;
     for table in config.enabled_tables() {
         copy_table(&mut target, &source, table)?;
     }
     target.run("commit").map_err(|error| Error::copying(&error))
 }
 
-fn copy_table(target: &mut Target<'_>, source: &Source, config: &TableConfig) -> Result<()> {
+fn copy_table(target: &mut Target<'_>, source: &Source<'_>, config: &TableConfig) -> Result<()> {
     let Some(table) = source.table(&config.name)? else {
         // Its `create.sql` creates tables with other names, which are unknown.
         return Ok(());

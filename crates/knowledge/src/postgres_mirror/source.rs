@@ -9,12 +9,17 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::declared;
 use crate::Result;
+use crate::databases::Databases;
 use crate::error::Error;
 use crate::sql_name::{INDEX_PREFIX, quote_name};
-use crate::store::Store;
+use crate::table::PackedTables;
 
-/// A connection that reads the loaded tables.
-pub(super) struct Source(Connection);
+/// Reads the loaded tables.
+pub(super) struct Source<'a> {
+    /// Has the schema of all tables, and the rows of those that are not packed.
+    connection: Connection,
+    packed: &'a PackedTables,
+}
 
 /// A table of SQLite, with its names folded as PostgreSQL folds unquoted names.
 #[derive(Debug)]
@@ -37,9 +42,12 @@ struct Column {
     key_place: i64,
 }
 
-impl Source {
-    pub(super) fn open(store: &Store) -> Result<Self> {
-        store.reader().map(Self)
+impl<'a> Source<'a> {
+    pub(super) fn open(databases: &'a Databases) -> Result<Self> {
+        Ok(Self {
+            connection: databases.base().store.reader()?,
+            packed: databases.packed(),
+        })
     }
 
     /// The table with this name, if there is one.
@@ -49,7 +57,7 @@ impl Source {
     }
 
     fn read_table(&self, name: &str) -> rusqlite::Result<Option<Table>> {
-        let found = self.0.query_row(
+        let found = self.connection.query_row(
             "select name from sqlite_schema where type = 'table' and name = ?1 collate nocase",
             [name],
             |row| row.get::<_, String>(0),
@@ -57,7 +65,7 @@ impl Source {
         let Some(source_name) = found.optional()? else {
             return Ok(None);
         };
-        let mut statement = self.0.prepare(
+        let mut statement = self.connection.prepare(
             "select name, type, \"notnull\", pk from pragma_table_xinfo(?1) \
              where hidden <> 1 order by cid",
         )?;
@@ -83,7 +91,7 @@ impl Source {
     /// Reads the indexes other than that of the primary key, without expression indexes and partial
     /// indexes.
     fn read_indexes(&self, table: &str) -> rusqlite::Result<Vec<(Vec<String>, bool)>> {
-        let mut statement = self.0.prepare(
+        let mut statement = self.connection.prepare(
             "select name, \"unique\" from pragma_index_list(?1) \
              where origin <> 'pk' and partial = 0 and instr(name, ?2) <> 1 order by seq desc",
         )?;
@@ -94,7 +102,7 @@ impl Source {
         for entry in names {
             let (name, is_unique) = entry?;
             let mut statement = self
-                .0
+                .connection
                 .prepare("select name from pragma_index_info(?1) order by seqno")?;
             let columns = statement.query_map([&name], |row| row.get::<_, Option<String>>(0))?;
             let columns: Vec<Option<String>> = columns.collect::<rusqlite::Result<_>>()?;
@@ -113,6 +121,41 @@ impl Source {
         chunk_size: usize,
         mut take: impl FnMut(u64, Vec<u8>) -> Result<()>,
     ) -> Result<()> {
+        let (mut chunk, mut first_row, mut row_count) = (Vec::new(), 1, 0);
+        let mut add = |values: &mut dyn Iterator<Item = ValueRef<'_>>| {
+            for (index, value) in values.enumerate() {
+                if index > 0 {
+                    chunk.push(b'\t');
+                }
+                write_cell(value, &mut chunk);
+            }
+            chunk.push(b'\n');
+            row_count += 1;
+            if chunk.len() >= chunk_size {
+                take(first_row, std::mem::take(&mut chunk))?;
+                first_row = row_count + 1;
+            }
+            Ok(())
+        };
+        if let Some(packed) = self.packed.get(&table.source_name) {
+            // Such a table has plain columns only.
+            let columns: Vec<Option<usize>> = (0..table.columns.len()).map(Some).collect();
+            packed.each(&columns, |values| add(&mut values.iter().copied()))?;
+        } else {
+            self.each_row(table, &mut add)?;
+        }
+        match chunk.is_empty() {
+            true => Ok(()),
+            false => take(first_row, chunk),
+        }
+    }
+
+    /// Calls `add` with the values of each row in SQLite.
+    fn each_row(
+        &self,
+        table: &Table,
+        add: &mut dyn FnMut(&mut dyn Iterator<Item = ValueRef<'_>>) -> Result<()>,
+    ) -> Result<()> {
         let failed = |source| {
             let doing = format!("table {:?}: reading its rows", table.source_name);
             Error::sqlite(doing, source)
@@ -121,27 +164,12 @@ impl Source {
         let names: Vec<String> = names.collect();
         let table_name = quote_name(&table.source_name);
         let sql = format!("select {} from {table_name}", names.join(", "));
-        let mut statement = self.0.prepare(&sql).map_err(failed)?;
+        let mut statement = self.connection.prepare(&sql).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
-        let (mut chunk, mut first_row, mut row_count) = (Vec::new(), 1, 0);
         while let Some(row) = rows.next().map_err(failed)? {
-            for index in 0..table.columns.len() {
-                if index > 0 {
-                    chunk.push(b'\t');
-                }
-                write_cell(row.get_ref_unwrap(index), &mut chunk);
-            }
-            chunk.push(b'\n');
-            row_count += 1;
-            if chunk.len() >= chunk_size {
-                take(first_row, std::mem::take(&mut chunk))?;
-                first_row = row_count + 1;
-            }
+            add(&mut (0..table.columns.len()).map(|index| row.get_ref_unwrap(index)))?;
         }
-        match chunk.is_empty() {
-            true => Ok(()),
-            false => take(first_row, chunk),
-        }
+        Ok(())
     }
 }
 

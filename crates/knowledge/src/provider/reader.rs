@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lookaside_value::{Extent, RowSet, RowSetBuilder, Text, Value};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _};
 
 use super::{Names, hint, route};
 use crate::Result;
@@ -27,6 +27,8 @@ pub(crate) struct StoreStatement {
     binds: Box<[usize]>,
     /// For each value by position, the words that replace a boolean; may be shorter.
     words: Box<[Option<BoolWords>]>,
+    /// The packed tables that it reads, in lower case.
+    packed_tables: Box<[Text]>,
 }
 
 impl StoreStatement {
@@ -39,6 +41,16 @@ impl StoreStatement {
     /// Sets which values are compared with booleans that are stored as words.
     pub(crate) fn set_words(&mut self, words: Box<[Option<BoolWords>]>) {
         self.words = words;
+    }
+
+    /// Sets which packed tables it reads.
+    pub(crate) fn set_packed_tables(&mut self, tables: Box<[Text]>) {
+        self.packed_tables = tables;
+    }
+
+    /// The packed tables that it reads, in lower case.
+    pub(crate) fn packed_tables(&self) -> &[Text] {
+        &self.packed_tables
     }
 }
 
@@ -115,6 +127,7 @@ impl Reader {
             routed,
             binds: binds.into(),
             words: Box::default(),
+            packed_tables: Box::default(),
         };
         Ok((columns, statement))
     }
@@ -134,6 +147,28 @@ impl Reader {
         };
         self.guard.begin();
         is_aggregate().map_err(|source| Error::statement(&info.sql, source))
+    }
+
+    /// The tables that a statement reads, by SQLite's program for it.
+    pub(crate) fn tables_of(&self, info: &StatementInfo, sql: &str) -> Result<Vec<String>> {
+        let tables = || {
+            let mut program = self.connection.prepare(&format!("explain {sql}"))?;
+            let mut names = self.connection.prepare_cached(
+                "select tbl_name from sqlite_schema where rootpage = ?1 and rootpage > 0",
+            )?;
+            let (mut steps, mut tables) = (program.raw_query(), Vec::new());
+            while let Some(step) = steps.next()? {
+                let opcode: String = step.get("opcode")?;
+                if opcode == "OpenRead" || opcode == "ReopenIdx" {
+                    let page: i64 = step.get("p2")?;
+                    let name = names.query_row([page], |row| row.get(0)).optional()?;
+                    tables.extend(name);
+                }
+            }
+            Ok(tables)
+        };
+        self.guard.begin();
+        tables().map_err(|source| Error::statement(&info.sql, source))
     }
 
     /// The names of the columns of a table.

@@ -8,12 +8,12 @@ use lookaside_client::{Config as Connection, Environment, PoolStatus};
 use super::{Remote, lock};
 use crate::Result;
 use crate::config::{Config, FeedConfig, ProviderConfig, ProviderKind, ProviderServer};
+use crate::databases::Databases;
 use crate::error::Error;
 use crate::feed::{Feed, FeedStatus, OnChange};
 use crate::postgres_mirror;
 use crate::runtime::Runtime;
 use crate::source::Loaded;
-use crate::store::Store;
 
 /// Why there is no embedded database.
 pub type ResolveError = Box<dyn StdError + Send + Sync>;
@@ -99,7 +99,7 @@ impl Providers {
                         remote.fill(
                             extensions,
                             config.expect("it has the provider"),
-                            &loaded.store,
+                            &loaded.databases,
                         )?;
                         remote
                     }
@@ -171,7 +171,7 @@ pub(crate) struct Embedded {
 
 impl Remote {
     /// Copies the folder's tables into the schema of this embedded provider.
-    fn fill(&self, extensions: &[String], config: &Config, store: &Store) -> Result<()> {
+    fn fill(&self, extensions: &[String], config: &Config, databases: &Databases) -> Result<()> {
         let embedded = self
             .embedded
             .as_ref()
@@ -182,7 +182,7 @@ impl Remote {
             &embedded.schema,
             extensions,
             config,
-            store,
+            databases,
         )
     }
 

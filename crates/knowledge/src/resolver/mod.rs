@@ -125,9 +125,9 @@ impl Resolver {
         generation.describe(info, &mut self.reader)
     }
 
-    /// The connection to the store of the generation, opened if needed.
+    /// The connection to a database of the generation, opened if needed.
     pub(crate) fn reader(&mut self, generation: &Generation) -> Result<&mut Reader> {
-        self.reader.open(generation)
+        self.reader.open(generation, &[])
     }
 
     /// The plan and columns of a statement, made now if this is its first use in the generation.
@@ -525,7 +525,8 @@ impl Resolver {
         // A session may be cancelled before its work begins.
         let result = match self.check_cancelled(context) {
             Ok(()) => {
-                let reader = self.reader(context.generation)?;
+                let packed_tables = statement.packed_tables();
+                let reader = self.reader.open(context.generation, packed_tables)?;
                 let described = (&context.description.columns, statement);
                 reader.rows(context.info, described, params, extent)
             }

@@ -136,11 +136,7 @@ impl<'a: 's, 's> Bound<'a, 's> {
 
     /// The first row. As this is the most frequent query, it fills no list of positions.
     #[inline]
-    pub(super) fn first(
-        self,
-        params: &[Value],
-        policy: Policy<'_>,
-    ) -> Result<Option<&'a [Value]>> {
+    pub(super) fn first(self, params: &[Value], policy: Policy<'_>) -> Result<Option<&'a [Value]>> {
         match self.plan.first(params) {
             Probe::Row(position) => {
                 self.resolver.counters.native(true);

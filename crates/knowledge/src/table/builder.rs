@@ -68,7 +68,10 @@ impl SegmentBuilder {
     /// Whether the segment has room for no other row, so that it must be built.
     pub(crate) fn is_full(&self) -> bool {
         self.row_count >= SEGMENT_ROW_COUNT_MAX
-            || self.columns.iter().any(|it| it.bytes.len() > BYTE_COUNT_MAX / 2)
+            || self
+                .columns
+                .iter()
+                .any(|it| it.bytes.len() > BYTE_COUNT_MAX / 2)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

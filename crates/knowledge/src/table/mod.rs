@@ -10,6 +10,7 @@
 
 mod builder;
 mod encoding;
+mod packed_tables;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use lookaside_value::{Text, Value};
 use rusqlite::types::ValueRef;
 
 pub(crate) use self::builder::{RowTooLarge, SegmentBuilder};
+pub(crate) use self::packed_tables::PackedTables;
 pub(crate) use self::segment::Segment;
 
 /// The rows of one table. They never change.
@@ -100,12 +102,7 @@ impl PackedTable {
     /// Appends the values of a row in these columns, in their order. A column without a position is the
     /// number of the row, from 1.
     #[inline]
-    fn push_values(
-        &self,
-        row: usize,
-        columns: &[Option<usize>],
-        values: &mut Vec<Value>,
-    ) {
+    fn push_values(&self, row: usize, columns: &[Option<usize>], values: &mut Vec<Value>) {
         let (segment, at) = self.locate(row);
         values.extend(columns.iter().map(|column| match column {
             Some(column) => segment.value(at, *column),
@@ -115,7 +112,10 @@ impl PackedTable {
 
     /// The columns, where a row id that is stored has its position.
     fn stored(&self, columns: &[Option<usize>]) -> Vec<Option<usize>> {
-        columns.iter().map(|column| column.or(self.row_id)).collect()
+        columns
+            .iter()
+            .map(|column| column.or(self.row_id))
+            .collect()
     }
 
     /// Reads a byte of a row, so that its cache line is loaded. Loads of several rows overlap, whereas a
@@ -133,6 +133,15 @@ impl PackedTable {
         (0..count.max(1))
             .map(|part| bound(part)..bound(part + 1))
             .collect()
+    }
+
+    /// A value as SQLite stores it.
+    ///
+    /// # Panics
+    /// When there is no such row or column.
+    pub(crate) fn value_ref(&self, row: usize, column: usize) -> ValueRef<'_> {
+        let (segment, at) = self.locate(row);
+        segment.value_ref(at, column)
     }
 
     /// Calls `visit` with the values of each row in these columns, in the order of the rows, until it

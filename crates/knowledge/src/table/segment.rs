@@ -103,18 +103,14 @@ impl Segment {
                 0 if *has_nulls => Field::Null,
                 difference => Field::Int(base.wrapping_add(difference as i64)),
             },
-            Encoding::Real { at } => {
-                match f64::from_bits(self.word(row + *at as usize)) {
-                    null if null.is_nan() => Field::Null,
-                    real => Field::Real(real),
-                }
-            }
-            Encoding::Code { words, bits } => {
-                match words.get(self.bits(row, *bits) as usize) {
-                    Some(word) => Field::Word(word),
-                    None => Field::Null,
-                }
-            }
+            Encoding::Real { at } => match f64::from_bits(self.word(row + *at as usize)) {
+                null if null.is_nan() => Field::Null,
+                real => Field::Real(real),
+            },
+            Encoding::Code { words, bits } => match words.get(self.bits(row, *bits) as usize) {
+                Some(word) => Field::Word(word),
+                None => Field::Null,
+            },
             Encoding::Inline { at } => {
                 let at = row + *at as usize;
                 match self.rows[at] {

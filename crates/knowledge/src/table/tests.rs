@@ -20,7 +20,11 @@ const DRAWS: [Draw; 14] = [
     |random| Owned::Integer([i64::MIN, i64::MAX, 0][random.usize(..3)]),
     |random| Owned::Real(random.f64() * 1e9),
     |random| Owned::Real([f64::INFINITY, -0.0, f64::MIN_POSITIVE][random.usize(..3)]),
-    |random| Owned::Text(["", "de", "fr", "a text that is longer than a value"][random.usize(..4)].into()),
+    |random| {
+        Owned::Text(
+            ["", "de", "fr", "a text that is longer than a value"][random.usize(..4)].into(),
+        )
+    },
     |random| Owned::Text(format!("{}", random.u64(..))),
     |random| Owned::Text("ä€😀".repeat(random.usize(..3)) + &format!("{}", random.u32(..))),
     |random| Owned::Text("x".repeat(random.usize(..200)) + &format!("{}", random.u64(..))),
@@ -117,7 +121,11 @@ fn a_row_takes_few_bytes() {
             ValueRef::Integer(1_000_000 + row),
             ValueRef::Text(country.as_bytes()),
             ValueRef::Text(name.as_bytes()),
-            if row % 2 == 0 { ValueRef::Null } else { ValueRef::Integer(7) },
+            if row % 2 == 0 {
+                ValueRef::Null
+            } else {
+                ValueRef::Integer(7)
+            },
         ];
         builder.push(values.into_iter()).unwrap();
     }
@@ -134,7 +142,10 @@ fn rows_are_bounded() {
     }
     let segment = Arc::new(builder.build());
     let two = [Arc::clone(&segment), segment];
-    assert_eq!(PackedTable::new(two.clone(), None, 5).err(), Some(TooManyRows));
+    assert_eq!(
+        PackedTable::new(two.clone(), None, 5).err(),
+        Some(TooManyRows)
+    );
     let parts = PackedTable::new(two, None, 6).unwrap().parts(2);
     assert_eq!(parts, [0..3, 3..6]);
 }

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -42,7 +41,7 @@ impl Input {
             });
         }
         let mut content = Vec::new();
-        source::open(path, &Rc::<FilePosition>::default())?
+        source::open(path, &Arc::<FilePosition>::default())?
             .take(UNPACKED_SIZE_MAX + 1)
             .read_to_end(&mut content)?;
         match content.len() as u64 > UNPACKED_SIZE_MAX {

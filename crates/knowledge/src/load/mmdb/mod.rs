@@ -11,6 +11,7 @@ use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use maxminddb::Reader;
 use rusqlite::types::{Value as SqlValue, ValueRef};
@@ -73,7 +74,7 @@ impl<'a> Networks<'a> {
     /// Reads a database.
     pub(super) fn open(table: &'a TableConfig, file: &Path) -> Result<Self> {
         let mut bytes = Vec::new();
-        source::open(table.readable(file), &Rc::<FilePosition>::default())
+        source::open(table.readable(file), &Arc::<FilePosition>::default())
             .map_err(|source| Error::data_file(table, file, source))?
             .take(MMDB_SIZE_MAX + 1)
             .read_to_end(&mut bytes)

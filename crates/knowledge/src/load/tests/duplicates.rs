@@ -15,7 +15,7 @@ fn warnings(create: Option<&str>, data: &str, statements: &[UsedStatement]) -> V
         }
     }
     let config = Config::open(folder.0.path(), &[]).unwrap();
-    let (_, mut report) = load(&config, statements, &NoProgress).unwrap();
+    let (_, mut report) = load_all(&config, statements).unwrap();
     report.tables.remove(0).warnings
 }
 

@@ -1,7 +1,7 @@
 //! Damaged and random CSV.
 
 use std::io::Cursor;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::super::records::Records;
 use super::*;
@@ -54,7 +54,7 @@ fn csv_is_read_as_the_csv_crate_reads_it() {
         let mut ours = Vec::new();
         let file = &table.data_file;
         let source = Box::new(Cursor::new(data.clone()));
-        if let Ok(mut records) = Records::read(table, file, &config.csv, source, Rc::default()) {
+        if let Ok(mut records) = Records::read(table, file, &config.csv, source, Arc::default()) {
             loop {
                 match records.next().unwrap() {
                     NextRecord::Record => ours.push(

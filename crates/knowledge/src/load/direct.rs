@@ -1,0 +1,257 @@
+//! Loads a table of CSV files without SQLite, on all cores.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::types::ValueRef;
+
+use super::blocks::{self, Block, CutError};
+use super::derive;
+use super::recipe::{Recipe, Why};
+use super::records::{NextRecord, Records};
+use super::report::{SKIPPED_KEPT_MAX, SkippedRow, TableReport};
+use super::rows::{Rows, Spot};
+use crate::Result;
+use crate::config::{Config, CsvConfig, OnError, TableConfig, TableFormat};
+use crate::error::Error;
+use crate::index::ROW_COUNT_MAX;
+use crate::table::{PackedTable, Segment, SegmentBuilder, TooManyRows};
+
+/// The CSV files of a table, with their columns.
+pub(super) struct CsvFiles<'a> {
+    table: &'a TableConfig,
+    csv: CsvConfig,
+    files: Vec<PathBuf>,
+    /// The number of fields of a record, and the positions of those that are bound, which are the same in
+    /// all files.
+    width: usize,
+    mapping: Vec<usize>,
+    names: Vec<String>,
+    size: u64,
+    warnings: Vec<String>,
+}
+
+/// A failure of the load, or the reason why it cannot be direct.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Load(Error),
+    NotDirect(Why),
+}
+
+impl From<CutError> for Failure {
+    fn from(error: CutError) -> Self {
+        Self::NotDirect(match error {
+            CutError::Unreadable => "a file cannot be read",
+            CutError::Unsuitable => "a record is very long",
+        })
+    }
+}
+
+/// Rows of a block.
+struct Part {
+    segments: Vec<Segment>,
+    row_count: u64,
+    skipped: Vec<SkippedRow>,
+    skipped_count: u64,
+    /// The first and the last row id, if the table has a column for it.
+    row_ids: Option<(i64, i64)>,
+}
+
+impl<'a> CsvFiles<'a> {
+    /// Opens the files. They are read directly if there is one, or all have the same fields; `None` if
+    /// not, or if there is no record: then the rows are read as those of any other format.
+    pub(super) fn open(config: &Config, table: &'a TableConfig) -> Result<Option<Self>> {
+        if table.format != TableFormat::Csv {
+            return Ok(None);
+        }
+        let rows = Rows::open(config, table)?;
+        let csv = *config.csv_of(table);
+        let mut found: Option<(usize, Vec<usize>, Vec<String>)> = None;
+        for file in rows.files() {
+            let records = Records::open(table, file, &csv)?;
+            let header = records.header().unwrap_or_default().to_vec();
+            let fields = (records.width(), records.mapping()?, header);
+            match &found {
+                None => found = Some(fields),
+                Some(first) if *first == fields => {}
+                Some(_) => return Ok(None),
+            }
+        }
+        let Some((width @ 1.., mapping, _)) = found else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            table,
+            csv,
+            files: rows.files().to_vec(),
+            width,
+            mapping,
+            names: rows.names().to_vec(),
+            size: rows.bytes_total(),
+            warnings: rows.warnings(),
+        }))
+    }
+
+    /// Derives the columns, for which all records are read.
+    pub(super) fn columns(&self) -> std::result::Result<Vec<derive::Column>, Failure> {
+        let new = || derive::new_columns(&self.names);
+        let mut all = new();
+        for (number, file) in self.files.iter().enumerate() {
+            let parse = |(): &mut (), block: Block| -> std::result::Result<_, Failure> {
+                let mut columns = new();
+                let mut records = self.records(file, block)?;
+                loop {
+                    match records.next().map_err(Failure::Load)? {
+                        NextRecord::Record => {}
+                        // The load itself reports the record or fails at it.
+                        NextRecord::Bad { .. } => continue,
+                        NextRecord::End => return Ok(columns),
+                    }
+                    let spot = Spot::new(number, records.line());
+                    for (column, field) in columns.iter_mut().zip(&self.mapping) {
+                        column.see_if_undecided(records.field(*field), spot);
+                    }
+                }
+            };
+            let parts = blocks::parse(self.table, file, &self.csv, || (), parse, |_| ())?;
+            for part in parts {
+                for (column, part) in all.iter_mut().zip(part) {
+                    column.merge(part);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Loads the rows.
+    pub(super) fn load(
+        &self,
+        recipe: &Recipe,
+        on_error: OnError,
+        report: &mut TableReport,
+        advanced: &dyn Fn(u64, u64),
+    ) -> std::result::Result<PackedTable, Failure> {
+        let mut segments = Vec::new();
+        let (mut size_before, mut last_row_id) = (0, None);
+        for file in &self.files {
+            let parse = |builder: &mut SegmentBuilder, block: Block| {
+                self.part(file, block, recipe, on_error, builder)
+            };
+            let builder = || SegmentBuilder::new(recipe.width());
+            let parts = blocks::parse(self.table, file, &self.csv, builder, parse, |bytes| {
+                advanced(size_before + bytes, self.size.max(size_before + bytes));
+            })?;
+            for part in parts {
+                if let Some((first, last)) = part.row_ids {
+                    if last_row_id.is_some_and(|before| before >= first) {
+                        return Err(NOT_ASCENDING);
+                    }
+                    last_row_id = Some(last);
+                }
+                report.rows += part.row_count;
+                report.skipped_count += part.skipped_count;
+                let free = SKIPPED_KEPT_MAX - report.skipped.len();
+                report.skipped.extend(part.skipped.into_iter().take(free));
+                segments.extend(part.segments.into_iter().map(Arc::new));
+            }
+            size_before += std::fs::metadata(self.table.readable(file)).map_or(0, |it| it.len());
+        }
+        report.warnings.extend(self.warnings.iter().cloned());
+        PackedTable::new(segments, recipe.row_id, ROW_COUNT_MAX)
+            .map_err(|TooManyRows| Failure::NotDirect("it has more than 2,147,483,647 rows"))
+    }
+
+    /// The rows of a block.
+    fn part(
+        &self,
+        file: &Path,
+        block: Block,
+        recipe: &Recipe,
+        on_error: OnError,
+        builder: &mut SegmentBuilder,
+    ) -> std::result::Result<Part, Failure> {
+        let mut part = Part {
+            segments: Vec::new(),
+            row_count: 0,
+            skipped: Vec::new(),
+            skipped_count: 0,
+            row_ids: None,
+        };
+        let mut records = self.records(file, block)?;
+        loop {
+            match records.next().map_err(Failure::Load)? {
+                NextRecord::Record => {}
+                NextRecord::End => break,
+                NextRecord::Bad {
+                    line,
+                    reason,
+                    is_fatal: false,
+                } if on_error == OnError::Skip => {
+                    part.skipped_count += 1;
+                    if part.skipped.len() < SKIPPED_KEPT_MAX {
+                        let place = records.place(line);
+                        part.skipped.push(SkippedRow { place, reason });
+                    }
+                    continue;
+                }
+                NextRecord::Bad { line, reason, .. } => {
+                    return Err(Failure::Load(Error::row(&records.place(line), &reason)));
+                }
+            }
+            let mut is_known = true;
+            let values = (0..recipe.width()).map(|column| {
+                let value = recipe.value(column, |field| records.field(self.mapping[field]));
+                is_known &= value.is_some();
+                if Some(column) == recipe.row_id
+                    && let Some(value) = value
+                {
+                    is_known &= is_next_row_id(&mut part.row_ids, value);
+                }
+                value.unwrap_or(ValueRef::Null)
+            });
+            let pushed = builder.push(values);
+            if !is_known || pushed.is_err() {
+                return Err(Failure::NotDirect(match recipe.row_id {
+                    Some(_) => "a value is converted by SQLite, or row ids do not ascend",
+                    None => "a value is converted by SQLite, or is not allowed",
+                }));
+            }
+            part.row_count += 1;
+            if builder.is_full() {
+                part.segments.push(builder.build());
+            }
+        }
+        part.segments.push(builder.build());
+        Ok(part)
+    }
+
+    fn records(&self, file: &Path, block: Block) -> std::result::Result<Records<'a>, Failure> {
+        if !block.is_first() {
+            let text = (block.text, block.line);
+            let width = Some(self.width);
+            return Ok(Records::of_block(self.table, file, &self.csv, text, width));
+        }
+        let text = Box::new(std::io::Cursor::new(block.text));
+        Records::read(self.table, file, &self.csv, text, Arc::default()).map_err(Failure::Load)
+    }
+}
+
+const NOT_ASCENDING: Failure = Failure::NotDirect("row ids do not ascend");
+
+/// Whether a row id is greater than the one before, which it replaces.
+fn is_next_row_id(row_ids: &mut Option<(i64, i64)>, value: ValueRef<'_>) -> bool {
+    let ValueRef::Integer(next) = value else {
+        return false;
+    };
+    match row_ids {
+        Some((_, last)) if *last >= next => false,
+        Some((_, last)) => {
+            *last = next;
+            true
+        }
+        None => {
+            *row_ids = Some((next, next));
+            true
+        }
+    }
+}
