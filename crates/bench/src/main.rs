@@ -9,6 +9,7 @@
 //! | [`provider`], [`cache`], [`oml_provider`] | lookups that a database server answers |
 //! | [`freshness`] | change feeds of a server |
 //! | [`contains`] | lookups of networks, names, paths and patterns |
+//! | [`tables`] | tables of any size: loading, memory, reloading, lookups by the columns they select |
 //! | [`metadata`] | definitions of columns in MySQL's protocol |
 //! | [`pipeline`] | the ring between threads |
 //! | [`target`] | the database server that a benchmark queries |
@@ -29,6 +30,7 @@ mod pg;
 mod pipeline;
 mod progress;
 mod provider;
+mod tables;
 mod target;
 
 use std::error::Error;
@@ -44,7 +46,7 @@ use self::failure::{CommandResult, Failure};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measure drivers, caches, change feeds, rings, HTTP servers and the embedded PostgreSQL on this machine
+/// Measure tables, drivers, caches, change feeds, rings, HTTP servers and the embedded PostgreSQL on this machine
 ///
 /// `lookaside bench` has the measures of lookups, models, whole runs and loading. Each benchmark
 /// generates its data from a seed, runs in rounds after a warm-up round, and prints the CPU and wall
@@ -62,6 +64,8 @@ Examples:
   cargo bench-lookaside provider                  an embedded PostgreSQL, by every way
   cargo bench-lookaside cache --shape warm --url postgres://localhost/test
   cargo bench-lookaside freshness --case latency  how soon the caches have a change
+  cargo bench-lookaside table-load --rows 10000000 --folder /var/tmp/tables --reload 5
+  cargo bench-lookaside table-probes --keys dense --rows 10000000 --columns 1,3
   cargo bench-lookaside pipeline --case one-stage --wait spin
   cargo bench-lookaside http http://127.0.0.1:8300/healthz
   cargo bench-lookaside pg diagnose --path data")]
@@ -75,6 +79,8 @@ enum Program {
     Provider(provider::ProviderArguments),
     Cache(cache::CacheArguments),
     Contains(contains::ContainsArguments),
+    TableProbes(tables::probes::TableProbesArguments),
+    TableLoad(tables::load::TableLoadArguments),
     OmlProvider(oml_provider::OmlProviderArguments),
     Freshness(Box<freshness::FreshnessArguments>),
     Metadata(metadata::MetadataArguments),
@@ -105,6 +111,8 @@ fn run(program: &Program) -> CommandResult {
         Program::Provider(arguments) => provider::run(arguments),
         Program::Cache(arguments) => cache::run(arguments),
         Program::Contains(arguments) => contains::run(arguments),
+        Program::TableProbes(arguments) => tables::probes::run(arguments),
+        Program::TableLoad(arguments) => tables::load::run(arguments),
         Program::OmlProvider(arguments) => oml_provider::run(arguments),
         Program::Freshness(arguments) => freshness::run(arguments),
         Program::Metadata(arguments) => metadata::run(arguments),

@@ -1,7 +1,8 @@
 //! Resource usage of processes: CPU time, memory and context switches of a process and its
-//! descendants, from /proc.
+//! descendants, and the memory of this process, from /proc.
 
 use std::fs;
+use std::io;
 use std::time::Duration;
 
 use rustix::param::clock_ticks_per_second;
@@ -36,6 +37,40 @@ impl Usage {
             family.extend(processes.iter().filter(|child| child.parent == process.pid));
         }
         Some(usage)
+    }
+}
+
+/// The memory of this process in bytes, as Linux reports it.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// The resident size, mapped files included.
+    pub resident: u64,
+    /// The part of the resident size that does not belong to a file.
+    pub anonymous: u64,
+    /// The largest resident size since the start of the process, or since [`Memory::reset_peak`].
+    pub resident_max: u64,
+}
+
+impl Memory {
+    /// Reads the memory that this process uses now; `None` without Linux's `/proc`.
+    pub fn now() -> Option<Self> {
+        let status = fs::read_to_string("/proc/self/status").ok()?;
+        let bytes = |name| Some(figure(&status, name)? << 10);
+        Some(Self {
+            resident: bytes("VmRSS:")?,
+            anonymous: bytes("RssAnon:")?,
+            resident_max: bytes("VmHWM:")?,
+        })
+    }
+
+    /// Makes the resident size of now the largest one so far.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not allow it, as in some containers.
+    pub fn reset_peak() -> io::Result<()> {
+        // proc(5): 5 resets the peak resident set size.
+        fs::write("/proc/self/clear_refs", "5")
     }
 }
 
@@ -127,6 +162,36 @@ mod tests {
             assert!(started.elapsed() < Duration::from_secs(120), "{before:?}");
         };
         assert!(after.0.resident_max > 1 << 20, "{after:?}");
+    }
+
+    #[test]
+    fn memory_grows_and_its_peak_is_reset() {
+        const SIZE: usize = 64 << 20;
+        let before = Memory::now().unwrap();
+        let block = std::hint::black_box(vec![1_u8; SIZE]);
+        let with_block = Memory::now().unwrap();
+        drop(block);
+        // Other tests of this process need little memory, and the kernel counts in batches of pages.
+        let grown = |from: u64, to: u64| to >= from + SIZE as u64 / 2;
+        assert!(
+            grown(before.resident, with_block.resident),
+            "{with_block:?}"
+        );
+        assert!(
+            grown(before.anonymous, with_block.anonymous),
+            "{with_block:?}"
+        );
+        assert!(
+            with_block.resident_max >= with_block.resident,
+            "{with_block:?}"
+        );
+        if Memory::reset_peak().is_ok() {
+            let after = Memory::now().unwrap();
+            assert!(
+                grown(after.resident_max, with_block.resident_max),
+                "{after:?}"
+            );
+        }
     }
 
     #[test]

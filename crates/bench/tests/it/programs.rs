@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::fs;
 use std::io::{self, Write as _};
 
 use lookaside_client::mysql::{Options, blocking::Connection};
@@ -120,6 +121,71 @@ fn a_ring_is_measured() {
     assert_eq!(names, expected);
     // All but the last passed the same numbers.
     assert_eq!(hashes(&cases[..3]).len(), 1, "{cases:?}");
+}
+
+#[test]
+fn tables_are_probed() {
+    let cases = cases(&["table-probes", "--rows", "300", "--columns", "1,4"]);
+    // Of four kinds of keys: the loop alone, and each number of columns one by one and in batches.
+    assert_eq!(cases.len(), 4 * 5, "{cases:?}");
+    for kind in cases.chunks(5) {
+        assert_eq!(hashes(&kind[1..3]).len(), 1, "{kind:?}");
+        assert_eq!(hashes(&kind[3..]).len(), 1, "{kind:?}");
+        assert_ne!(kind[1]["hash"], kind[3]["hash"], "{kind:?}");
+        for case in &kind[1..] {
+            let notes = case["notes"].as_array().unwrap();
+            let plan = &notes.iter().find(|note| note[0] == "plan").unwrap()[1];
+            assert!(plan == "hash" || plan == "interval", "{case:?}");
+        }
+    }
+}
+
+#[test]
+fn tables_are_loaded_in_new_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let options = ["--rows", "3000", "--folder", path, "--rounds", "1"];
+    let arguments = [
+        &["table-load", "--starts", "2", "--reload", "5"][..],
+        &options,
+    ]
+    .concat();
+    let output = bench().args(&arguments).arg("--json").output().unwrap();
+    let loads = json_lines(&Said::from(output).ended(0).out);
+    assert_eq!(loads.len(), 2, "{loads:?}");
+    let file = folder.path().join("dense-3000-2.csv");
+    for (index, load) in loads.iter().enumerate() {
+        assert_eq!(load["start"], index + 1);
+        assert_eq!(load["csv_size"], fs::metadata(&file).unwrap().len());
+        let figure = |name: &str| load[name].as_f64().unwrap();
+        assert!(
+            figure("open_s") > 0.0 && figure("open_s") <= figure("answer_s"),
+            "{load}"
+        );
+        assert!(figure("resident") > figure("resident_empty"), "{load}");
+        assert!(figure("resident_max") >= figure("resident"), "{load}");
+        assert_eq!(load["reload"]["percent"], 5);
+    }
+    // The rows of the file are those of the first run.
+    let rows = fs::read(&file).unwrap();
+    let output = bench().args(&arguments).output().unwrap();
+    let text = ["start 2, plan hash", "reload, 5 % changed", "bytes a row"];
+    Said::from(output).ended(0).out_has(&text);
+    assert_eq!(fs::read(&file).unwrap(), rows);
+    // The folders that were loaded are removed.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_without_ranges_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ranges.csv");
+    fs::write(&file, "1.0.0.0,1.0.0.255,a\n1.0.1.0,x,b\n").unwrap();
+    let file = file.to_str().unwrap();
+    let arguments = ["table-probes", "--keys", "ranges", "--ranges", file];
+    let output = bench().args(arguments).output().unwrap();
+    let place = [file, "not first,last of IPv4 addresses: 1.0.1.0,x,b"];
+    Said::from(output).ended(1).err_has(&place);
 }
 
 #[test]
