@@ -258,8 +258,10 @@ impl Generation {
         })
     }
 
-    /// Determines which packed tables SQLite would need to answer a statement. If it will answer, they are
-    /// copied now, in the background.
+    /// Determines which packed tables SQLite needs to answer a statement, and copies them in the background.
+    ///
+    /// If the statement has a native plan, SQLite only reports errors of functions of its parameters, for
+    /// which it needs no rows.
     fn set_packed_tables(
         &self,
         info: &StatementInfo,
@@ -268,14 +270,12 @@ impl Generation {
         reader: &Reader,
     ) -> Result<()> {
         let databases = self.databases();
-        if databases.packed().is_empty() {
+        if databases.packed().is_empty() || plan.is_native() {
             return Ok(());
         }
         let tables = reader.tables_of(info, statement.sql(info))?;
         let tables = databases.packed_tables_of(tables);
-        if !plan.is_native() && !tables.is_empty() {
-            databases.start(&tables);
-        }
+        databases.start(&tables);
         statement.set_packed_tables(tables);
         Ok(())
     }

@@ -71,6 +71,20 @@ impl AddressSegments {
         }
     }
 
+    /// The slots of the keys just before and just after a byte string of another size.
+    pub(super) fn slots_around(&self, string: &[u8]) -> [Slot; 2] {
+        // The nearest key: cut off, or with zeros appended.
+        let mut nearest = [0; 16];
+        let size = string.len().min(nearest.len());
+        nearest[..size].copy_from_slice(&string[..size]);
+        let nearest = u128::from_be_bytes(nearest);
+        let around = match string.len() > 16 {
+            true => [Some(nearest), nearest.checked_add(1)],
+            false => [nearest.checked_sub(1), Some(nearest)],
+        };
+        around.map(|key| key.map_or(Slot::NONE, |key| self.slot(key)))
+    }
+
     pub(super) fn size(&self) -> usize {
         self.ip4.size() + self.others.size()
     }

@@ -80,6 +80,23 @@ impl FixedSegments {
         })
     }
 
+    /// The slots of the strings of this layout just before and just after a string of another size.
+    pub(super) fn slots_around(&self, string: &[u8]) -> [Slot; 2] {
+        let size = self.layout.common.len() + self.layout.rest_size;
+        // The string of this size that is nearest: cut off, or with zeros appended.
+        let mut nearest = string[..string.len().min(size)].to_vec();
+        nearest.resize(size, 0);
+        if !nearest.starts_with(&self.layout.common) {
+            return [Slot::NONE; 2];
+        }
+        let nearest = self.layout.key(&nearest);
+        let around = match string.len() > size {
+            true => [Some(nearest), nearest.checked_add(1)],
+            false => [nearest.checked_sub(1), Some(nearest)],
+        };
+        around.map(|key| key.map_or(Slot::NONE, |key| self.ints.slot(key)))
+    }
+
     pub(super) fn size(&self) -> usize {
         self.ints.size()
     }

@@ -17,6 +17,10 @@ use super::slots::{ListOrder, Lists, ROW_COUNT_MAX, Rows, Slot};
 #[derive(Debug)]
 pub(crate) struct IntervalIndex {
     segments: Segments,
+    /// If both bounds of integer ranges are exclusive: which rows contain the numbers between an
+    /// integer and the next one.
+    gaps: Option<IntSegments>,
+    bounds: (Bound, Bound),
     lists: Lists,
     boundary_count: usize,
 }
@@ -40,8 +44,54 @@ impl IntervalIndex {
         }
     }
 
+    /// The place of a number that is not an integer.
+    #[cold]
+    pub(crate) fn gap_of_real(&self, key: f64) -> Gap {
+        const INT_END: f64 = 9_223_372_036_854_775_808.0;
+        // Beyond all bounds, as infinity is.
+        if !(-INT_END..INT_END).contains(&key) {
+            return Gap::OUTSIDE;
+        }
+        let before = ordered(key.floor() as i64);
+        match (&self.gaps, &self.segments) {
+            (Some(gaps), _) => Gap([gaps.slot(before); 2]),
+            // A number with a fraction is less than 2^52, so there is a next integer.
+            (None, Segments::Ints(segments)) => {
+                Gap([segments.slot(before), segments.slot(before + 1)])
+            }
+            _ => Gap::OUTSIDE,
+        }
+    }
+
+    /// The place of a byte string for which [`Self::rows_of_bytes`] is `None`.
+    #[cold]
+    pub(crate) fn gap_of_bytes(&self, key: &[u8]) -> Gap {
+        match &self.segments {
+            Segments::Addresses(segments) => Gap(segments.slots_around(key)),
+            Segments::Fixed(segments) => Gap(segments.slots_around(key)),
+            _ => Gap::OUTSIDE,
+        }
+    }
+
+    /// The rows whose ranges contain what is at this place, in the requested order.
+    #[cold]
+    pub(crate) fn rows_of_gap(&self, Gap([before, after]): Gap, order: ListOrder) -> Vec<u32> {
+        let rows = |slot| self.lists.rows(slot, order).to_vec();
+        match self.bounds {
+            // An exclusive bound is at the key itself, which its range does not contain.
+            (Bound::Inclusive, Bound::Exclusive) => rows(before),
+            (Bound::Exclusive, Bound::Inclusive) => rows(after),
+            _ => {
+                let after = rows(after);
+                let mut rows = rows(before);
+                rows.retain(|row| after.contains(row));
+                rows
+            }
+        }
+    }
+
     /// The rows whose ranges contain a byte string; none if the ranges are of integers. `None` if
-    /// this index cannot answer, because its bounds all have one size and the key has another.
+    /// the bounds all have one size and the key has another: see [`Self::gap_of_bytes`].
     #[inline]
     pub(crate) fn rows_of_bytes(&self, key: &[u8], order: ListOrder) -> Option<Rows<'_>> {
         Some(match &self.segments {
@@ -66,6 +116,16 @@ impl IntervalIndex {
         }
     }
 
+    /// Whether any key has several rows.
+    pub(crate) fn has_several(&self) -> bool {
+        self.lists.has_several()
+    }
+
+    /// Whether [`ListOrder::LowDescending`] leaves the order of any two of them open.
+    pub(crate) fn has_ties(&self) -> bool {
+        self.lists.has_ties()
+    }
+
     /// How many boundaries there are.
     pub(crate) fn len(&self) -> usize {
         self.boundary_count
@@ -74,6 +134,7 @@ impl IntervalIndex {
     /// Bytes of memory.
     pub(crate) fn size(&self) -> usize {
         self.lists.size()
+            + self.gaps.as_ref().map_or(0, IntSegments::size)
             + match &self.segments {
                 Segments::None => 0,
                 Segments::Ints(segments) => segments.size(),
@@ -84,10 +145,25 @@ impl IntervalIndex {
     }
 }
 
-/// Collects ranges, all of integers, all of bytes, or all of networks.
+/// A place between two adjacent keys: the slots of both.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gap([Slot; 2]);
+
+impl Gap {
+    /// Beyond all bounds.
+    const OUTSIDE: Self = Self([Slot::NONE; 2]);
+}
+
+/// Collects ranges, all of integers, all of bytes, or all of networks, and all with the same
+/// [`Bound`]s.
 #[derive(Debug, Default)]
 pub(crate) struct IntervalIndexBuilder {
+    /// Those of the ranges.
+    bounds: (Bound, Bound),
     ints: Vec<IntRange>,
+    /// The gaps between an integer and the next one that the ranges contain, each by its lower
+    /// integer, if both bounds are exclusive.
+    gaps: Vec<IntRange>,
     bytes: Vec<ByteRange>,
     networks: Vec<Cut<u128>>,
     /// The bounds of the byte ranges.
@@ -114,17 +190,30 @@ struct ByteRange {
 }
 
 /// Whether a bound itself belongs to its range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Bound {
     /// The bound belongs to the range: `<=` or `>=`.
+    #[default]
     Inclusive,
     /// The bound does not belong to the range: `<` or `>`.
     Exclusive,
 }
 
+/// A range with such bounds may contain nothing but what is between two adjacent keys, so its rows
+/// cannot be found by those of the keys.
+const BOTH_EXCLUSIVE: (Bound, Bound) = (Bound::Exclusive, Bound::Exclusive);
+
 impl IntervalIndexBuilder {
     /// Adds a range from `low` to `high` for `row`.
     pub(crate) fn push_ints(&mut self, row: usize, low: (i64, Bound), high: (i64, Bound)) {
+        self.bounds = (low.1, high.1);
+        if self.bounds == BOTH_EXCLUSIVE && low.0 < high.0 {
+            self.gaps.push(IntRange {
+                start: ordered(low.0),
+                last: ordered(high.0) - 1,
+                row: row as u32,
+            });
+        }
         let start = match low {
             (low, Bound::Inclusive) => Some(ordered(low)),
             (low, Bound::Exclusive) => ordered(low).checked_add(1),
@@ -143,6 +232,7 @@ impl IntervalIndexBuilder {
 
     /// Adds a range from `low` to `high`, in the order of `memcmp`, for `row`.
     pub(crate) fn push_bytes(&mut self, row: usize, low: (&[u8], Bound), high: (&[u8], Bound)) {
+        self.bounds = (low.1, high.1);
         let start = Boundary {
             bytes: low.0,
             behind: low.1 == Bound::Exclusive,
@@ -179,7 +269,7 @@ impl IntervalIndexBuilder {
     }
 
     /// Cuts the ranges into segments.
-    pub(crate) fn build(self) -> Result<IntervalIndex, TooLarge> {
+    pub(crate) fn build(mut self) -> Result<IntervalIndex, TooLarge> {
         let counts = [self.ints.len(), self.bytes.len(), self.networks.len()];
         if counts.iter().any(|count| *count > ROW_COUNT_MAX) {
             return Err(TooLarge::Rows);
@@ -189,6 +279,12 @@ impl IntervalIndexBuilder {
             "one index holds keys of one kind"
         );
         let mut lists = Lists::default();
+        let bounds = self.bounds;
+        let gaps = std::mem::take(&mut self.gaps);
+        let gaps = match gaps.is_empty() {
+            true => None,
+            false => Some(IntSegments::new(sweep(ranked(int_cuts(gaps)), &mut lists)?)),
+        };
         let (segments, boundary_count) = if !self.ints.is_empty() {
             let boundaries = sweep(ranked(int_cuts(self.ints)), &mut lists)?;
             let count = boundaries.len();
@@ -229,6 +325,8 @@ impl IntervalIndexBuilder {
         };
         Ok(IntervalIndex {
             segments,
+            gaps,
+            bounds,
             lists,
             boundary_count,
         })
@@ -236,6 +334,9 @@ impl IntervalIndexBuilder {
 
     /// The byte ranges as ranges of keys of addresses, if all bounds have their size.
     fn address_cuts(&self) -> Option<Vec<Cut<u128>>> {
+        if self.bounds == BOTH_EXCLUSIVE {
+            return None;
+        }
         let key_of = |bytes: &[u8]| bytes.try_into().ok().map(u128::from_be_bytes);
         let mut cuts = Vec::with_capacity(self.bytes.len());
         for range in &self.bytes {
@@ -264,6 +365,9 @@ impl IntervalIndexBuilder {
 
     /// The byte ranges as ranges of integers, if all bounds have a fixed layout.
     fn fixed_ranges(&self) -> Option<(FixedLayout, Vec<IntRange>)> {
+        if self.bounds == BOTH_EXCLUSIVE {
+            return None;
+        }
         let low_of = |range: &ByteRange| &self.arena[range.low_at..range.high_at];
         let high_of = |range: &ByteRange| &self.arena[range.high_at..range.end];
         let bounds = self.bytes.iter();
@@ -385,20 +489,22 @@ mod tests {
         rows
     }
 
-    fn listed(rows: Rows<'_>) -> Vec<u32> {
-        match rows {
-            Rows::None => Vec::new(),
-            Rows::One(row) => vec![row],
-            Rows::Many { rows, .. } => rows.to_vec(),
-        }
-    }
-
     fn check_ints(ranges: &[(i64, i64)], seed: u64) {
         let keys = ranges.iter().flat_map(|(low, high)| [*low, *high]);
         let mut keys: Vec<i64> = keys
             .flat_map(|key| [key.saturating_sub(1), key, key.saturating_add(1)])
             .collect();
         keys.extend([i64::MIN, -1, 0, i64::MAX]);
+        // Half a step before an integer, if a real number can express it.
+        let mut halves: Vec<f64> = keys.iter().map(|key| *key as f64 - 0.5).collect();
+        halves.retain(|half| half.fract() != 0.0);
+        halves.extend([f64::NEG_INFINITY, -1e300, 1e300, f64::INFINITY]);
+        // The halves are integers between those of the doubled bounds.
+        let doubled: Vec<(i128, i128)> = ranges
+            .iter()
+            .map(|(low, high)| (i128::from(*low) * 2, i128::from(*high) * 2))
+            .collect();
+        let doubled: Vec<_> = doubled.iter().map(|(low, high)| (low, high)).collect();
         let borrowed: Vec<(&i64, &i64)> = ranges.iter().map(|(low, high)| (low, high)).collect();
         for order in [ListOrder::Scan, ListOrder::LowDescending] {
             for bounds in BOUNDS.map(|low| BOUNDS.map(|high| (low, high))).concat() {
@@ -409,9 +515,16 @@ mod tests {
                 let index = builder.build().unwrap();
                 for key in &keys {
                     assert_eq!(
-                        listed(index.rows_of_int(*key, order)),
+                        index.rows_of_int(*key, order).to_vec(),
                         expected(&borrowed, bounds, order, key),
                         "seed {seed}, key {key}, {bounds:?}, {order:?}, {ranges:?}"
+                    );
+                }
+                for half in &halves {
+                    assert_eq!(
+                        index.rows_of_gap(index.gap_of_real(*half), order),
+                        expected(&doubled, bounds, order, &((half * 2.0) as i128)),
+                        "seed {seed}, key {half}, {bounds:?}, {order:?}, {ranges:?}"
                     );
                 }
                 assert_eq!(index.rows_of_bytes(b"1", order), Some(Rows::None));
@@ -460,14 +573,12 @@ mod tests {
                 }
                 let index = builder.build().unwrap();
                 for key in keys {
-                    // `None` is only correct for a key of another size.
-                    let Some(rows) = index.rows_of_bytes(key, order) else {
-                        let mut kept = borrowed.iter().filter(|(low, high)| low < high);
-                        assert!(kept.all(|(low, _)| low.len() != key.len()));
-                        continue;
+                    let rows = match index.rows_of_bytes(key, order) {
+                        Some(rows) => rows.to_vec(),
+                        None => index.rows_of_gap(index.gap_of_bytes(key), order),
                     };
                     assert_eq!(
-                        listed(rows),
+                        rows,
                         expected(&borrowed, bounds, order, key.as_slice()),
                         "seed {seed}, key {key:?}, {bounds:?}, {order:?}, {ranges:?}"
                     );
@@ -543,7 +654,12 @@ mod tests {
             ] {
                 keys.push(key.to_be_bytes().to_vec());
             }
-            keys.push(vec![0; 15]);
+            // Keys of other sizes, which are between two addresses.
+            for bound in ranges.iter().flat_map(|(low, high)| [low, high]) {
+                keys.extend([bound[..15].to_vec(), bound[..3].to_vec()]);
+                keys.extend([[bound, &b"\0"[..]].concat(), [bound, &b"\xff"[..]].concat()]);
+            }
+            keys.extend([vec![], vec![0; 15], vec![0xff; 17]]);
             check_bytes(&ranges, &keys, seed);
         }
     }
@@ -573,35 +689,33 @@ mod tests {
                     first <= key && key <= last
                 });
                 let found = index.rows_of_address(key.to_be_bytes(), ListOrder::Scan);
-                assert_eq!(listed(found), rows, "seed {seed}, {key:x}");
+                assert_eq!(found.to_vec(), rows, "seed {seed}, {key:x}");
                 rows.sort_by_key(|row| std::cmp::Reverse(networks[*row as usize].2));
                 let found = index.rows_of_address(key.to_be_bytes(), ListOrder::LowDescending);
-                assert_eq!(listed(found), rows, "seed {seed}, {key:x}");
+                assert_eq!(found.to_vec(), rows, "seed {seed}, {key:x}");
             }
         }
     }
 
     #[test]
-    fn ties_are_noted_where_the_order_leaves_them_open() {
-        let mut builder = IntervalIndexBuilder::default();
-        for (row, (low, high)) in [(0, 9), (5, 9), (5, 8)].into_iter().enumerate() {
-            builder.push_ints(row, (low, Bound::Inclusive), (high, Bound::Inclusive));
-        }
-        let index = builder.build().unwrap();
-        let many = |rows, tied_first, tied| Rows::Many {
-            rows,
-            tied_first,
-            tied,
+    fn several_rows_and_ties_are_noticed() {
+        let check = |bounds: (Bound, Bound), ranges: &[(i64, i64)], expected| {
+            let mut builder = IntervalIndexBuilder::default();
+            for (row, (low, high)) in ranges.iter().enumerate() {
+                builder.push_ints(row, (*low, bounds.0), (*high, bounds.1));
+            }
+            let index = builder.build().unwrap();
+            let found = (index.has_several(), index.has_ties());
+            assert_eq!(found, expected, "{bounds:?} {ranges:?}");
         };
-        assert_eq!(
-            index.rows_of_int(7, ListOrder::LowDescending),
-            many(&[1, 2, 0], true, true)
-        );
-        assert_eq!(
-            index.rows_of_int(9, ListOrder::LowDescending),
-            many(&[1, 0], false, false)
-        );
-        assert_eq!(index.rows_of_int(1, ListOrder::Scan), Rows::One(0));
+        let inclusive = (Bound::Inclusive, Bound::Inclusive);
+        check(inclusive, &[(0, 4), (5, 9)], (false, false));
+        check(inclusive, &[(0, 5), (5, 9)], (true, false));
+        check(inclusive, &[(5, 8), (0, 4), (5, 9)], (true, true));
+        check(BOTH_EXCLUSIVE, &[(0, 5), (5, 9)], (false, false));
+        // No integer is in both, but 4.5 is.
+        check(BOTH_EXCLUSIVE, &[(0, 5), (4, 9)], (true, false));
+        check(BOTH_EXCLUSIVE, &[(4, 5), (4, 9)], (true, true));
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod radix;
 mod slots;
 
 pub(crate) use hash::{HashIndex, HashIndexBuilder, Key, hash_bytes};
-pub(crate) use intervals::{Bound, IntervalIndex, IntervalIndexBuilder};
+pub(crate) use intervals::{Bound, Gap, IntervalIndex, IntervalIndexBuilder};
 pub(crate) use nested::{NestedIndex, NestedIndexBuilder};
 pub(crate) use patterns::{PatternError, PatternIndex, PatternIndexBuilder};
 pub(crate) use slots::{ListOrder, ROW_COUNT_MAX, Rows};

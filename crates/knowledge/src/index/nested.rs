@@ -50,6 +50,16 @@ impl NestedIndex {
         (slot != Slot::NONE).then(|| self.lists.rows(slot, order))
     }
 
+    /// Whether any key has several rows, its own or those of keys that contain it.
+    pub(crate) fn has_several(&self) -> bool {
+        self.lists.has_several()
+    }
+
+    /// Whether [`ListOrder::LowDescending`] leaves the order of any two of them open.
+    pub(crate) fn has_ties(&self) -> bool {
+        self.lists.has_ties()
+    }
+
     /// How many different keys there are.
     pub(crate) fn len(&self) -> usize {
         self.key_count

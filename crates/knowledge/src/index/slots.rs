@@ -43,29 +43,31 @@ pub(crate) enum Rows<'a> {
     None,
     /// Exactly one row has it.
     One(u32),
-    /// Several rows.
-    Many {
-        /// Their positions, in the requested order.
-        rows: &'a [u32],
-        /// Whether that order leaves open which row comes first.
-        tied_first: bool,
-        /// Whether that order leaves open how any two rows follow each other.
-        tied: bool,
-    },
+    /// Several rows: their positions, in the requested order.
+    Many(&'a [u32]),
+}
+
+impl Rows<'_> {
+    /// The positions in a list.
+    pub(crate) fn to_vec(self) -> Vec<u32> {
+        match self {
+            Self::None => Vec::new(),
+            Self::One(row) => vec![row],
+            Self::Many(rows) => rows.to_vec(),
+        }
+    }
 }
 
 /// The lists that slots point into, each preceded by its length.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     scan: Vec<u32>,
-    /// The same lists at the same offsets in the other order, with two tie flags at each length;
-    /// empty if that order cannot be requested.
+    /// The same lists at the same offsets in the other order; empty if that order cannot be
+    /// requested.
     low_descending: Vec<u32>,
+    /// Whether any two rows of one list are tied in that order.
+    has_ties: bool,
 }
-
-const TIED_FIRST: u32 = 1 << 31;
-const TIED: u32 = 1 << 30;
-const LENGTH: u32 = TIED - 1;
 
 impl Lists {
     /// Stores rows that are in scan order.
@@ -95,13 +97,8 @@ impl Lists {
         let in_scan_order: Vec<u32> = rows.iter().map(|(_, row)| *row).collect();
         let slot = self.push(&in_scan_order)?;
         rows.sort_unstable();
-        let is_tied = |pair: &[(u32, u32)]| pair[0].0 == pair[1].0;
-        let flags = match rows.windows(2).position(is_tied) {
-            None => 0,
-            Some(0) => TIED_FIRST | TIED,
-            Some(_) => TIED,
-        };
-        self.low_descending.push(rows.len() as u32 | flags);
+        self.has_ties |= rows.windows(2).any(|pair| pair[0].0 == pair[1].0);
+        self.low_descending.push(rows.len() as u32);
         self.low_descending.extend(rows.iter().map(|(_, row)| *row));
         debug_assert_eq!(self.low_descending.len(), self.scan.len());
         Ok(slot)
@@ -116,6 +113,16 @@ impl Lists {
             rest = others;
             Some(rows)
         })
+    }
+
+    /// Whether any list has several rows.
+    pub(super) fn has_several(&self) -> bool {
+        !self.scan.is_empty()
+    }
+
+    /// Whether [`ListOrder::LowDescending`] leaves the order of any two rows of one list open.
+    pub(super) fn has_ties(&self) -> bool {
+        self.has_ties
     }
 
     pub(super) fn size(&self) -> usize {
@@ -139,12 +146,7 @@ impl Lists {
             ListOrder::Scan => &self.scan,
             ListOrder::LowDescending => &self.low_descending,
         };
-        let head = words[offset];
-        Rows::Many {
-            rows: &words[offset + 1..][..(head & LENGTH) as usize],
-            tied_first: head & TIED_FIRST != 0,
-            tied: head & TIED != 0,
-        }
+        Rows::Many(&words[offset + 1..][..words[offset] as usize])
     }
 }
 
@@ -152,36 +154,35 @@ impl Lists {
 mod tests {
     use super::*;
 
-    fn check(ranked: &[(u32, u32)], order: ListOrder, expected: Rows<'_>) {
+    fn check(ranked: &[(u32, u32)], expected: [Rows<'_>; 2], has_ties: bool) {
         let mut lists = Lists::default();
         lists.push_ranked(&mut [(2, 1), (1, 2)]).unwrap();
         let slot = lists.push_ranked(&mut ranked.to_vec()).unwrap();
-        assert_eq!(lists.rows(slot, order), expected, "{ranked:?}");
+        let rows = [ListOrder::Scan, ListOrder::LowDescending].map(|order| lists.rows(slot, order));
+        assert_eq!(rows, expected, "{ranked:?}");
+        assert_eq!(lists.has_ties(), has_ties, "{ranked:?}");
     }
 
     #[test]
     fn slots_lead_back_to_their_rows() {
-        use ListOrder::{LowDescending, Scan};
-        let many = |rows, tied_first, tied| Rows::Many {
-            rows,
-            tied_first,
-            tied,
-        };
-        for order in [Scan, LowDescending] {
-            check(&[], order, Rows::None);
-            check(&[(3, 7)], order, Rows::One(7));
-        }
-        check(&[(2, 7), (1, 9)], Scan, many(&[7, 9], false, false));
-        check(
-            &[(2, 7), (1, 9)],
-            LowDescending,
-            many(&[9, 7], false, false),
-        );
+        use Rows::Many;
+        check(&[], [Rows::None; 2], false);
+        check(&[(3, 7)], [Rows::One(7); 2], false);
+        check(&[(2, 7), (1, 9)], [Many(&[7, 9]), Many(&[9, 7])], false);
         let tied = [(1, 7), (2, 8), (1, 9)];
-        check(&tied, Scan, many(&[7, 8, 9], false, false));
-        check(&tied, LowDescending, many(&[7, 9, 8], true, true));
+        check(&tied, [Many(&[7, 8, 9]), Many(&[7, 9, 8])], true);
         let tied = [(2, 7), (2, 8), (1, 9)];
-        check(&tied, LowDescending, many(&[9, 7, 8], false, true));
+        check(&tied, [Many(&[7, 8, 9]), Many(&[9, 7, 8])], true);
+    }
+
+    #[test]
+    fn several_rows_are_noticed() {
+        let mut lists = Lists::default();
+        lists.push(&[]).unwrap();
+        lists.push(&[1]).unwrap();
+        assert!(!lists.has_several());
+        lists.push(&[1, 2]).unwrap();
+        assert!(lists.has_several());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use sqlparser::dialect::SQLiteDialect;
 use sqlparser::parser::Parser;
 
 use super::sql::TableSql;
-use crate::plan::Affinity;
+use crate::plan::Storage;
 use crate::sql_name::quote_name;
 
 /// How the values of a row are made from the fields of a record.
@@ -26,7 +26,7 @@ pub(super) struct Recipe {
 
 #[derive(Debug)]
 struct Column {
-    affinity: Affinity,
+    storage: Storage,
     is_not_null: bool,
     source: Source,
 }
@@ -86,7 +86,7 @@ impl Recipe {
             Source::Null => None,
         };
         match text {
-            Some(text) => column.affinity.stored(text),
+            Some(text) => column.storage.stored(text),
             None if column.is_not_null => None,
             None => Some(ValueRef::Null),
         }
@@ -154,7 +154,7 @@ fn columns(connection: &Connection, table: &str) -> Result<Vec<(String, Column)>
             }
             let declared: String = row.get(1)?;
             let column = Column {
-                affinity: Affinity::of_declared_type(&declared, false),
+                storage: Storage::of_declared_type(&declared),
                 is_not_null: row.get(2)?,
                 source: Source::Null,
             };

@@ -34,8 +34,8 @@ pub struct Explanation {
     pub key_count: usize,
     /// Bytes of the index, shared with other statements that use it.
     pub index_size: usize,
-    /// Whether the plan knows which of several matching rows is SQLite's first; if not, SQLite
-    /// answers when several rows match.
+    /// Whether the plan knows which of several matching rows is SQLite's first; if not, a native plan
+    /// finds at most one row for each key.
     pub is_first_known: bool,
     /// Why SQLite answers, if it does.
     pub reason: Option<String>,
@@ -256,7 +256,7 @@ impl Explanation {
         )?;
         f.write_str(match self.is_first_known {
             true => "  first of several rows: known",
-            false => "  first of several rows: determined by SQLite",
+            false => "  no key has several rows",
         })
     }
 }

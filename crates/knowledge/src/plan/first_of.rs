@@ -71,7 +71,7 @@ impl FirstOf {
             match native.first(params) {
                 Probe::Absent => {}
                 Probe::Row(row) => return Probe::Row(member << ROW_BITS | row),
-                Probe::Fallback => return Probe::Fallback,
+                refused @ (Probe::Refused | Probe::Fallback) => return refused,
             }
         }
         match &self.on_miss {
@@ -83,8 +83,9 @@ impl FirstOf {
     pub(super) fn all(&self, params: &[Value], out: &mut Vec<usize>) -> ProbeAll {
         let before = out.len();
         for (member, native) in self.members.iter().enumerate() {
-            if native.all(params, out) == ProbeAll::Fallback {
-                return ProbeAll::Fallback;
+            let all = native.all(params, out);
+            if all != ProbeAll::Rows {
+                return all;
             }
             if out.len() > before {
                 let positions = out[before..].iter_mut();

@@ -7,8 +7,8 @@
 //! SQLite's comparison rules to it.
 //!
 //! The rule for every decision: a native answer equals SQLite's answer. If that is not certain when
-//! the plan is made, SQLite always answers the statement; if it is not certain for one set of
-//! parameters, SQLite answers that set.
+//! the plan is made, SQLite always answers the statement. A native plan answers all sets of
+//! parameters, except those that SQLite refuses: their error is SQLite's.
 
 mod bool_words;
 mod bools;
@@ -16,6 +16,7 @@ mod build;
 mod census;
 mod column_types;
 mod comparisons;
+mod conversion;
 mod duplicates;
 mod explain;
 mod first_of;
@@ -31,6 +32,7 @@ mod relations;
 mod schema;
 mod shape;
 mod sqlite_dialect;
+mod storage;
 mod stored;
 mod table_info;
 mod table_rows;
@@ -45,19 +47,19 @@ use std::sync::Arc;
 use lookaside_value::{Text, Value};
 
 pub(crate) use self::bool_words::{BOOL_TEXT, BoolWords};
-use self::build::{Class, Interval, KEY_COLUMN_COUNT_MAX};
+use self::build::{Class, Interval, KEY_COLUMN_COUNT_MAX, Stored};
 pub(crate) use self::comparisons::equal_columns;
 pub(crate) use self::duplicates::DuplicateKeys;
 pub use self::explain::{Explanation, PlanKind, ProviderPlan};
 use self::first_of::FirstOf;
 use self::invalid_keys::InvalidKeys;
-pub(crate) use self::key::Affinity;
-use self::key::{Converted, convert, convert_plain};
+use self::key::{Affinity, Converted, convert, convert_plain};
 pub(crate) use self::one_row::{OneRowKey, one_row_key};
 use self::operand::{Operand, Scratch};
 pub use self::reads::{ReadKind, TableRead};
 use self::reason::Reason;
 use self::relations::Related;
+pub(crate) use self::storage::Storage;
 pub(crate) use self::stored::StoredRows;
 pub use self::table_info::{ColumnInfo, TableInfo};
 pub(crate) use self::tables::Tables;
@@ -66,7 +68,7 @@ pub use self::warnings::{StatementWarning, WarningKind};
 use crate::bind::SqlValue;
 use crate::config::ProviderKind;
 use crate::functions::{self, Host, Path};
-use crate::index::{HashIndex, Key, ListOrder, PatternIndex, Rows};
+use crate::index::{Gap, HashIndex, IntervalIndex, Key, ListOrder, PatternIndex, Rows};
 
 /// The plan of one statement in one generation.
 pub(crate) struct LookupPlan(ChosenPlan);
@@ -81,10 +83,8 @@ enum ChosenPlan {
 struct Native {
     probe: NativeProbe,
     rows: StoredRows,
-    /// Whether the first row of a list is the statement's first row.
+    /// Whether the first row of a list is the statement's first row. If not, no key has several.
     is_first_known: bool,
-    /// Whether rows that `order by` leaves tied are in the order of the table, as in a list.
-    are_ties_known: bool,
     /// The order that `order by` requires.
     list_order: ListOrder,
     is_limited: bool,
@@ -101,9 +101,7 @@ enum NativeProbe {
     },
     Interval {
         interval: Interval,
-        low: Compared,
-        /// `None` if it is the same as `low`.
-        high: Option<Compared>,
+        key: Compared,
     },
     Ip4Between {
         interval: Interval,
@@ -129,7 +127,9 @@ pub(crate) enum Probe {
     Row(usize),
     /// There is no row.
     Absent,
-    /// The plan cannot tell.
+    /// SQLite refuses the parameters, and reports why.
+    Refused,
+    /// The statement has no native plan.
     Fallback,
 }
 
@@ -138,8 +138,21 @@ pub(crate) enum Probe {
 pub(crate) enum ProbeAll {
     /// The rows are at the appended positions, perhaps none.
     Rows,
-    /// The plan cannot tell.
+    /// SQLite refuses the parameters, and reports why.
+    Refused,
+    /// The statement has no native plan.
     Fallback,
+}
+
+/// The rows that an index finds.
+#[derive(Clone, Copy)]
+enum Found<'a> {
+    Rows(Rows<'a>),
+    /// Those of a key between two adjacent keys of the index: a number between two integers, or a
+    /// byte string of another size.
+    Gap(&'a IntervalIndex, Gap),
+    /// SQLite refuses the parameters.
+    Refused,
 }
 
 impl LookupPlan {
@@ -214,73 +227,59 @@ impl Native {
     #[inline]
     fn first(&self, params: &[Value]) -> Probe {
         if let Some((index, text)) = self.patterns() {
-            return self.first_pattern(index, text, params);
+            return first_pattern(index, text, params);
         }
         match self.find(params) {
-            None => Probe::Fallback,
-            Some(Rows::None) => Probe::Absent,
-            Some(Rows::One(row)) => Probe::Row(row as usize),
-            Some(Rows::Many {
-                rows, tied_first, ..
-            }) => {
-                if self.is_first_known && (!tied_first || self.are_ties_known) {
-                    Probe::Row(rows[0] as usize)
-                } else {
-                    Probe::Fallback
-                }
+            Found::Rows(Rows::None) => Probe::Absent,
+            Found::Rows(Rows::One(row)) => Probe::Row(row as usize),
+            Found::Rows(Rows::Many(rows)) => Probe::Row(rows[0] as usize),
+            Found::Gap(index, gap) => {
+                let rows = index.rows_of_gap(gap, self.list_order);
+                let first = rows.first();
+                first.map_or(Probe::Absent, |row| Probe::Row(*row as usize))
             }
+            Found::Refused => Probe::Refused,
         }
     }
 
     fn all(&self, params: &[Value], out: &mut Vec<usize>) -> ProbeAll {
         if self.is_limited {
             match self.first(params) {
-                Probe::Fallback => return ProbeAll::Fallback,
-                Probe::Absent => {}
                 Probe::Row(row) => out.push(row),
+                Probe::Absent => {}
+                Probe::Refused | Probe::Fallback => return ProbeAll::Refused,
             }
             return ProbeAll::Rows;
         }
         if let Some((index, text)) = self.patterns() {
             return all_patterns(index, text, params, out);
         }
+        let position = |row: &u32| *row as usize;
         match self.find(params) {
-            None => return ProbeAll::Fallback,
-            Some(Rows::None) => {}
-            Some(Rows::One(row)) => out.push(row as usize),
-            Some(Rows::Many { tied: true, .. }) if !self.are_ties_known => {
-                return ProbeAll::Fallback;
+            Found::Rows(Rows::None) => {}
+            Found::Rows(Rows::One(row)) => out.push(row as usize),
+            Found::Rows(Rows::Many(rows)) => out.extend(rows.iter().map(position)),
+            Found::Gap(index, gap) => {
+                out.extend(index.rows_of_gap(gap, self.list_order).iter().map(position));
             }
-            Some(Rows::Many { rows, .. }) => out.extend(rows.iter().map(|row| *row as usize)),
+            Found::Refused => return ProbeAll::Refused,
         }
         ProbeAll::Rows
     }
 
-    /// The rows for these parameters, or `None` if SQLite has to answer.
     #[inline]
-    fn find(&self, params: &[Value]) -> Option<Rows<'_>> {
+    fn find(&self, params: &[Value]) -> Found<'_> {
         match &self.probe {
             NativeProbe::Hash { index, parts } => find_equal(index, parts, params),
-            NativeProbe::Interval {
-                interval,
-                low,
-                high,
-            } => find_within(interval, self.list_order, low, high.as_ref(), params),
+            NativeProbe::Interval { interval, key } => {
+                find_within(interval, self.list_order, key, params)
+            }
             NativeProbe::Ip4Between { interval, ip } => {
-                let mut scratch = Scratch::new();
-                let ip = match ip.plain_value(params) {
-                    Some(value) => value,
-                    None => ip.value(params, &mut scratch)?,
-                };
-                // Anything but text is an error, which SQLite reports.
-                let SqlValue::Text(ip) = ip else {
-                    return None;
-                };
-                let ip = functions::ip4_between_ip_of(ip);
-                Some(interval.index.rows_of_int(ip, self.list_order))
+                find_ip4_between(interval, self.list_order, ip, params)
             }
             NativeProbe::Related { index, operand } => {
-                find_related(index, self.list_order, operand, params)
+                let rows = find_related(index, self.list_order, operand, params);
+                rows.map_or(Found::Refused, Found::Rows)
             }
         }
     }
@@ -297,21 +296,44 @@ impl Native {
             _ => None,
         }
     }
+}
 
-    fn first_pattern(&self, index: &PatternIndex, text: &Operand, params: &[Value]) -> Probe {
-        let (mut first, mut count) = (None, 0);
-        let is_known = with_text(text, params, |text| {
-            index.rows(text, |row| {
-                first = Some(first.map_or(row, |first: u32| first.min(row)));
-                count += 1;
-            });
-        });
-        match first {
-            _ if is_known.is_none() => Probe::Fallback,
-            None => Probe::Absent,
-            Some(row) if count == 1 || self.is_first_known => Probe::Row(row as usize),
-            Some(_) => Probe::Fallback,
+impl NativeProbe {
+    /// Whether several rows may have one key.
+    fn has_several(&self) -> bool {
+        match self {
+            Self::Hash { index, .. } => index.has_several(),
+            Self::Interval { interval, .. } | Self::Ip4Between { interval, .. } => {
+                interval.index.has_several()
+            }
+            Self::Related { index, .. } => index.has_several(),
         }
+    }
+
+    /// Whether [`ListOrder::LowDescending`] leaves the order of any two of them open.
+    fn has_ties(&self) -> bool {
+        match self {
+            // There is no such order.
+            Self::Hash { .. } => false,
+            Self::Interval { interval, .. } | Self::Ip4Between { interval, .. } => {
+                interval.index.has_ties()
+            }
+            Self::Related { index, .. } => index.has_ties(),
+        }
+    }
+}
+
+fn first_pattern(index: &PatternIndex, text: &Operand, params: &[Value]) -> Probe {
+    let mut first = None;
+    let is_known = with_text(text, params, |text| {
+        index.rows(text, |row| {
+            first = Some(first.map_or(row, |first: u32| first.min(row)));
+        });
+    });
+    match (is_known, first) {
+        (None, _) => Probe::Refused,
+        (Some(()), None) => Probe::Absent,
+        (Some(()), Some(row)) => Probe::Row(row as usize),
     }
 }
 
@@ -328,7 +350,7 @@ fn all_patterns(
     out[start..].sort_unstable();
     match is_known {
         Some(()) => ProbeAll::Rows,
-        None => ProbeAll::Fallback,
+        None => ProbeAll::Refused,
     }
 }
 
@@ -393,23 +415,42 @@ fn find_related<'a>(
 }
 
 #[inline]
-fn find_equal<'a>(index: &'a HashIndex, parts: &[Compared], params: &[Value]) -> Option<Rows<'a>> {
+fn find_ip4_between<'a>(
+    interval: &'a Interval,
+    order: ListOrder,
+    ip: &Operand,
+    params: &[Value],
+) -> Found<'a> {
+    let mut scratch = Scratch::new();
+    let ip = match ip.plain_value(params) {
+        Some(value) => Some(value),
+        None => ip.value(params, &mut scratch),
+    };
+    match ip {
+        Some(SqlValue::Text(ip)) => {
+            let ip = functions::ip4_between_ip_of(ip);
+            Found::Rows(interval.index.rows_of_int(ip, order))
+        }
+        // The function refuses anything else, if there is a row to call it for.
+        Some(_) if interval.low == Stored::None => Found::Rows(Rows::None),
+        _ => Found::Refused,
+    }
+}
+
+#[inline]
+fn find_equal<'a>(index: &'a HashIndex, parts: &[Compared], params: &[Value]) -> Found<'a> {
     match parts {
         [part] => match part.plain_key(params) {
-            Some(Converted::Key(key)) => Some(index.rows(&[key])),
-            Some(Converted::Null) => Some(Rows::None),
-            Some(Converted::Doubtful) => None,
+            Some(Converted::Key(key)) => Found::Rows(index.rows(&[key])),
+            Some(Converted::Null) => Found::Rows(Rows::None),
+            Some(Converted::Refused) => Found::Refused,
             None => find_equal_parts(index, parts, params),
         },
         parts => find_equal_parts(index, parts, params),
     }
 }
 
-fn find_equal_parts<'a>(
-    index: &'a HashIndex,
-    parts: &[Compared],
-    params: &[Value],
-) -> Option<Rows<'a>> {
+fn find_equal_parts<'a>(index: &'a HashIndex, parts: &[Compared], params: &[Value]) -> Found<'a> {
     let mut scratches = [const { [const { Scratch::new() }; 2] }; KEY_COLUMN_COUNT_MAX];
     let mut keys = [Key::Int(0); KEY_COLUMN_COUNT_MAX];
     let mut has_null = false;
@@ -417,66 +458,49 @@ fn find_equal_parts<'a>(
         match part.key(params, scratch) {
             Converted::Key(part) => *key = part,
             Converted::Null => has_null = true,
-            // If any part is doubtful or an error, SQLite answers, even if another part is NULL.
-            Converted::Doubtful => return None,
+            // Also if another part is NULL.
+            Converted::Refused => return Found::Refused,
         }
     }
-    if has_null {
-        return Some(Rows::None);
-    }
-    Some(index.rows(&keys[..parts.len()]))
+    Found::Rows(match has_null {
+        true => Rows::None,
+        false => index.rows(&keys[..parts.len()]),
+    })
 }
 
 #[inline]
 fn find_within<'a>(
     interval: &'a Interval,
     order: ListOrder,
-    low: &Compared,
-    high: Option<&Compared>,
+    key: &Compared,
     params: &[Value],
-) -> Option<Rows<'a>> {
-    match (high, low.plain_key(params)) {
-        (None, Some(key)) => find_key_within(interval, order, key),
-        _ => find_both_within(interval, order, low, high, params),
-    }
-}
-
-fn find_both_within<'a>(
-    interval: &'a Interval,
-    order: ListOrder,
-    low: &Compared,
-    high: Option<&Compared>,
-    params: &[Value],
-) -> Option<Rows<'a>> {
-    let mut scratch = [const { Scratch::new() }; 2];
-    let key = low.key(params, &mut scratch);
-    if let Some(high) = high {
-        let mut scratch = [const { Scratch::new() }; 2];
-        // Two different keys ask for an intersection of ranges, not for a point.
-        if high.key(params, &mut scratch) != key {
-            return None;
+) -> Found<'a> {
+    match key.plain_key(params) {
+        Some(key) => find_key_within(interval, order, key),
+        None => {
+            let mut scratch = [const { Scratch::new() }; 2];
+            find_key_within(interval, order, key.key(params, &mut scratch))
         }
     }
-    find_key_within(interval, order, key)
 }
 
 #[inline]
-fn find_key_within<'a>(
-    interval: &'a Interval,
-    order: ListOrder,
-    key: Converted<'_>,
-) -> Option<Rows<'a>> {
+fn find_key_within<'a>(interval: &'a Interval, order: ListOrder, key: Converted<'_>) -> Found<'a> {
+    let index = &*interval.index;
     match (key, interval.class) {
-        (Converted::Doubtful, _) => None,
-        (Converted::Null, _) => Some(Rows::None),
-        (Converted::Key(Key::Int(key)), Class::Int) => Some(interval.index.rows_of_int(key, order)),
+        (Converted::Refused, _) => Found::Refused,
+        (Converted::Key(Key::Int(key)), Class::Int) => Found::Rows(index.rows_of_int(key, order)),
         (Converted::Key(Key::Text(key)), Class::Text)
-        | (Converted::Key(Key::Blob(key)), Class::Blob) => interval.index.rows_of_bytes(key, order),
-        // The key is between two integers.
-        (Converted::Key(Key::Real(_)), Class::Int) => None,
-        // A value of a lower storage class is below all lower bounds, one of a higher class above
-        // all upper bounds.
-        (Converted::Key(_), _) => Some(Rows::None),
+        | (Converted::Key(Key::Blob(key)), Class::Blob) => match index.rows_of_bytes(key, order) {
+            Some(rows) => Found::Rows(rows),
+            None => Found::Gap(index, index.gap_of_bytes(key)),
+        },
+        (Converted::Key(Key::Real(bits)), Class::Int) => {
+            Found::Gap(index, index.gap_of_real(f64::from_bits(bits)))
+        }
+        // NULL compares with nothing. A value of a lower storage class is below all lower bounds,
+        // one of a higher class above all upper bounds.
+        (Converted::Null | Converted::Key(_), _) => Found::Rows(Rows::None),
     }
 }
 
@@ -488,12 +512,12 @@ impl Compared {
         convert_plain(self.operand.plain_value(params)?, self.affinity)
     }
 
-    /// The key to look up; doubtful if SQLite would refuse the operand.
+    /// The key to look up.
     fn key<'a>(&'a self, params: &'a [Value], scratch: &'a mut [Scratch; 2]) -> Converted<'a> {
         let [value_scratch, key_scratch] = scratch;
         match self.operand.value(params, value_scratch) {
             Some(value) => convert(value, self.affinity, key_scratch),
-            None => Converted::Doubtful,
+            None => Converted::Refused,
         }
     }
 }

@@ -102,20 +102,9 @@ pub(super) fn plan(
                     }
                 }
             }
-            let low = Compared {
-                operand: low.operand,
-                affinity: low_affinity,
-            };
-            let high = Compared {
-                operand: high.operand,
-                affinity: high_affinity,
-            };
-            let high = (high != low).then_some(high);
-            let probe = NativeProbe::Interval {
-                interval,
-                low,
-                high,
-            };
+            let sides = [(low.operand, low_affinity), (high.operand, high_affinity)];
+            let [low, high] = sides.map(|(operand, affinity)| Compared { operand, affinity });
+            let probe = within(interval, low, high)?;
             (probe, vec![low_column, high_column])
         }
         Condition::WithinKeys { low, high } => {
@@ -137,12 +126,7 @@ pub(super) fn plan(
                 operand: side.operand,
                 affinity,
             });
-            let high = (high != low).then_some(high);
-            let probe = NativeProbe::Interval {
-                interval,
-                low,
-                high,
-            };
+            let probe = within(interval, low, high)?;
             (probe, vec![low_column, high_column])
         }
         Condition::Ip4Between { ip, low, high } => {
@@ -206,11 +190,18 @@ pub(super) fn plan(
         }) if is_by_row_id(row_id)? => (ListOrder::LowDescending, true),
         _ => return Err(OTHER_ORDER),
     };
+    let is_first_known = in_scan_order || order.is_some();
+    if !is_first_known && probe.has_several() {
+        return Err(UNKNOWN_FIRST);
+    }
+    let are_ties_known = is_total || is_sorted && in_scan_order;
+    if list_order == ListOrder::LowDescending && !are_ties_known && probe.has_ties() {
+        return Err(UNKNOWN_TIES);
+    }
     Ok(Native {
         probe,
         rows,
-        is_first_known: in_scan_order || order.is_some(),
-        are_ties_known: is_total || is_sorted && in_scan_order,
+        is_first_known,
         list_order,
         is_limited: shape.is_limited,
         key_columns: key_columns
@@ -220,6 +211,24 @@ pub(super) fn plan(
         table: table.name.as_str().into(),
         invalid_keys,
     })
+}
+
+const UNKNOWN_FIRST: Reason = Reason::fixed(
+    "several of its rows may match, and SQLite's own order of them is not the table's; add `order by rowid`",
+);
+
+const UNKNOWN_TIES: Reason = Reason::fixed(
+    "its order leaves some rows equal, and SQLite's own order of them is not the table's; add `rowid` to `order by`",
+);
+
+/// The probe of an interval, if both bounds are compared with the same value.
+fn within(interval: Interval, low: Compared, high: Compared) -> Result<NativeProbe, Reason> {
+    match low == high {
+        true => Ok(NativeProbe::Interval { interval, key: low }),
+        false => Err(Reason::fixed(
+            "the bounds of its interval are compared with two values",
+        )),
+    }
 }
 
 /// How SQLite's plan says that it sorts rows.

@@ -41,6 +41,27 @@ pub(super) enum Related {
     Patterns(Arc<PatternIndex>),
 }
 
+impl Related {
+    /// Whether several rows may belong to one key.
+    pub(super) fn has_several(&self) -> bool {
+        match self {
+            Self::Networks(index) => index.has_several(),
+            Self::Hosts { index, .. } | Self::Paths { index, .. } => index.has_several(),
+            Self::Patterns(index) => index.len() > 1,
+        }
+    }
+
+    /// Whether the descending order leaves the order of any two of them open.
+    pub(super) fn has_ties(&self) -> bool {
+        match self {
+            Self::Networks(index) => index.has_ties(),
+            Self::Hosts { index, .. } | Self::Paths { index, .. } => index.has_ties(),
+            // There is no such order.
+            Self::Patterns(_) => false,
+        }
+    }
+}
+
 impl RelationIndex {
     /// Reads the column.
     pub(super) fn of(

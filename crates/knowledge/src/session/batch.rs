@@ -103,7 +103,7 @@ impl Session {
                     answers.push_absent();
                     absent_count += 1;
                 }
-                Probe::Fallback => {
+                Probe::Refused | Probe::Fallback => {
                     match resolver.rows(context, set, Extent::First, Policy::Global) {
                         Ok(rows) => answers.push_first(rows),
                         Err(error) => answers.push_failed(error.into()),

@@ -146,7 +146,7 @@ impl<'a: 's, 's> Bound<'a, 's> {
                 self.resolver.counters.native(false);
                 Ok(None)
             }
-            Probe::Fallback => {
+            Probe::Refused | Probe::Fallback => {
                 // A copy, so that the context is in memory only where it is needed.
                 let (context, first) = (self.context, Extent::First);
                 let rows = self.resolver.rows(&context, params, first, policy)?;

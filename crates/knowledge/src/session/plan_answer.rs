@@ -34,7 +34,7 @@ impl PlanAnswer {
                     true
                 }
                 Probe::Absent => true,
-                Probe::Fallback => false,
+                Probe::Refused | Probe::Fallback => false,
             },
         };
         is_answered.then_some(self.positions.len())

@@ -24,7 +24,7 @@ fn value(random: &mut Rng) -> Value {
         (1 << 53) + 1,
         i64::MAX,
     ];
-    const FLOATS: [f64; 14] = [
+    const FLOATS: [f64; 20] = [
         0.0,
         -0.0,
         1.0,
@@ -37,10 +37,16 @@ fn value(random: &mut Rng) -> Value {
         9_007_199_254_740_992.0,
         9_223_372_036_854_775_808.0,
         -9_223_372_036_854_775_808.0,
+        9_223_372_036_854_774_784.0,
+        9_007_199_254_740_994.0,
+        -1.5,
+        3.5,
+        49.47,
+        f64::MIN_POSITIVE,
         f64::INFINITY,
         f64::NEG_INFINITY,
     ];
-    const TEXTS: [&str; 30] = [
+    const TEXTS: [&str; 50] = [
         "0.0.0.3",
         "0.0.0.11",
         "::3",
@@ -71,6 +77,26 @@ fn value(random: &mut Rng) -> Value {
         "9223372036854775808",
         "1.5",
         "a\0b",
+        "10.0.0.1",
+        "1\0",
+        "1\0b",
+        "\u{b}+1.\r\n",
+        ".5",
+        "-.5e1",
+        "1e-1",
+        "1e999",
+        "-1e999",
+        "1e-400",
+        "1e",
+        "+ 1",
+        "1.5.",
+        "9007199254740992.5",
+        "9007199254740993\0b",
+        " 9223372036854775807",
+        "-9223372036854775808",
+        "-9223372036854775809",
+        "18446744073709551616",
+        "3500000000000000.2500001",
     ];
     match random.u8(0..25) {
         24 => text_like(random),
@@ -277,12 +303,15 @@ fn schema(random: &mut Rng) -> String {
 }
 
 fn operand(random: &mut Rng) -> String {
-    match random.u8(0..16) {
+    const LITERALS: [&str; 5] = ["'1'", "' 1'", "'1.5'", "-900719925474099300", "'0x1'"];
+    match random.u8(0..20) {
         0 => literal(&Value::Int(random.i64(-2..12))),
-        1 => "'1'".into(),
+        1 => (*random.choice(&LITERALS).unwrap()).into(),
         2 => "ip4_int(:x)".into(),
         3 => "(:x)".into(),
         4 => ":y".into(),
+        5 => "ip4_text(:x)".into(),
+        6 => "ip_key(:x)".into(),
         _ => ":x".into(),
     }
 }
@@ -499,8 +528,8 @@ struct Counts {
     native_neighbours: usize,
     /// Native statements with functions of addresses, ordered.
     native_addresses: usize,
-    known_firsts: usize,
-    known_alls: usize,
+    /// The others are refused by SQLite.
+    answered: usize,
     found: usize,
 }
 
@@ -535,10 +564,9 @@ fn run(seed: u64, counts: &mut Counts) {
             };
             let values = [x, y];
             match fixture.compare(&plan, &sql, &NAMES, &values) {
-                Ok((first, all)) => {
+                Ok(is_answered) => {
                     counts.probes += 1;
-                    counts.known_firsts += usize::from(first);
-                    counts.known_alls += usize::from(all);
+                    counts.answered += usize::from(is_answered);
                     let mut rows = Vec::new();
                     _ = plan.all(&values, &mut rows);
                     counts.found += usize::from(!rows.is_empty());
@@ -569,6 +597,6 @@ fn native_answers_are_sqlites() {
     assert!(counts.native_statements > 2000, "{counts:?}");
     assert!(counts.native_neighbours > 100, "{counts:?}");
     assert!(counts.native_addresses > 50, "{counts:?}");
-    assert!(counts.known_firsts * 2 > counts.probes, "{counts:?}");
+    assert!(counts.answered * 10 > counts.probes * 9, "{counts:?}");
     assert!(counts.found * 20 > counts.probes, "{counts:?}");
 }
