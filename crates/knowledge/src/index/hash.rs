@@ -5,6 +5,7 @@
 //! arena for everything else, including keys of several columns.
 
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -200,104 +201,111 @@ fn split(part: Key<'_>) -> (u8, u64, &[u8]) {
 #[derive(Debug)]
 pub(crate) struct HashIndexBuilder {
     part_count: usize,
-    /// Keys seen so far, as long as each is one integer; positions in `groups`.
-    ints: HashTable<(i64, u32)>,
-    /// All other keys: range in the arena, position in `groups`.
-    encoded: HashTable<(u32, u32, u32)>,
-    arena: Vec<u8>,
-    /// How many rows each key has.
-    groups: Vec<u32>,
-    /// Each row with the position of its key.
-    rows: Vec<(u32, u32)>,
+    row_count: usize,
+    /// Rows whose key is one integer, as long as no other key needs them to be encoded.
+    ints: Vec<i64>,
+    int_rows: Vec<u32>,
+    encoded: EncodedKeys,
 }
 
+/// Different encoded keys, each with its first row.
+#[derive(Debug, Default)]
+struct EncodedKeys {
+    arena: Vec<u8>,
+    /// By key: where it ends in the arena, and its first row.
+    keys: Vec<(u32, u32)>,
+    /// Positions of keys by their hashes.
+    known: HashTable<u32>,
+    repeated: Repeated,
+}
+
+/// Further rows of keys that have one already: the place or the position of the key, and the row.
+type Repeated = Vec<(u32, u32)>;
+
 impl HashIndexBuilder {
-    /// An index over keys of `part_count` parts.
-    pub(crate) fn new(part_count: usize) -> Self {
+    /// An index over keys of `part_count` parts, of up to `row_count` rows.
+    pub(crate) fn new(part_count: usize, row_count: usize) -> Self {
         Self {
             part_count,
-            ints: HashTable::new(),
-            encoded: HashTable::new(),
-            arena: Vec::new(),
-            groups: Vec::new(),
-            rows: Vec::new(),
+            row_count,
+            ints: Vec::new(),
+            int_rows: Vec::new(),
+            encoded: EncodedKeys::default(),
         }
     }
 
-    /// Adds a row whose key has these parts.
+    /// Adds a row whose key has these parts; its position is greater than those before.
     pub(crate) fn push(&mut self, row: usize, parts: &[Key<'_>]) -> Result<(), TooLarge> {
         assert_eq!(parts.len(), self.part_count, "a part a column");
         if row >= ROW_COUNT_MAX {
             return Err(TooLarge::Rows);
         }
-        let new_group = self.groups.len() as u32;
-        let group = match parts {
+        match parts {
             [Key::Int(key)] => {
-                let entry = self.ints.entry(
-                    hash_int(*key),
-                    |(other, _)| other == key,
-                    |(other, _)| hash_int(*other),
-                );
-                entry.or_insert((*key, new_group)).get().1
+                if self.ints.is_empty() {
+                    self.ints.reserve_exact(self.row_count);
+                }
+                // Rows without gaps need no list.
+                if !self.int_rows.is_empty() || row != self.ints.len() {
+                    if self.int_rows.is_empty() {
+                        self.int_rows.extend(0..self.ints.len() as u32);
+                    }
+                    self.int_rows.push(row as u32);
+                }
+                self.ints.push(*key);
+                Ok(())
             }
-            parts => self.group_of_encoded(parts, new_group)?,
-        };
-        if group == new_group {
-            self.groups.push(0);
+            parts => self.encoded.push(row as u32, parts),
         }
-        self.groups[group as usize] += 1;
-        self.rows.push((row as u32, group));
-        Ok(())
-    }
-
-    fn group_of_encoded(&mut self, parts: &[Key<'_>], new_group: u32) -> Result<u32, TooLarge> {
-        let hash = hash_parts(parts);
-        let arena = &self.arena;
-        let known = self.encoded.find(hash, |&(start, end, _)| {
-            is_encoded(parts, &arena[start as usize..end as usize])
-        });
-        if let Some((.., group)) = known {
-            return Ok(*group);
-        }
-        let start = self.arena.len() as u32;
-        encode(parts, &mut self.arena);
-        let end = u32::try_from(self.arena.len()).map_err(|_| TooLarge::Keys)?;
-        let arena = &self.arena;
-        self.encoded
-            .insert_unique(hash, (start, end, new_group), |&(start, end, _)| {
-                hash_encoded(&arena[start as usize..end as usize])
-            });
-        Ok(new_group)
     }
 
     /// The finished index.
     pub(crate) fn build(self) -> Result<HashIndex, TooLarge> {
-        let key_count = self.groups.len();
         let mut lists = Lists::default();
-        let slots = group_slots(&self.groups, &self.rows, &mut lists)?;
-        let slot_of = |group: u32| slots[group as usize];
-        let table = if self.encoded.is_empty() && self.part_count == 1 {
-            match dense_bounds(&self.ints) {
-                Some((min, place_count)) => {
-                    let mut places = vec![Slot::NONE; place_count];
-                    for (key, group) in &self.ints {
-                        places[(*key as u64).wrapping_sub(min as u64) as usize] = slot_of(*group);
-                    }
-                    Table::Dense {
-                        min,
-                        slots: places.into_boxed_slice(),
-                    }
-                }
-                None => {
-                    let entries: Vec<_> = self.ints.iter().collect();
-                    let entries = entries
-                        .into_iter()
-                        .map(|&(key, group)| (hash_int(key), key, slot_of(group)));
-                    Table::Ints(OpenTable::new(entries))
-                }
+        let rows = self.int_rows.iter().copied();
+        let without_gaps = (self.ints.len() * usize::from(self.int_rows.is_empty())) as u32;
+        let ints = self.ints.iter().copied().zip(rows.chain(0..without_gaps));
+        if self.part_count > 1 || !self.encoded.keys.is_empty() {
+            let mut encoded = self.encoded;
+            for (key, row) in ints {
+                encoded.push(row, &[Key::Int(key)])?;
             }
-        } else {
-            self.encoded_table(slot_of)?
+            return encoded.build();
+        }
+        let (table, key_count) = match dense_bounds(&self.ints) {
+            Some((min, place_count)) => {
+                let mut slots = vec![Slot::NONE; place_count].into_boxed_slice();
+                let mut repeated = Repeated::new();
+                for (key, row) in ints {
+                    let place = (key as u64).wrapping_sub(min as u64) as usize;
+                    match slots[place] {
+                        Slot::NONE => slots[place] = Slot::one(row),
+                        _ => repeated.push((place as u32, row)),
+                    }
+                }
+                let key_count = self.ints.len() - repeated.len();
+                for (place, slot) in lists_of(repeated, &mut lists, |it| slots[it as usize])? {
+                    slots[place as usize] = slot;
+                }
+                (Table::Dense { min, slots }, key_count)
+            }
+            None => {
+                let mut table = OpenTable::with_room_for(self.ints.len());
+                let mut repeated = Repeated::new();
+                for (key, row) in ints {
+                    if let Err(place) = table.insert(hash_int(key), key, Slot::one(row)) {
+                        repeated.push((place, row));
+                    }
+                }
+                let key_count = self.ints.len() - repeated.len();
+                for (place, slot) in lists_of(repeated, &mut lists, |it| table.slot_at(it))? {
+                    table.set_slot(place, slot);
+                }
+                (
+                    Table::Ints(table.shrunk(key_count, |key| hash_int(*key))),
+                    key_count,
+                )
+            }
         };
         Ok(HashIndex {
             table,
@@ -305,33 +313,85 @@ impl HashIndexBuilder {
             key_count,
         })
     }
+}
 
-    /// A table of all encoded keys, including the integers that were collected separately.
-    fn encoded_table(mut self, slot_of: impl Fn(u32) -> Slot) -> Result<Table, TooLarge> {
-        for (key, group) in &self.ints {
-            let start = self.arena.len() as u32;
-            encode(&[Key::Int(*key)], &mut self.arena);
-            let end = u32::try_from(self.arena.len()).map_err(|_| TooLarge::Keys)?;
-            let arena = &self.arena;
-            self.encoded
-                .insert_unique(hash_int(*key), (start, end, *group), |&(start, end, _)| {
-                    hash_encoded(&arena[start as usize..end as usize])
-                });
+impl EncodedKeys {
+    fn push(&mut self, row: u32, parts: &[Key<'_>]) -> Result<(), TooLarge> {
+        let hash = hash_parts(parts);
+        let (arena, keys) = (&self.arena, &self.keys);
+        let known = self.known.find(hash, |&position| {
+            is_encoded(parts, &arena[range(keys, position)])
+        });
+        if let Some(position) = known {
+            self.repeated.push((*position, row));
+            return Ok(());
         }
-        let arena = self.arena.into_boxed_slice();
-        let entries: Vec<_> = self.encoded.iter().collect();
-        let entries = entries.into_iter().map(|&(start, end, group)| {
-            let hash = hash_encoded(&arena[start as usize..end as usize]);
+        encode(parts, &mut self.arena);
+        let end = u32::try_from(self.arena.len()).map_err(|_| TooLarge::Keys)?;
+        let position = self.keys.len() as u32;
+        self.keys.push((end, row));
+        let (arena, keys) = (&self.arena, &self.keys);
+        self.known.insert_unique(hash, position, |&position| {
+            hash_encoded(&arena[range(keys, position)])
+        });
+        Ok(())
+    }
+
+    fn build(self) -> Result<HashIndex, TooLarge> {
+        let (arena, keys) = (self.arena.into_boxed_slice(), self.keys);
+        drop(self.known);
+        let mut slots: Vec<Slot> = keys.iter().map(|(_, row)| Slot::one(*row)).collect();
+        let mut lists = Lists::default();
+        for (position, slot) in lists_of(self.repeated, &mut lists, |it| slots[it as usize])? {
+            slots[position as usize] = slot;
+        }
+        let mut table = OpenTable::with_room_for(keys.len());
+        for (position, slot) in (0..).zip(slots) {
+            let range = range(&keys, position);
+            let hash = hash_encoded(&arena[range.clone()]);
             let key = EncodedKey {
                 hash: upper(hash),
-                start,
-                end,
+                start: range.start as u32,
+                end: range.end as u32,
             };
-            (hash, key, slot_of(group))
-        });
-        let keys = OpenTable::new(entries);
-        Ok(Table::Encoded(EncodedTable { keys, arena }))
+            table.insert_new(hash, key, slot);
+        }
+        Ok(HashIndex {
+            table: Table::Encoded(EncodedTable { keys: table, arena }),
+            lists,
+            key_count: keys.len(),
+        })
     }
+}
+
+/// Where a key is in the arena.
+fn range(keys: &[(u32, u32)], position: u32) -> Range<usize> {
+    let position = position as usize;
+    let start = match position {
+        0 => 0,
+        position => keys[position - 1].0,
+    };
+    start as usize..keys[position].0 as usize
+}
+
+/// Stores the rows of each key that has further ones; returns the keys and their slots.
+fn lists_of(
+    mut repeated: Repeated,
+    lists: &mut Lists,
+    first: impl Fn(u32) -> Slot,
+) -> Result<Vec<(u32, Slot)>, TooLarge> {
+    // Rows of a key stay in scan order, as they ascend.
+    repeated.sort_unstable();
+    let mut rows = Vec::new();
+    let keys = repeated.chunk_by(|one, next| one.0 == next.0);
+    let slots = keys.map(|others| {
+        let key = others[0].0;
+        rows.clear();
+        rows.extend(first(key).row());
+        rows.extend(others.iter().map(|(_, row)| *row));
+        Ok((key, lists.push(&rows)?))
+    });
+    slots.collect()
 }
 
 /// [`hash_parts`] of an encoded key.
@@ -350,44 +410,10 @@ fn hash_encoded(mut encoded: &[u8]) -> u64 {
 }
 
 /// The least key and the number of places of an array, if the keys are dense enough for one.
-fn dense_bounds(ints: &HashTable<(i64, u32)>) -> Option<(i64, usize)> {
-    let keys = || ints.iter().map(|(key, _)| *key);
-    let (min, max) = (keys().min()?, keys().max()?);
+fn dense_bounds(keys: &[i64]) -> Option<(i64, usize)> {
+    let (min, max) = (*keys.iter().min()?, *keys.iter().max()?);
     let span = (max as u64).wrapping_sub(min as u64);
-    (span < ints.len() as u64 * DENSE_PLACES_PER_KEY_MAX).then(|| (min, span as usize + 1))
-}
-
-/// The slot of each key.
-fn group_slots(
-    groups: &[u32],
-    rows: &[(u32, u32)],
-    lists: &mut Lists,
-) -> Result<Vec<Slot>, TooLarge> {
-    // Counting sort by key keeps the scan order within a key.
-    let mut at = 0;
-    let mut next: Vec<u32> = groups
-        .iter()
-        .map(|count| {
-            let start = at;
-            at += count;
-            start
-        })
-        .collect();
-    let mut sorted = vec![0_u32; rows.len()];
-    for (row, group) in rows {
-        let at = &mut next[*group as usize];
-        sorted[*at as usize] = *row;
-        *at += 1;
-    }
-    let mut rest = sorted.as_slice();
-    groups
-        .iter()
-        .map(|count| {
-            let (group, others) = rest.split_at(*count as usize);
-            rest = others;
-            lists.push(group)
-        })
-        .collect()
+    (span < keys.len() as u64 * DENSE_PLACES_PER_KEY_MAX).then(|| (min, span as usize + 1))
 }
 
 #[cfg(test)]
@@ -395,7 +421,7 @@ mod tests {
     use super::*;
 
     fn check(keys: &[Vec<Key<'_>>], absent: &[Vec<Key<'_>>]) {
-        let mut builder = HashIndexBuilder::new(keys.first().map_or(1, Vec::len));
+        let mut builder = HashIndexBuilder::new(keys.first().map_or(1, Vec::len), keys.len());
         for (row, key) in keys.iter().enumerate() {
             builder.push(row, key).unwrap();
         }

@@ -142,10 +142,15 @@ impl NestedIndexBuilder {
             let (word, bit) = filter_place(*hash, word_count);
             filter[word] |= bit;
         }
+        let key_count = entries.len();
+        let mut keys = OpenTable::with_room_for(key_count);
+        for (hash, key, slot) in entries {
+            keys.insert_new(hash, key, slot);
+        }
         Ok(NestedIndex {
             filter,
-            key_count: entries.len(),
-            keys: OpenTable::new(entries.into_iter()),
+            key_count,
+            keys,
             arena: arena.into_boxed_slice(),
             lists,
         })

@@ -13,19 +13,22 @@ pub(super) struct OpenTable<K> {
 }
 
 impl<K: Copy + Default> OpenTable<K> {
-    /// A table of entries with distinct keys, given with their hashes.
-    pub(super) fn new(entries: impl ExactSizeIterator<Item = (u64, K, Slot)>) -> Self {
-        let place_count = (entries.len() + entries.len() / 4 + 1).next_power_of_two();
-        let mut places = vec![(K::default(), Slot::NONE); place_count].into_boxed_slice();
-        for (hash, key, slot) in entries {
-            assert!(slot != Slot::NONE, "a key that is stored has rows");
-            let mut at = hash as usize & (place_count - 1);
-            while places[at].1 != Slot::NONE {
-                at = (at + 1) & (place_count - 1);
-            }
-            places[at] = (key, slot);
+    /// An empty table for this many keys.
+    pub(super) fn with_room_for(key_count: usize) -> Self {
+        let place_count = (key_count + key_count / 4 + 1).next_power_of_two();
+        Self {
+            places: vec![(K::default(), Slot::NONE); place_count].into_boxed_slice(),
         }
-        Self { places }
+    }
+
+    /// Inserts a key that is not in the table.
+    pub(super) fn insert_new(&mut self, hash: u64, key: K, slot: Slot) {
+        assert!(slot != Slot::NONE, "a key that is stored has rows");
+        let mut at = hash as usize & (self.places.len() - 1);
+        while self.places[at].1 != Slot::NONE {
+            at = (at + 1) & (self.places.len() - 1);
+        }
+        self.places[at] = (key, slot);
     }
 
     /// The slot of the key that `is_key` accepts; [`Slot::NONE`] if there is none.
@@ -46,13 +49,56 @@ impl<K: Copy + Default> OpenTable<K> {
     }
 }
 
+impl<K: Copy + Default + Eq> OpenTable<K> {
+    /// Inserts a key, unless it is in the table; then returns its place.
+    #[inline]
+    pub(super) fn insert(&mut self, hash: u64, key: K, slot: Slot) -> Result<(), u32> {
+        let mut at = hash as usize & (self.places.len() - 1);
+        while self.places[at].1 != Slot::NONE {
+            if self.places[at].0 == key {
+                return Err(at as u32);
+            }
+            at = (at + 1) & (self.places.len() - 1);
+        }
+        self.places[at] = (key, slot);
+        Ok(())
+    }
+
+    /// The slot at a place of [`Self::insert`].
+    pub(super) fn slot_at(&self, place: u32) -> Slot {
+        self.places[place as usize].1
+    }
+
+    /// Replaces the slot at a place.
+    pub(super) fn set_slot(&mut self, place: u32, slot: Slot) {
+        self.places[place as usize].1 = slot;
+    }
+
+    /// The table with no more places than its `key_count` keys need.
+    pub(super) fn shrunk(self, key_count: usize, hash: impl Fn(&K) -> u64) -> Self {
+        let mut smaller = Self::with_room_for(key_count);
+        if smaller.places.len() == self.places.len() {
+            return self;
+        }
+        for (key, slot) in self.places.iter().filter(|(_, slot)| *slot != Slot::NONE) {
+            smaller.insert_new(hash(key), *key, *slot);
+        }
+        smaller
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn check(keys: &[i64], hash: impl Fn(i64) -> u64) {
         let entries = keys.iter().zip(0_u32..keys.len() as u32);
-        let table = OpenTable::new(entries.map(|(key, row)| (hash(*key), *key, Slot::one(row))));
+        let mut table = OpenTable::with_room_for(keys.len() * 4);
+        for (key, row) in entries {
+            assert_eq!(table.insert(hash(*key), *key, Slot::one(row)), Ok(()));
+        }
+        let table = table.shrunk(keys.len(), |key| hash(*key));
+        assert!(table.places.len() <= 2 * keys.len() + keys.len() / 2 + 2);
         for (key, row) in keys.iter().zip(0..) {
             assert_eq!(table.slot(hash(*key), |other| other == key), Slot::one(row));
         }

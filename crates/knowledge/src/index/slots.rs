@@ -25,6 +25,11 @@ impl Slot {
         debug_assert!((row as usize) < ROW_COUNT_MAX);
         Self(row)
     }
+
+    /// The row, if it is exactly one.
+    pub(super) fn row(self) -> Option<u32> {
+        (self != Self::NONE && self.0 & Self::LIST == 0).then_some(self.0)
+    }
 }
 
 /// How the rows of one key are ordered.

@@ -29,7 +29,7 @@ pub(super) fn hash(
     parts: &[KeyPart],
 ) -> Result<HashIndex, Reason> {
     let columns: Vec<usize> = parts.iter().map(|part| part.column).collect();
-    let mut builder = HashIndexBuilder::new(parts.len());
+    let mut builder = HashIndexBuilder::new(parts.len(), rows.count(table)?);
     let mut row_at = 0;
     let mut results: Vec<SqlOut> = parts.iter().map(|_| SqlOut::Null).collect();
     rows.each(table, &columns, |values| {
