@@ -285,6 +285,100 @@ fn every_parameter_has_a_native_answer() {
     assert_eq!(all, ProbeAll::Refused);
 }
 
+/// SQLite evaluates an operand with a function before the first row only where it seeks in an index,
+/// so an empty table is not enough to get the error, but the operand is.
+#[test]
+fn the_error_of_an_operand_needs_no_rows() {
+    let fixture = Fixture::new("refused", SCHEMA);
+    let empty = Fixture::new("refused-empty", SCHEMA);
+    for table in ["users", "nets", "addresses", "kv", "wr", "words", "wide"] {
+        let sql = format!("delete from {table}");
+        empty.connection.execute_batch(&sql).unwrap();
+    }
+    let other = Fixture::new("refused-other", "");
+    for (sql, operand, is_sought) in [
+        (
+            "select name from nets where lo = ip4_int(:x)",
+            "ip4_int(:x)",
+            false,
+        ),
+        (
+            "select value from kv where id = ip4_int(:x)",
+            "ip4_int(:x)",
+            true,
+        ),
+        (
+            "select org from users where tenant = ip4_int(:x) and name = 'a'",
+            "ip4_int(:x)",
+            true,
+        ),
+        (
+            "select v from wide where fold(k) = fold(trim_quotes(:x)) and v = 3",
+            "trim_quotes(:x)",
+            false,
+        ),
+        (
+            "select name from nets where ip4_int(:x) between lo and hi",
+            "ip4_int(:x)",
+            false,
+        ),
+        (
+            "select name from nets where rowid <= ip4_int(:x) and hi >= ip4_int(:x)",
+            "ip4_int(:x)",
+            false,
+        ),
+        (
+            "select v from wr where ip4_int(:x) between a and a",
+            "ip4_int(:x)",
+            true,
+        ),
+        (
+            "select name from nets where ip4_between(:x, lo, hi)",
+            "ip4_between(:x, 0, 0)",
+            false,
+        ),
+        (
+            "select lo from words where host_under(trim_quotes(:x), lo)",
+            "trim_quotes(:x)",
+            false,
+        ),
+        (
+            "select lo from words where regexp_like(trim_quotes(:x), lo)",
+            "trim_quotes(:x)",
+            false,
+        ),
+    ] {
+        for value in [Value::Int(5), Value::Null] {
+            let ask = |fixture: &Fixture, sql: &str| {
+                fixture.sqlite(sql, &["x"], std::slice::from_ref(&value), usize::MAX)
+            };
+            let plan = fixture.plan(sql, &["x"]);
+            let first = plan.first(std::slice::from_ref(&value));
+            assert_eq!(first, Probe::Refused, "{sql}, {value:?}");
+            let refused = ask(&fixture, sql);
+            assert!(refused.is_err(), "{sql}, {value:?}: {refused:?}");
+            assert_eq!(ask(&other, &format!("select {operand}")), refused, "{sql}");
+            let nothing = match is_sought {
+                true => refused,
+                false => Ok(Vec::new()),
+            };
+            assert_eq!(ask(&empty, sql), nothing, "{sql}");
+        }
+    }
+}
+
+/// `ip4_between` is called for each row, so nothing refuses its argument if there are none.
+#[test]
+fn no_row_refuses_no_argument() {
+    let fixture = Fixture::new("no-rows", "create table nets(lo integer, hi integer);");
+    let sql = "select lo from nets where ip4_between(:x, lo, hi)";
+    let plan = fixture.plan(sql, &["x"]);
+    assert_eq!(plan.first(&[Value::Int(5)]), Probe::Absent);
+    fixture
+        .compare(&plan, sql, &["x"], &[Value::Int(5)])
+        .unwrap();
+}
+
 #[test]
 fn indexes_and_snapshots_are_shared() {
     let fixture = Fixture::stored("shared", SCHEMA, Storage::Sqlite);
