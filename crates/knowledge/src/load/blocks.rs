@@ -223,7 +223,7 @@ pub(super) fn parse<S, T: Send, E: Send + From<CutError>>(
     // A small file needs no threads.
     let thread_count = match cutter.is_read {
         true => 1,
-        false => thread::available_parallelism().map_or(1, NonZero::get),
+        false => thread_count(),
     };
     let shared = Mutex::new(Shared {
         cutter,
@@ -247,7 +247,7 @@ pub(super) fn parse<S, T: Send, E: Send + From<CutError>>(
         }
     };
     thread::scope(|scope| {
-        for _ in 1..thread_count.min(THREAD_COUNT_MAX) {
+        for _ in 1..thread_count {
             let spawned = thread::Builder::new()
                 .name("lookaside-load".into())
                 .spawn_scoped(scope, || work(None, &mut || ()));
@@ -263,6 +263,12 @@ pub(super) fn parse<S, T: Send, E: Send + From<CutError>>(
     let mut results = shared.results;
     results.sort_unstable_by_key(|(number, _)| *number);
     Ok(results.into_iter().map(|(_, result)| result).collect())
+}
+
+/// How many threads work on a table.
+pub(super) fn thread_count() -> usize {
+    let available = thread::available_parallelism().map_or(1, NonZero::get);
+    available.min(THREAD_COUNT_MAX)
 }
 
 /// What the threads share.

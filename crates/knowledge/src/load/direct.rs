@@ -15,7 +15,8 @@ use crate::Result;
 use crate::config::{Config, CsvConfig, OnError, TableConfig, TableFormat};
 use crate::error::Error;
 use crate::index::ROW_COUNT_MAX;
-use crate::table::{PackedTable, Segment, SegmentBuilder, TooManyRows};
+use crate::plan::key_index;
+use crate::table::{PackedTable, Segment, SegmentBuilder, TooManyRows, UniqueIndex};
 
 /// The CSV files of a table, with their columns.
 pub(super) struct CsvFiles<'a> {
@@ -47,14 +48,57 @@ impl From<CutError> for Failure {
     }
 }
 
+/// The rows of a table, and the indexes that show that its unique keys are unique.
+pub(super) struct Loaded {
+    pub(super) table: PackedTable,
+    pub(super) unique_indexes: Vec<UniqueIndex>,
+}
+
 /// Rows of a block.
 struct Part {
     segments: Vec<Segment>,
     row_count: u64,
     skipped: Vec<SkippedRow>,
     skipped_count: u64,
-    /// The first and the last row id, if the table has a column for it.
-    row_ids: Option<(i64, i64)>,
+    row_ids: RowIds,
+}
+
+/// The integers of the column that is the row id.
+#[derive(Clone, Copy, Debug)]
+struct RowIds {
+    last: Option<i64>,
+    first: Option<i64>,
+    /// Whether each is greater than the one before.
+    ascend: bool,
+}
+
+impl RowIds {
+    const NONE: Self = Self {
+        first: None,
+        last: None,
+        ascend: true,
+    };
+
+    /// Adds the next one; returns whether it is an integer.
+    fn push(&mut self, value: ValueRef<'_>) -> bool {
+        let ValueRef::Integer(next) = value else {
+            return false;
+        };
+        self.ascend &= self.last.is_none_or(|last| last < next);
+        self.first.get_or_insert(next);
+        self.last = Some(next);
+        true
+    }
+
+    /// Adds those of later rows.
+    fn append(&mut self, later: Self) {
+        let (Some(first), Some(_)) = (later.first, later.last) else {
+            return;
+        };
+        self.ascend &= later.ascend && self.last.is_none_or(|last| last < first);
+        self.first.get_or_insert(first);
+        self.last = later.last;
+    }
 }
 
 impl<'a> CsvFiles<'a> {
@@ -130,9 +174,9 @@ impl<'a> CsvFiles<'a> {
         on_error: OnError,
         report: &mut TableReport,
         advanced: &dyn Fn(u64, u64),
-    ) -> std::result::Result<PackedTable, Failure> {
+    ) -> std::result::Result<Loaded, Failure> {
         let mut segments = Vec::new();
-        let (mut size_before, mut last_row_id) = (0, None);
+        let (mut size_before, mut row_ids) = (0, RowIds::NONE);
         for file in &self.files {
             let parse = |builder: &mut SegmentBuilder, block: Block| {
                 self.part(file, block, recipe, on_error, builder)
@@ -142,12 +186,7 @@ impl<'a> CsvFiles<'a> {
                 advanced(size_before + bytes, self.size.max(size_before + bytes));
             })?;
             for part in parts {
-                if let Some((first, last)) = part.row_ids {
-                    if last_row_id.is_some_and(|before| before >= first) {
-                        return Err(NOT_ASCENDING);
-                    }
-                    last_row_id = Some(last);
-                }
+                row_ids.append(part.row_ids);
                 report.rows += part.row_count;
                 report.skipped_count += part.skipped_count;
                 let free = SKIPPED_KEPT_MAX - report.skipped.len();
@@ -157,8 +196,26 @@ impl<'a> CsvFiles<'a> {
             size_before += std::fs::metadata(self.table.readable(file)).map_or(0, |it| it.len());
         }
         report.warnings.extend(self.warnings.iter().cloned());
-        PackedTable::new(segments, recipe.row_id, ROW_COUNT_MAX)
-            .map_err(|TooManyRows| Failure::NotDirect("it has more than 2,147,483,647 rows"))
+        let table = PackedTable::new(segments, recipe.row_id, ROW_COUNT_MAX)
+            .map_err(|TooManyRows| Failure::NotDirect("it has more than 2,147,483,647 rows"))?;
+        let table = match recipe.row_id {
+            Some(column) if !row_ids.ascend => {
+                let sorted = table.sorted_by_row_id(column, blocks::thread_count());
+                sorted.ok_or(Failure::NotDirect("two rows have the same primary key"))?
+            }
+            _ => table,
+        };
+        let unique_indexes = recipe.unique.iter().map(|columns| {
+            let index = key_index(&table, columns).ok_or(TOO_MANY_KEYS)?;
+            match index.has_several() {
+                true => Err(Failure::NotDirect("two rows have the same unique key")),
+                false => Ok((columns.clone(), Arc::new(index))),
+            }
+        });
+        Ok(Loaded {
+            unique_indexes: unique_indexes.collect::<std::result::Result<_, _>>()?,
+            table,
+        })
     }
 
     /// The rows of a block.
@@ -175,7 +232,7 @@ impl<'a> CsvFiles<'a> {
             row_count: 0,
             skipped: Vec::new(),
             skipped_count: 0,
-            row_ids: None,
+            row_ids: RowIds::NONE,
         };
         let mut records = self.records(file, block)?;
         loop {
@@ -205,16 +262,13 @@ impl<'a> CsvFiles<'a> {
                 if Some(column) == recipe.row_id
                     && let Some(value) = value
                 {
-                    is_known &= is_next_row_id(&mut part.row_ids, value);
+                    is_known &= part.row_ids.push(value);
                 }
                 value.unwrap_or(ValueRef::Null)
             });
             let pushed = builder.push(values);
             if !is_known || pushed.is_err() {
-                return Err(Failure::NotDirect(match recipe.row_id {
-                    Some(_) => "a value is converted by SQLite, or row ids do not ascend",
-                    None => "a value is converted by SQLite, or is not allowed",
-                }));
+                return Err(Failure::NotDirect("a row has a value that is not allowed"));
             }
             part.row_count += 1;
             if builder.is_full() {
@@ -236,22 +290,4 @@ impl<'a> CsvFiles<'a> {
     }
 }
 
-const NOT_ASCENDING: Failure = Failure::NotDirect("row ids do not ascend");
-
-/// Whether a row id is greater than the one before, which it replaces.
-fn is_next_row_id(row_ids: &mut Option<(i64, i64)>, value: ValueRef<'_>) -> bool {
-    let ValueRef::Integer(next) = value else {
-        return false;
-    };
-    match row_ids {
-        Some((_, last)) if *last >= next => false,
-        Some((_, last)) => {
-            *last = next;
-            true
-        }
-        None => {
-            *row_ids = Some((next, next));
-            true
-        }
-    }
-}
+const TOO_MANY_KEYS: Failure = Failure::NotDirect("its unique keys need more than 4 GiB");

@@ -38,7 +38,7 @@ use std::time::Instant;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ErrorCode, Statement};
 
-use self::direct::{CsvFiles, Failure};
+use self::direct::{CsvFiles, Failure, Loaded};
 pub use self::fuzz::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};
 use self::keys::{DerivedTable, add_indexes};
 use self::recipe::{Recipe, Why};
@@ -54,7 +54,7 @@ use crate::error::Error;
 use crate::first_of;
 use crate::plan::Tables;
 use crate::store::{StoreBuilder, Undo};
-use crate::table::{PackedTable, PackedTables};
+use crate::table::PackedTables;
 
 /// The number of records between two calls of [`Progress::advanced`].
 const PROGRESS_RECORD_COUNT: u64 = 8192;
@@ -100,7 +100,7 @@ pub(crate) fn load(
             load_table(config, &table, builder.connection(), progress)?;
         loaded.warnings.extend(warning);
         if let Some(rows) = rows {
-            packed.insert(&table.name, Arc::new(rows));
+            packed.insert(&table.name, Arc::new(rows.table), rows.unique_indexes);
         }
         if is_derived {
             derived.push(DerivedTable {
@@ -178,7 +178,7 @@ fn load_table(
     table: &TableConfig,
     connection: &Connection,
     progress: &dyn Progress,
-) -> Result<(TableReport, bool, Option<PackedTable>)> {
+) -> Result<(TableReport, bool, Option<Loaded>)> {
     let begun = Instant::now();
     let mut report = TableReport {
         name: table.name.clone(),
@@ -221,7 +221,7 @@ fn load_directly(
     sql: &TableSql,
     report: &mut TableReport,
     progress: &dyn Progress,
-) -> Result<std::result::Result<PackedTable, Why>> {
+) -> Result<std::result::Result<Loaded, Why>> {
     let Some(files) = CsvFiles::open(config, table)? else {
         return Ok(Err(match table.format {
             TableFormat::Csv => "the files have no records, or different fields",
@@ -250,6 +250,8 @@ fn load_directly(
             Ok(Ok(packed))
         }
         Err(Failure::NotDirect(why)) => Ok(Err(why)),
+        // A row before the invalid record may violate a key; the first error of the file is reported.
+        Err(Failure::Load(_)) if recipe.has_keys() => Ok(Err("a record is invalid")),
         Err(Failure::Load(error)) => Err(error),
     }
 }

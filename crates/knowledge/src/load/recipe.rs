@@ -3,8 +3,8 @@
 //! Such a table is loaded without SQLite. All other SQL runs in SQLite, which has the last word also about
 //! the table: it has executed `create.sql`, and tells the columns.
 
-use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension as _};
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Insert, ObjectName, SetExpr, Statement,
     TableObject, Value, ValueWithSpan,
@@ -13,15 +13,17 @@ use sqlparser::dialect::SQLiteDialect;
 use sqlparser::parser::Parser;
 
 use super::sql::TableSql;
-use crate::plan::Storage;
+use crate::plan::{KEY_COLUMN_COUNT_MAX, Storage};
 use crate::sql_name::quote_name;
 
 /// How the values of a row are made from the fields of a record.
 #[derive(Debug)]
 pub(super) struct Recipe {
     columns: Vec<Column>,
-    /// The column that is the row id, which must ascend.
+    /// The column that is the row id.
     pub(super) row_id: Option<usize>,
+    /// Columns of which no two rows have the same values.
+    pub(super) unique: Vec<Vec<usize>>,
 }
 
 #[derive(Debug)]
@@ -62,9 +64,15 @@ impl Recipe {
         }
         let row_id = row_id(connection, table)?;
         Ok(Self {
+            unique: unique(connection, table)?,
             row_id: row_id.and_then(|name| columns.iter().position(|it| it.0 == name)),
             columns: columns.into_iter().map(|(_, column)| column).collect(),
         })
+    }
+
+    /// Whether the table refuses rows with the same key.
+    pub(super) fn has_keys(&self) -> bool {
+        self.row_id.is_some() || !self.unique.is_empty()
     }
 
     /// The number of columns.
@@ -127,10 +135,6 @@ fn columns(connection: &Connection, table: &str) -> Result<Vec<(String, Column)>
             return Err(why);
         }
     }
-    let unique = "select exists (select 1 from pragma_index_list(?1) where \"unique\")";
-    if query(connection, unique, table)? {
-        return Err("the table has a unique index");
-    }
     let quoted = quote_name(table);
     let is_filled = connection.query_row(
         &format!("select exists (select 1 from main.{quoted})"),
@@ -166,21 +170,51 @@ fn columns(connection: &Connection, table: &str) -> Result<Vec<(String, Column)>
     columns.ok_or("a column is generated or has a default")
 }
 
+/// The columns of each unique index, with that of a primary key other than the row id.
+fn unique(connection: &Connection, table: &str) -> Result<Vec<Vec<usize>>, Why> {
+    const OTHER: Why = "the table has a unique index that is partial or of an expression";
+    let read = || -> rusqlite::Result<Option<Vec<Vec<usize>>>> {
+        let mut statement = connection
+            .prepare("select name, partial from pragma_index_list(?1) where \"unique\"")?;
+        let mut indexes = statement.query([table])?;
+        let mut unique = Vec::new();
+        while let Some(index) = indexes.next()? {
+            let (name, is_partial): (String, bool) = (index.get(0)?, index.get(1)?);
+            let mut statement = connection.prepare_cached(
+                "select cid, coll from pragma_index_xinfo(?1) where key order by seqno",
+            )?;
+            let parts = statement.query_map([name], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let parts: Vec<(i64, String)> = parts.collect::<rusqlite::Result<_>>()?;
+            let is_plain =
+                |(cid, coll): &(i64, String)| *cid >= 0 && coll.eq_ignore_ascii_case("binary");
+            if is_partial || !parts.iter().all(is_plain) || parts.len() > KEY_COLUMN_COUNT_MAX {
+                return Ok(None);
+            }
+            unique.push(parts.iter().map(|(cid, _)| *cid as usize).collect());
+        }
+        Ok(Some(unique))
+    };
+    let unique = read().map_err(|_| "the indexes cannot be described")?;
+    unique.ok_or(OTHER)
+}
+
 /// The column that is another name of the row id.
 fn row_id(connection: &Connection, table: &str) -> Result<Option<String>, Why> {
-    let mut statement = connection
-        .prepare("select name, type from pragma_table_xinfo(?1) where pk > 0")
-        .map_err(|_| "the primary key cannot be described")?;
-    let keys = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)));
-    let keys: Result<Vec<(String, String)>, _> = keys.and_then(Iterator::collect);
-    match keys.as_deref() {
-        Ok([]) => Ok(None),
-        // Any other primary key has a unique index.
-        Ok([(name, declared)]) if declared.eq_ignore_ascii_case("integer") => {
-            Ok(Some(name.clone()))
+    let read = || -> rusqlite::Result<Option<String>> {
+        // Any other primary key has an index.
+        let has_index: bool = connection.query_row(
+            "select exists (select 1 from pragma_index_list(?1) where origin = 'pk')",
+            [table],
+            |row| row.get(0),
+        )?;
+        if has_index {
+            return Ok(None);
         }
-        _ => Err("the table has a primary key other than an integer"),
-    }
+        let sql = "select name from pragma_table_xinfo(?1) where pk > 0";
+        let name = connection.query_row(sql, [table], |row| row.get(0));
+        name.optional()
+    };
+    read().map_err(|_| "the primary key cannot be described")
 }
 
 fn query<T: rusqlite::types::FromSql>(

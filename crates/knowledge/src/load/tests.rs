@@ -3,6 +3,7 @@
 #[cfg(feature = "parquet")]
 mod columnar;
 mod delimiter;
+mod direct;
 mod duplicates;
 mod formats;
 mod json_lines;

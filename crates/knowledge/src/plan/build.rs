@@ -10,10 +10,11 @@ use super::table_rows::TableRows;
 use crate::bind::SqlValue;
 use crate::functions::{self, Function, SqlOut};
 use crate::index::{Bound, HashIndex, HashIndexBuilder, IntervalIndex, IntervalIndexBuilder, Key};
+use crate::table::PackedTable;
 
 /// The most columns of a key; more are not used in practice, and the parts of a probe are on the
 /// stack.
-pub(super) const KEY_COLUMN_COUNT_MAX: usize = 8;
+pub(crate) const KEY_COLUMN_COUNT_MAX: usize = 8;
 
 /// A column of a key, or a function of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +55,29 @@ pub(super) fn hash(
         Ok(builder.push(row_at - 1, &keys[..parts.len()])?)
     })?;
     Ok(builder.build()?)
+}
+
+/// Builds an index of the rows of a packed table by the values of these columns; `None` if it would be too
+/// large.
+pub(crate) fn key_index(table: &PackedTable, columns: &[usize]) -> Option<HashIndex> {
+    let mut builder = HashIndexBuilder::new(columns.len(), table.row_count());
+    let columns: Vec<Option<usize>> = columns.iter().copied().map(Some).collect();
+    let mut next_row = 0;
+    let read = table.each(&columns, |values| {
+        let row = next_row;
+        next_row += 1;
+        let mut keys = [Key::Int(0); KEY_COLUMN_COUNT_MAX];
+        for (key, value) in keys.iter_mut().zip(values) {
+            match Key::of(*value) {
+                Some(part) => *key = part,
+                // NULL is equal to nothing.
+                None => return Ok(()),
+            }
+        }
+        builder.push(row, &keys[..values.len()])
+    });
+    read.ok()?;
+    builder.build().ok()
 }
 
 /// Calls a function with the value of a row. An error is one of each query, which SQLite reports.

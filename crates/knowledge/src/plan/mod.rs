@@ -47,7 +47,8 @@ use std::sync::Arc;
 use lookaside_value::{Text, Value};
 
 pub(crate) use self::bool_words::{BOOL_TEXT, BoolWords};
-use self::build::{Class, Interval, KEY_COLUMN_COUNT_MAX, Stored};
+use self::build::{Class, Interval, Stored};
+pub(crate) use self::build::{KEY_COLUMN_COUNT_MAX, key_index};
 pub(crate) use self::comparisons::equal_columns;
 pub(crate) use self::duplicates::DuplicateKeys;
 pub use self::explain::{Explanation, PlanKind, ProviderPlan};

@@ -145,7 +145,8 @@ impl TableCache {
             return Ok(Arc::clone(packed));
         }
         let packed = Arc::new(self.rows().pack(table)?);
-        self.packed.insert(&table.name, Arc::clone(&packed));
+        self.packed
+            .insert(&table.name, Arc::clone(&packed), Vec::new());
         Ok(packed)
     }
 
@@ -160,6 +161,13 @@ impl TableCache {
         };
         let key = (table.name.clone(), parts.clone());
         shared(&mut self.hashes, key, || {
+            let columns: Vec<usize> = parts.iter().map(|part| part.column).collect();
+            let is_plain = parts.iter().all(|part| part.function.is_none());
+            if let Some(index) = rows.packed.unique_index(&table.name, &columns)
+                && is_plain
+            {
+                return Ok(Arc::clone(index));
+            }
             build::hash(rows, table, &parts).map(Arc::new)
         })
     }

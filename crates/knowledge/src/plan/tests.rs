@@ -69,7 +69,7 @@ impl Fixture {
                     if let Ok(table) = tables.table(&name)
                         && let Ok(rows) = tables.packed(&table)
                     {
-                        packed.insert(&name, rows);
+                        packed.insert(&name, rows, Vec::new());
                     }
                 }
             });

@@ -15,14 +15,14 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
 use std::sync::Arc;
+use std::thread;
 
 use lookaside_value::{Text, Value};
 use rusqlite::types::ValueRef;
 
 pub(crate) use self::builder::{RowTooLarge, SegmentBuilder};
-pub(crate) use self::packed_tables::PackedTables;
+pub(crate) use self::packed_tables::{PackedTables, UniqueIndex};
 pub(crate) use self::segment::Segment;
 
 /// The rows of one table. They never change.
@@ -76,6 +76,56 @@ impl PackedTable {
         })
     }
 
+    /// The rows in ascending order of an integer column, which becomes the row id; `None` if two rows have
+    /// the same integer, or one has another value.
+    pub(crate) fn sorted_by_row_id(self, column: usize, thread_count: usize) -> Option<Self> {
+        let mut order: Vec<(i64, u32)> = Vec::with_capacity(self.row_count());
+        let mut row = 0;
+        let read = self.each(&[Some(column)], |values| match values[0] {
+            ValueRef::Integer(int) => {
+                order.push((int, row));
+                row += 1;
+                Ok(())
+            }
+            _ => Err(()),
+        });
+        read.ok()?;
+        order.sort_unstable();
+        if order.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return None;
+        }
+        let part_size = order.len().div_ceil(thread_count.max(1)).max(1);
+        let pack =
+            |rows: &[(i64, u32)]| self.packed_again(rows.iter().map(|(_, row)| *row as usize));
+        let parts = thread::scope(|scope| {
+            let parts = order.chunks(part_size);
+            let threads: Vec<_> = parts.map(|part| scope.spawn(move || pack(part))).collect();
+            let joined = threads
+                .into_iter()
+                .map(|thread| thread.join().expect("no panic"));
+            joined.collect::<Option<Vec<Vec<Segment>>>>()
+        })?;
+        let segments = parts.into_iter().flatten().map(Arc::new);
+        Self::new(segments, Some(column), self.row_count()).ok()
+    }
+
+    /// Segments of these rows in this order; `None` if they do not fit.
+    fn packed_again(&self, rows: impl Iterator<Item = usize>) -> Option<Vec<Segment>> {
+        let column_count = self.segments.first().map_or(0, |it| it.column_count());
+        let mut builder = SegmentBuilder::new(column_count);
+        let mut segments = Vec::new();
+        for row in rows {
+            let (segment, at) = self.locate(row);
+            let values = (0..column_count).map(|column| segment.value_ref(at, column));
+            builder.push(values).ok()?;
+            if builder.is_full() {
+                segments.push(builder.build());
+            }
+        }
+        segments.push(builder.build());
+        Some(segments)
+    }
+
     /// How many rows there are.
     pub(crate) fn row_count(&self) -> usize {
         self.starts[self.segments.len()] as usize
@@ -124,15 +174,6 @@ impl PackedTable {
     fn touch(&self, row: usize) -> u8 {
         let (segment, at) = self.locate(row);
         segment.touch(at)
-    }
-
-    /// The parts of the table for as many threads, which are about equal in size.
-    pub(crate) fn parts(&self, count: usize) -> Vec<Range<usize>> {
-        let segment_count = self.segments.len();
-        let bound = |part: usize| self.starts[segment_count * part / count.max(1)] as usize;
-        (0..count.max(1))
-            .map(|part| bound(part)..bound(part + 1))
-            .collect()
     }
 
     /// A value as SQLite stores it.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::PackedTable;
+use crate::index::HashIndex;
 
 /// Rows are kept as values up to this size in bytes, and packed beyond it. An answer from values borrows
 /// them; one from packed rows makes them, which takes less time than the cache misses of a large table.
@@ -13,10 +14,19 @@ const VALUES_SIZE_MAX: usize = 64 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct PackedTables {
     /// By their names in lower case.
-    tables: HashMap<String, Arc<PackedTable>>,
+    tables: HashMap<String, Packed>,
     /// Rows are kept as values up to this size in bytes.
     values_size_max: usize,
 }
+
+#[derive(Clone, Debug)]
+struct Packed {
+    table: Arc<PackedTable>,
+    unique_indexes: Vec<UniqueIndex>,
+}
+
+/// The index of columns of which no two rows have the same values, by the positions of the columns.
+pub(crate) type UniqueIndex = (Vec<usize>, Arc<HashIndex>);
 
 impl Default for PackedTables {
     fn default() -> Self {
@@ -50,16 +60,33 @@ impl PackedTables {
 
     /// The size of all tables in bytes.
     pub(crate) fn size(&self) -> usize {
-        self.tables.values().map(|table| table.size()).sum()
+        self.tables.values().map(|it| it.table.size()).sum()
     }
 
-    /// Adds a table.
-    pub(crate) fn insert(&mut self, name: &str, table: Arc<PackedTable>) {
-        self.tables.insert(name.to_ascii_lowercase(), table);
+    /// Adds a table, with the indexes that loading it has needed.
+    pub(crate) fn insert(
+        &mut self,
+        name: &str,
+        table: Arc<PackedTable>,
+        unique_indexes: Vec<UniqueIndex>,
+    ) {
+        let packed = Packed {
+            table,
+            unique_indexes,
+        };
+        self.tables.insert(name.to_ascii_lowercase(), packed);
+    }
+
+    /// The index of these columns of a table, if there is one.
+    pub(crate) fn unique_index(&self, name: &str, columns: &[usize]) -> Option<&Arc<HashIndex>> {
+        let packed = self.tables.get(&name.to_ascii_lowercase())?;
+        let mut indexes = packed.unique_indexes.iter();
+        indexes.find(|it| it.0 == columns).map(|(_, index)| index)
     }
 
     /// The table with this name in any case.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<PackedTable>> {
-        self.tables.get(&name.to_ascii_lowercase())
+        let packed = self.tables.get(&name.to_ascii_lowercase());
+        packed.map(|packed| &packed.table)
     }
 }

@@ -42,6 +42,10 @@ impl Segment {
         self.row_count
     }
 
+    pub(super) fn column_count(&self) -> usize {
+        self.encodings.len()
+    }
+
     /// The size in bytes, without the texts of dictionaries that are longer than a value.
     pub(crate) fn size(&self) -> usize {
         let words = self.encodings.iter().map(|encoding| match encoding {

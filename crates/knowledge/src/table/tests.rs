@@ -146,6 +146,48 @@ fn rows_are_bounded() {
         PackedTable::new(two.clone(), None, 5).err(),
         Some(TooManyRows)
     );
-    let parts = PackedTable::new(two, None, 6).unwrap().parts(2);
-    assert_eq!(parts, [0..3, 3..6]);
+    assert!(PackedTable::new(two, None, 6).is_ok());
+}
+
+#[test]
+fn rows_are_sorted_by_their_ids() {
+    let seed = fastrand::u64(..);
+    let mut random = Rng::with_seed(seed);
+    for row_count in [0, 1, 2, 3000] {
+        let mut ids: Vec<i64> = (0..row_count).map(|id| id * 7 - 100).collect();
+        random.shuffle(&mut ids);
+        let table = |ids: &[i64]| {
+            let mut builder = SegmentBuilder::new(2);
+            let mut segments = Vec::new();
+            for id in ids {
+                let text = format!("text of {id}");
+                let values = [ValueRef::Text(text.as_bytes()), ValueRef::Integer(*id)];
+                builder.push(values.into_iter()).unwrap();
+                if id % 50 == 0 {
+                    segments.push(Arc::new(builder.build()));
+                }
+            }
+            segments.push(Arc::new(builder.build()));
+            PackedTable::new(segments, Some(1), ids.len()).unwrap()
+        };
+        for thread_count in [1, 2, 7] {
+            let sorted = table(&ids).sorted_by_row_id(1, thread_count).unwrap();
+            let mut expected = ids.clone();
+            expected.sort_unstable();
+            let mut read = Vec::new();
+            let each = sorted.each(&[None, Some(0)], |values| {
+                let text = format!("text of {}", values[0].as_i64().unwrap());
+                assert_eq!(values[1], ValueRef::Text(text.as_bytes()), "seed {seed}");
+                read.push(values[0].as_i64().unwrap());
+                Ok::<_, ()>(())
+            });
+            each.unwrap();
+            assert_eq!(read, expected, "seed {seed}");
+        }
+        if row_count > 1 {
+            ids[0] = ids[1];
+            assert!(table(&ids).sorted_by_row_id(1, 2).is_none());
+            assert!(table(&ids).sorted_by_row_id(0, 2).is_none());
+        }
+    }
 }
