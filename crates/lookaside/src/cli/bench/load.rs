@@ -1,9 +1,8 @@
 //! What does loading a table cost, its index included, and what memory does it hold afterwards?
 
-use std::fs;
-
 use clap::Args;
 use lookaside_load::measure::{AnswerHash, Measured, Rounds, measure};
+use lookaside_load::processes::Memory;
 use lookaside_load::report;
 use lookaside_value::Value;
 
@@ -64,13 +63,8 @@ pub(super) fn run(arguments: &LoadArguments) -> Result<()> {
     Ok(report::print(&measured, arguments.rounds.json)?)
 }
 
-/// The resident size of this process in bytes, as Linux reports it.
+/// The resident size of this process in bytes.
 fn resident_size() -> Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: u64 = line
-        .and_then(|line| line.split_whitespace().next())
-        .ok_or("VmRSS")?
-        .parse()?;
-    Ok(kib << 10)
+    let memory = Memory::now().ok_or("the size of this process is unknown without /proc")?;
+    Ok(memory.resident)
 }
