@@ -65,7 +65,7 @@ Examples:
   cargo bench-lookaside cache --shape warm --url postgres://localhost/test
   cargo bench-lookaside freshness --case latency  how soon the caches have a change
   cargo bench-lookaside table-load --rows 10000000 --folder /var/tmp/tables --reload 5
-  cargo bench-lookaside table-probes --keys dense --rows 10000000 --columns 1,3
+  cargo bench-lookaside table-probes --kind dense --rows 10000000 --columns 1,3
   cargo bench-lookaside pipeline --case one-stage --wait spin
   cargo bench-lookaside http http://127.0.0.1:8300/healthz
   cargo bench-lookaside pg diagnose --path data")]

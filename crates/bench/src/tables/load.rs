@@ -17,7 +17,7 @@ use lookaside_load::processes::Memory;
 use serde::{Deserialize, Serialize};
 
 use super::super::Result;
-use super::{Changed, Keys, ROWS_MAX, SEPARATOR, Table};
+use super::{Changed, KeyKind, ROWS_MAX, SEPARATOR, Table};
 
 /// Loading a table in a new process: time, memory, and that of a reload
 #[derive(Debug, Args)]
@@ -26,8 +26,8 @@ pub(crate) struct TableLoadArguments {
     #[arg(long, default_value_t = 100_000, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=ROWS_MAX))]
     rows: u32,
     /// The kind of keys.
-    #[arg(long, value_enum, default_value_t = Keys::Dense)]
-    keys: Keys,
+    #[arg(long, value_enum, default_value_t = KeyKind::Dense)]
+    kind: KeyKind,
     /// Columns in addition to the key.
     #[arg(long, default_value_t = 2, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=100))]
     columns: u8,
@@ -101,7 +101,7 @@ struct Reloaded {
 
 pub(crate) fn run(arguments: &TableLoadArguments) -> Result<()> {
     let columns = usize::from(arguments.columns);
-    let table = Table::new(arguments.keys, arguments.rows, columns, None)?;
+    let table = Table::new(arguments.kind, arguments.rows, columns, None)?;
     if let Some(folder) = &arguments.process {
         let loaded = load(arguments, &table, folder)?;
         writeln!(io::stdout(), "{}", serde_json::to_string(&loaded)?)?;
@@ -115,8 +115,8 @@ pub(crate) fn run(arguments: &TableLoadArguments) -> Result<()> {
         }
         None => temporary.path(),
     };
-    let keys = arguments.keys.name();
-    let file = folder.join(format!("{keys}-{}-{columns}.csv", table.rows));
+    let kind = arguments.kind.name();
+    let file = folder.join(format!("{kind}-{}-{columns}.csv", table.rows));
     if !file.exists() {
         table.write_csv(&file, Changed::NONE)?;
     }
@@ -184,7 +184,7 @@ fn load(arguments: &TableLoadArguments, table: &Table, folder: &Path) -> Result<
     Ok(Loaded {
         engine: format!("lookaside {}", env!("CARGO_PKG_VERSION")),
         bench: "table-load".into(),
-        case: format!("{}, columns {}", table.keys.name(), table.columns),
+        case: format!("{}, columns {}", table.kind.name(), table.columns),
         rows: table.rows,
         start: 1,
         csv_size,

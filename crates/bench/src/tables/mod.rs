@@ -26,9 +26,9 @@ const ROWS_MAX: i64 = 1 << 30;
 /// Between the values of an answer in a hash.
 const SEPARATOR: char = '|';
 
-/// The keys of a table.
+/// The kind of the keys of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Keys {
+enum KeyKind {
     /// The integers from 1, in ascending order.
     Dense,
     /// Integers below 2^32, in random order.
@@ -39,7 +39,7 @@ enum Keys {
     Ranges,
 }
 
-impl Keys {
+impl KeyKind {
     fn name(self) -> String {
         let value = self.to_possible_value().expect("no kind is hidden");
         value.get_name().to_owned()
@@ -49,7 +49,7 @@ impl Keys {
 /// A table `t` with a key, or the bounds of a range, and the columns `c1`, `c2`, …: integers below
 /// 10,000 and texts of 3 to 7 letters in turn.
 struct Table {
-    keys: Keys,
+    kind: KeyKind,
     rows: u32,
     columns: usize,
     /// First and last integer of each row; empty for other keys.
@@ -72,24 +72,24 @@ impl Changed {
 
 impl Table {
     /// The ranges of `file`, or made-up rows. The rows of a file replace `rows`.
-    fn new(keys: Keys, rows: u32, columns: usize, file: Option<&Path>) -> Result<Self> {
-        let ranges = match (keys, file) {
-            (Keys::Ranges, Some(file)) => {
+    fn new(kind: KeyKind, rows: u32, columns: usize, file: Option<&Path>) -> Result<Self> {
+        let ranges = match (kind, file) {
+            (KeyKind::Ranges, Some(file)) => {
                 let text = fs::read_to_string(file)
                     .map_err(|error| format!("{}: {error}", file.display()))?;
                 parse_ranges(&text).map_err(|error| format!("{}: {error}", file.display()))?
             }
-            (Keys::Ranges, None) => {
+            (KeyKind::Ranges, None) => {
                 parse_ranges(&ranges_csv(u64::from(rows), &mut Random::new(1)))?
             }
             _ => Vec::new(),
         };
-        let rows = match keys {
-            Keys::Ranges => u32::try_from(ranges.len())?,
+        let rows = match kind {
+            KeyKind::Ranges => u32::try_from(ranges.len())?,
             _ => rows,
         };
         Ok(Self {
-            keys,
+            kind,
             rows,
             columns,
             ranges,
@@ -98,8 +98,8 @@ impl Table {
 
     /// The statement that selects the first `columns` columns.
     fn select(&self, columns: usize) -> String {
-        let condition = match self.keys {
-            Keys::Ranges => "first <= :key and last >= :key",
+        let condition = match self.kind {
+            KeyKind::Ranges => "first <= :key and last >= :key",
             _ => "id = :key",
         };
         let names: Vec<String> = (1..=columns).map(|column| format!("c{column}")).collect();
@@ -108,23 +108,23 @@ impl Table {
 
     /// A key of the row, or the first of its range.
     fn key(&self, row: u32) -> Value {
-        match self.keys {
-            Keys::Dense => Value::Int(i64::from(row) + 1),
-            Keys::Sparse => Value::Int(i64::from(mix(row))),
-            Keys::Text => Value::from(format!("key-{:08x}", mix(row))),
-            Keys::Ranges => Value::Int(i64::from(self.ranges[row as usize].0)),
+        match self.kind {
+            KeyKind::Dense => Value::Int(i64::from(row) + 1),
+            KeyKind::Sparse => Value::Int(i64::from(mix(row))),
+            KeyKind::Text => Value::from(format!("key-{:08x}", mix(row))),
+            KeyKind::Ranges => Value::Int(i64::from(self.ranges[row as usize].0)),
         }
     }
 
-    /// A key of a random row.
-    fn random_key(&self, random: &mut Random) -> Value {
-        let row = random.below(u64::from(self.rows)) as u32;
-        if self.keys == Keys::Ranges {
-            let (first, last) = self.ranges[row as usize];
-            let offset = random.below(u64::from(last - first) + 1);
-            return Value::Int(i64::from(first) + offset as i64);
+    /// A random key of the row.
+    fn random_key(&self, row: u32, random: &mut Random) -> Value {
+        match self.ranges.get(row as usize) {
+            Some(&(first, last)) => {
+                let offset = random.below(u64::from(last - first) + 1);
+                Value::Int(i64::from(first) + offset as i64)
+            }
+            None => self.key(row),
         }
-        self.key(row)
     }
 
     /// Appends the first `columns` values of a row.
@@ -159,7 +159,7 @@ impl Table {
         let mut line = String::new();
         for row in 0..self.rows {
             line.clear();
-            if self.keys == Keys::Ranges {
+            if self.kind == KeyKind::Ranges {
                 let (first, last) = self.ranges[row as usize];
                 _ = write!(line, "{first},{last},");
             } else {
@@ -176,10 +176,10 @@ impl Table {
     /// Writes all of the folder except the rows, and returns the path of these. `config` is
     /// appended to `knowdb.toml`.
     fn write_folder(&self, folder: &Path, config: &str) -> Result<PathBuf> {
-        let key = match self.keys {
-            Keys::Dense | Keys::Sparse => "id integer primary key",
-            Keys::Text => "id text primary key",
-            Keys::Ranges => "first integer, last integer",
+        let key = match self.kind {
+            KeyKind::Dense | KeyKind::Sparse => "id integer primary key",
+            KeyKind::Text => "id text primary key",
+            KeyKind::Ranges => "first integer, last integer",
         };
         let mut create = format!("create table {{table}} ({key}");
         for column in 1..=self.columns {
@@ -187,7 +187,7 @@ impl Table {
             _ = write!(create, ", c{column} {kind}");
         }
         create.push_str(");\n");
-        let field_count = self.columns + if self.keys == Keys::Ranges { 2 } else { 1 };
+        let field_count = self.columns + if self.kind == KeyKind::Ranges { 2 } else { 1 };
         let fields: Vec<String> = (1..=field_count).map(|field| format!("?{field}")).collect();
         let insert = format!("insert into {{table}} values ({});\n", fields.join(", "));
         let positions: Vec<usize> = (0..field_count).collect();

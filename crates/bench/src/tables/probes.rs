@@ -8,11 +8,11 @@ use clap::{Args, ValueEnum as _};
 use lookaside_knowledge::{Knowledge, Session, Statement};
 use lookaside_load::measure::{AnswerHash, Measured, Rounds, Spread, measure};
 use lookaside_load::report;
-use lookaside_load::workload::Random;
+use lookaside_load::workload::{KeyArguments, KeyLaw, Random};
 use lookaside_value::{Answers, BatchQuery, Lookup, ParamBatch, StatementId, Text, Value};
 
 use super::super::Result;
-use super::{Changed, Keys, ROWS_MAX, SEPARATOR, Table};
+use super::{Changed, KeyKind, ROWS_MAX, SEPARATOR, Table};
 
 /// Keys that are drawn in advance; then their order repeats. The rows of so many keys exceed the
 /// caches of a processor if the table does.
@@ -27,14 +27,20 @@ const NO_ROW: &str = "a key of the table was not found";
 pub(crate) struct TableProbesArguments {
     /// The kind of keys; by default, all of them in turn.
     #[arg(long, value_enum)]
-    keys: Option<Keys>,
+    kind: Option<KeyKind>,
     /// Rows of the table.
     #[arg(long, default_value_t = 100_000, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=ROWS_MAX))]
     rows: u32,
+    /// The distribution of the rows that are looked up.
+    #[arg(long, value_enum, default_value_t = KeyLaw::Uniform)]
+    keys: KeyLaw,
+    /// Look up ranges in proportion to their sizes, as random integers do.
+    #[arg(long)]
+    by_size: bool,
     /// How many columns are selected, separated by commas; the table has the most of them.
     #[arg(long, default_value = "1,3,10", value_delimiter = ',', value_name = "COUNTS", value_parser = clap::value_parser!(u8).range(1..=100))]
     columns: Vec<u8>,
-    /// Ranges of IPv4 addresses for `--keys ranges`, as first,last,… lines without a header. By
+    /// Ranges of IPv4 addresses for `--kind ranges`, as first,last,… lines without a header. By
     /// default, made-up ranges.
     #[arg(long, value_name = "FILE")]
     ranges: Option<PathBuf>,
@@ -45,31 +51,28 @@ pub(crate) struct TableProbesArguments {
     #[arg(long, default_value = "", value_name = "TOML")]
     config: String,
     /// Only write the folder with the table, and the keys as `keys.txt` in it, for another engine.
-    #[arg(long, value_name = "DIR", requires = "keys")]
+    #[arg(long, value_name = "DIR", requires = "kind")]
     export: Option<PathBuf>,
     #[command(flatten)]
     rounds: Rounds,
 }
 
 pub(crate) fn run(arguments: &TableProbesArguments) -> Result<()> {
-    let kinds = match arguments.keys {
-        Some(keys) => vec![keys],
-        None => Keys::value_variants().to_vec(),
+    let kinds = match arguments.kind {
+        Some(kind) => vec![kind],
+        None => KeyKind::value_variants().to_vec(),
     };
-    for keys in kinds {
-        run_keys(arguments, keys)?;
+    for kind in kinds {
+        run_kind(arguments, kind)?;
     }
     Ok(())
 }
 
-fn run_keys(arguments: &TableProbesArguments, keys: Keys) -> Result<()> {
+fn run_kind(arguments: &TableProbesArguments, kind: KeyKind) -> Result<()> {
     let columns = arguments.columns.iter().copied().max().unwrap_or(1);
     let columns = usize::from(columns);
-    let table = Table::new(keys, arguments.rows, columns, arguments.ranges.as_deref())?;
-    let mut random = Random::new(7);
-    let keys: Vec<Value> = (0..KEY_COUNT)
-        .map(|_| table.random_key(&mut random))
-        .collect();
+    let table = Table::new(kind, arguments.rows, columns, arguments.ranges.as_deref())?;
+    let keys = keys(arguments, &table);
     if let Some(folder) = &arguments.export {
         let data = table.write_folder(folder, &arguments.config)?;
         table.write_csv(&data, Changed::NONE)?;
@@ -97,6 +100,45 @@ fn run_keys(arguments: &TableProbesArguments, keys: Keys) -> Result<()> {
     Ok(())
 }
 
+/// Random keys of random rows.
+fn keys(arguments: &TableProbesArguments, table: &Table) -> Vec<Value> {
+    let mut random = Random::new(7);
+    let rows: Vec<u32> = if arguments.by_size && table.kind == KeyKind::Ranges {
+        let mut total = 0;
+        let mut ends = Vec::new();
+        for &(first, last) in &table.ranges {
+            total += u64::from(last - first) + 1;
+            ends.push(total);
+        }
+        let mut draw = |_| {
+            let at = random.below(total);
+            ends.partition_point(|&end| end <= at) as u32
+        };
+        (0..KEY_COUNT).map(&mut draw).collect()
+    } else {
+        let law = KeyArguments {
+            rows: u64::from(table.rows),
+            keys: arguments.keys,
+        };
+        // Drawn from 1.
+        let rows = law.draw(KEY_COUNT).into_iter();
+        rows.map(|number| (number - 1) as u32).collect()
+    };
+    let key = |row| table.random_key(row, &mut random);
+    rows.into_iter().map(key).collect()
+}
+
+/// The kind of keys, and how they are drawn.
+fn keys_name(arguments: &TableProbesArguments, kind: KeyKind) -> String {
+    let law = match (kind, arguments.keys) {
+        (KeyKind::Ranges, _) if arguments.by_size => " by size",
+        (_, KeyLaw::Uniform) => "",
+        (_, KeyLaw::Zipf) => " zipf",
+        (_, KeyLaw::Hotset) => " hotset",
+    };
+    kind.name() + law
+}
+
 /// The loop and the choice of a key alone.
 fn harness(arguments: &TableProbesArguments, table: &Table, keys: &[Value]) -> Result<Measured> {
     let mut next = 0;
@@ -110,7 +152,7 @@ fn harness(arguments: &TableProbesArguments, table: &Table, keys: &[Value]) -> R
     Ok(Measured {
         engine: engine(),
         bench: "table-probes",
-        case: format!("{}, harness", table.keys.name()),
+        case: format!("{}, harness", keys_name(arguments, table.kind)),
         ops,
         cpu_ns_per_op: cpu,
         wall_ns_per_op: wall,
@@ -190,11 +232,11 @@ impl Probes<'_> {
     ) -> Result<Measured> {
         let explanation = self.knowledge.explain(&self.table.select(self.columns))?;
         let size = explanation.index_size as f64 / 1_048_576.0;
-        let kind = self.table.keys.name();
+        let keys = keys_name(self.arguments, self.table.kind);
         Ok(Measured {
             engine: engine(),
             bench: "table-probes",
-            case: format!("{kind}, columns {}, {way}", self.columns),
+            case: format!("{keys}, columns {}, {way}", self.columns),
             ops,
             cpu_ns_per_op: cpu,
             wall_ns_per_op: wall,

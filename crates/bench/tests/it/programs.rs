@@ -141,6 +141,24 @@ fn tables_are_probed() {
 }
 
 #[test]
+fn rows_are_probed_by_a_distribution() {
+    let shape = ["--rows", "300", "--columns", "1"];
+    let ranges = ["table-probes", "--kind", "ranges"];
+    let mut found = Vec::new();
+    for (option, name) in [
+        (&["--by-size"][..], "ranges by size, columns 1, single"),
+        (&["--keys", "zipf"], "ranges zipf, columns 1, single"),
+        (&[], "ranges, columns 1, single"),
+    ] {
+        let cases = cases(&[&ranges, &shape[..], option].concat());
+        assert_eq!(cases[1]["case"], name);
+        assert_eq!(hashes(&cases[1..]).len(), 1, "{cases:?}");
+        found.push(cases[1].clone());
+    }
+    assert_eq!(hashes(&found).len(), 3, "{found:?}");
+}
+
+#[test]
 fn tables_are_loaded_in_new_processes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
@@ -182,7 +200,7 @@ fn a_file_without_ranges_is_refused() {
     let file = folder.path().join("ranges.csv");
     fs::write(&file, "1.0.0.0,1.0.0.255,a\n1.0.1.0,x,b\n").unwrap();
     let file = file.to_str().unwrap();
-    let arguments = ["table-probes", "--keys", "ranges", "--ranges", file];
+    let arguments = ["table-probes", "--kind", "ranges", "--ranges", file];
     let output = bench().args(arguments).output().unwrap();
     let place = [file, "not first,last of IPv4 addresses: 1.0.1.0,x,b"];
     Said::from(output).ended(1).err_has(&place);
