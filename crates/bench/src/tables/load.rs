@@ -16,8 +16,8 @@ use lookaside_load::measure::{Spread, cpu_time};
 use lookaside_load::processes::Memory;
 use serde::{Deserialize, Serialize};
 
-use super::super::Result;
 use super::{Changed, KeyKind, ROWS_MAX, SEPARATOR, Table};
+use crate::Result;
 
 /// Loading a table in a new process: time, memory, and that of a reload
 #[derive(Debug, Args)]

@@ -18,7 +18,7 @@ use clap::ValueEnum;
 use lookaside_load::workload::{Random, ranges_csv};
 use lookaside_value::Value;
 
-use super::Result;
+use crate::Result;
 
 /// The largest number of rows: numbers of rows are mixed within 32 bits, and SQLite's rows must fit
 /// into memory.

@@ -11,8 +11,8 @@ use lookaside_load::report;
 use lookaside_load::workload::{KeyArguments, KeyLaw, Random};
 use lookaside_value::{Answers, BatchQuery, Lookup, ParamBatch, StatementId, Text, Value};
 
-use super::super::Result;
 use super::{Changed, KeyKind, ROWS_MAX, SEPARATOR, Table};
+use crate::Result;
 
 /// Keys that are drawn in advance; then their order repeats. The rows of so many keys exceed the
 /// caches of a processor if the table does.
