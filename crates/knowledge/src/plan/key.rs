@@ -123,7 +123,6 @@ pub(super) fn convert_plain<'a>(value: SqlValue<'a>, affinity: Affinity) -> Opti
 
 /// Text that is compared with a numeric column: a plain integer becomes one, text that no number
 /// begins like stays text, the rest needs a closer look (` 1`, `1.0`, `01`, `1e3`, `10.0.0.1`, …).
-#[inline]
 fn plain_number_of(text: &str) -> Option<Key<'_>> {
     let bytes = text.as_bytes();
     match bytes.first() {

@@ -234,11 +234,7 @@ impl Native {
             Found::Rows(Rows::None) => Probe::Absent,
             Found::Rows(Rows::One(row)) => Probe::Row(row as usize),
             Found::Rows(Rows::Many(rows)) => Probe::Row(rows[0] as usize),
-            Found::Gap(index, gap) => {
-                let rows = index.rows_of_gap(gap, self.list_order);
-                let first = rows.first();
-                first.map_or(Probe::Absent, |row| Probe::Row(*row as usize))
-            }
+            Found::Gap(index, gap) => first_of_gap(index, gap, self.list_order),
             Found::Refused => Probe::Refused,
         }
     }
@@ -415,6 +411,13 @@ fn find_related<'a>(
     Some(rows.unwrap_or(Rows::None))
 }
 
+#[cold]
+fn first_of_gap(index: &IntervalIndex, gap: Gap, order: ListOrder) -> Probe {
+    let rows = index.rows_of_gap(gap, order);
+    rows.first()
+        .map_or(Probe::Absent, |row| Probe::Row(*row as usize))
+}
+
 #[inline]
 fn find_ip4_between<'a>(
     interval: &'a Interval,
@@ -422,16 +425,15 @@ fn find_ip4_between<'a>(
     ip: &Operand,
     params: &[Value],
 ) -> Found<'a> {
-    let mut scratch = Scratch::new();
-    let ip = match ip.plain_value(params) {
-        Some(value) => Some(value),
-        None => ip.value(params, &mut scratch),
+    let rows = |ip| {
+        let ip = functions::ip4_between_ip_of(ip);
+        Found::Rows(interval.index.rows_of_int(ip, order))
     };
-    match ip {
-        Some(SqlValue::Text(ip)) => {
-            let ip = functions::ip4_between_ip_of(ip);
-            Found::Rows(interval.index.rows_of_int(ip, order))
-        }
+    if let Some(SqlValue::Text(ip)) = ip.plain_value(params) {
+        return rows(ip);
+    }
+    match ip.value(params, &mut Scratch::new()) {
+        Some(SqlValue::Text(ip)) => rows(ip),
         // The function refuses anything else, if there is a row to call it for.
         Some(_) if interval.low == Stored::None => Found::Rows(Rows::None),
         _ => Found::Refused,
@@ -451,6 +453,7 @@ fn find_equal<'a>(index: &'a HashIndex, parts: &[Compared], params: &[Value]) ->
     }
 }
 
+#[inline(never)]
 fn find_equal_parts<'a>(index: &'a HashIndex, parts: &[Compared], params: &[Value]) -> Found<'a> {
     let mut scratches = [const { [const { Scratch::new() }; 2] }; KEY_COLUMN_COUNT_MAX];
     let mut keys = [Key::Int(0); KEY_COLUMN_COUNT_MAX];
@@ -478,11 +481,20 @@ fn find_within<'a>(
 ) -> Found<'a> {
     match key.plain_key(params) {
         Some(key) => find_key_within(interval, order, key),
-        None => {
-            let mut scratch = [const { Scratch::new() }; 2];
-            find_key_within(interval, order, key.key(params, &mut scratch))
-        }
+        None => find_converted_within(interval, order, key, params),
     }
+}
+
+/// As [`find_within`], with scratch buffers, which would enlarge the stack frame of every probe.
+#[inline(never)]
+fn find_converted_within<'a>(
+    interval: &'a Interval,
+    order: ListOrder,
+    key: &Compared,
+    params: &[Value],
+) -> Found<'a> {
+    let mut scratch = [const { Scratch::new() }; 2];
+    find_key_within(interval, order, key.key(params, &mut scratch))
 }
 
 #[inline]
