@@ -44,7 +44,15 @@ pub(crate) struct HashIndex {
 
 #[derive(Debug)]
 enum Table {
-    Dense { min: i64, slots: Box<[Slot]> },
+    Dense {
+        min: i64,
+        slots: Box<[Slot]>,
+    },
+    /// Differences from the least key, if all have 32 bits.
+    NarrowInts {
+        min: i64,
+        table: OpenTable<u32>,
+    },
     Ints(OpenTable<i64>),
     Encoded(EncodedTable),
 }
@@ -76,13 +84,35 @@ impl HashIndex {
                     .and_then(|place| slots.get(place));
                 slot.copied().unwrap_or(Slot::NONE)
             }
+            (Table::NarrowInts { min, table }, [Key::Int(key)]) => match narrow(*key, *min) {
+                Some(key) => table.slot(hash_narrow(key), |other| *other == key),
+                None => Slot::NONE,
+            },
             (Table::Ints(table), [Key::Int(key)]) => {
                 table.slot(hash_int(*key), |other| other == key)
             }
-            (Table::Dense { .. } | Table::Ints(_), _) => Slot::NONE,
+            (Table::Dense { .. } | Table::NarrowInts { .. } | Table::Ints(_), _) => Slot::NONE,
             (Table::Encoded(table), parts) => table.slot(parts),
         };
         self.lists.rows(slot, ListOrder::Scan)
+    }
+
+    /// Reads what a probe of this key reads first, so that its cache line is loaded.
+    #[inline]
+    pub(crate) fn touch(&self, key: Key<'_>) -> u32 {
+        match (&self.table, key) {
+            (Table::Dense { min, slots }, Key::Int(key)) => {
+                let place = (key as u64).wrapping_sub(*min as u64);
+                let slot = usize::try_from(place).ok().and_then(|it| slots.get(it));
+                slot.copied().unwrap_or(Slot::NONE).bits()
+            }
+            (Table::NarrowInts { min, table }, Key::Int(key)) => {
+                narrow(key, *min).map_or(0, |key| table.touch(hash_narrow(key)))
+            }
+            (Table::Ints(table), Key::Int(key)) => table.touch(hash_int(key)),
+            (Table::Encoded(table), key) => table.keys.touch(hash_parts(&[key])),
+            _ => 0,
+        }
     }
 
     /// The rows of each key that has several.
@@ -105,6 +135,7 @@ impl HashIndex {
         self.lists.size()
             + match &self.table {
                 Table::Dense { slots, .. } => size_of_val(&**slots),
+                Table::NarrowInts { table, .. } => table.size(),
                 Table::Ints(table) => table.size(),
                 Table::Encoded(table) => table.keys.size() + table.arena.len(),
             }
@@ -125,6 +156,17 @@ impl EncodedTable {
 #[inline]
 pub(super) fn upper(hash: u64) -> u32 {
     (hash >> 32) as u32
+}
+
+/// A key of [`Table::NarrowInts`].
+#[inline]
+fn narrow(key: i64, min: i64) -> Option<u32> {
+    u32::try_from((key as u64).wrapping_sub(min as u64)).ok()
+}
+
+#[inline]
+fn hash_narrow(key: u32) -> u64 {
+    hash_int(i64::from(key))
 }
 
 #[inline]
@@ -290,21 +332,19 @@ impl HashIndexBuilder {
                 (Table::Dense { min, slots }, key_count)
             }
             None => {
-                let mut table = OpenTable::with_room_for(self.ints.len());
-                let mut repeated = Repeated::new();
-                for (key, row) in ints {
-                    if let Err(place) = table.insert(hash_int(key), key, Slot::one(row)) {
-                        repeated.push((place, row));
-                    }
+                let min = self.ints.iter().copied().min().unwrap_or_default();
+                let max = self.ints.iter().copied().max().unwrap_or_default();
+                let count = self.ints.len();
+                if narrow(max, min).is_some() {
+                    let keys = ints.map(|(key, row)| (narrow(key, min).unwrap_or_default(), row));
+                    let hash = |key: &u32| hash_narrow(*key);
+                    let (table, key_count) = open_table(keys, count, hash, &mut lists)?;
+                    (Table::NarrowInts { min, table }, key_count)
+                } else {
+                    let hash = |key: &i64| hash_int(*key);
+                    let (table, key_count) = open_table(ints, count, hash, &mut lists)?;
+                    (Table::Ints(table), key_count)
                 }
-                let key_count = self.ints.len() - repeated.len();
-                for (place, slot) in lists_of(repeated, &mut lists, |it| table.slot_at(it))? {
-                    table.set_slot(place, slot);
-                }
-                (
-                    Table::Ints(table.shrunk(key_count, |key| hash_int(*key))),
-                    key_count,
-                )
             }
         };
         Ok(HashIndex {
@@ -313,6 +353,27 @@ impl HashIndexBuilder {
             key_count,
         })
     }
+}
+
+/// A table of the keys of `count` rows, and the number of different keys.
+fn open_table<K: Copy + Default + Eq>(
+    keys: impl Iterator<Item = (K, u32)>,
+    count: usize,
+    hash: impl Fn(&K) -> u64,
+    lists: &mut Lists,
+) -> Result<(OpenTable<K>, usize), TooLarge> {
+    let mut table = OpenTable::with_room_for(count);
+    let mut repeated = Repeated::new();
+    for (key, row) in keys {
+        if let Err(place) = table.insert(hash(&key), key, Slot::one(row)) {
+            repeated.push((place, row));
+        }
+    }
+    let key_count = count - repeated.len();
+    for (place, slot) in lists_of(repeated, lists, |it| table.slot_at(it))? {
+        table.set_slot(place, slot);
+    }
+    Ok((table.shrunk(key_count, hash), key_count))
 }
 
 impl EncodedKeys {
@@ -450,6 +511,9 @@ mod tests {
         check(&ints(&[1, 2, 3, 3, 7]), &absent);
         check(&ints(&[i64::MAX, i64::MIN, 0, 0, 1 << 40]), &absent);
         check(&ints(&[i64::MAX, i64::MAX - 1]), &absent);
+        let narrow = [-7, 70_000, 5_000_000, -7, i64::from(u32::MAX) - 7];
+        check(&ints(&narrow), &absent);
+        check(&ints(&narrow), &ints(&[-8, i64::from(u32::MAX) - 6, 1 << 32]));
         check(
             &[ints(&[1, 2, 1]), other.to_vec(), other.to_vec()].concat(),
             &absent,

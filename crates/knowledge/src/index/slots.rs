@@ -26,6 +26,11 @@ impl Slot {
         Self(row)
     }
 
+    #[inline]
+    pub(super) fn bits(self) -> u32 {
+        self.0
+    }
+
     /// The row, if it is exactly one.
     pub(super) fn row(self) -> Option<u32> {
         (self != Self::NONE && self.0 & Self::LIST == 0).then_some(self.0)

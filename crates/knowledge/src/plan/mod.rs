@@ -10,6 +10,7 @@
 //! the plan is made, SQLite always answers the statement. A native plan answers all sets of
 //! parameters, except those that SQLite refuses: their error is SQLite's.
 
+mod batch;
 mod bool_words;
 mod bools;
 mod build;

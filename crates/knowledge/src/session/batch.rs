@@ -14,6 +14,10 @@ use crate::plan::{Probe, StoredRows};
 use crate::policy::Policy;
 use crate::statement::Origin;
 
+/// The number of sets whose rows are found together: the loads of their keys and rows overlap, and they
+/// fit into the cache.
+const PROBE_COUNT: usize = 64;
+
 impl Lookup for Session {
     fn prepare(
         &mut self,
@@ -80,33 +84,40 @@ impl Session {
         // Rows of one set are kept alive by one entry, made for the first hit.
         let mut shared: Option<(*const StoredRows, u32)> = None;
         let (mut hit_count, mut absent_count) = (0, 0);
-        for set in params.iter() {
-            match plan.first(set) {
-                Probe::Row(position) => {
-                    let (stored, row) = plan.row(position);
-                    match stored {
-                        StoredRows::Set(rows) => {
-                            let entry = match shared {
-                                Some((of, entry)) if ptr::eq(of, stored) => entry,
-                                _ => answers.add_rows(rows.clone()),
-                            };
-                            shared = Some((stored, entry));
-                            answers.push_row(entry, row);
+        let mut probes = Vec::with_capacity(PROBE_COUNT.min(params.len()));
+        for start in (0..params.len()).step_by(PROBE_COUNT) {
+            let range = start..params.len().min(start + PROBE_COUNT);
+            probes.clear();
+            plan.first_of_each(range.clone().map(|index| params.set(index)), &mut probes);
+            for (index, probe) in range.zip(&probes) {
+                match *probe {
+                    Probe::Row(position) => {
+                        let (stored, row) = plan.row(position);
+                        match stored {
+                            StoredRows::Set(rows) => {
+                                let entry = match shared {
+                                    Some((of, entry)) if ptr::eq(of, stored) => entry,
+                                    _ => answers.add_rows(rows.clone()),
+                                };
+                                shared = Some((stored, entry));
+                                answers.push_row(entry, row);
+                            }
+                            StoredRows::Packed(rows) => {
+                                answers.push_values(|values| rows.push_values(row, values));
+                            }
                         }
-                        StoredRows::Packed(rows) => {
-                            answers.push_values(|values| rows.push_values(row, values));
-                        }
+                        hit_count += 1;
                     }
-                    hit_count += 1;
-                }
-                Probe::Absent => {
-                    answers.push_absent();
-                    absent_count += 1;
-                }
-                Probe::Refused | Probe::Fallback => {
-                    match resolver.rows(context, set, Extent::First, Policy::Global) {
-                        Ok(rows) => answers.push_first(rows),
-                        Err(error) => answers.push_failed(error.into()),
+                    Probe::Absent => {
+                        answers.push_absent();
+                        absent_count += 1;
+                    }
+                    Probe::Refused | Probe::Fallback => {
+                        let set = params.set(index);
+                        match resolver.rows(context, set, Extent::First, Policy::Global) {
+                            Ok(rows) => answers.push_first(rows),
+                            Err(error) => answers.push_failed(error.into()),
+                        }
                     }
                 }
             }
