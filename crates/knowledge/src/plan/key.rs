@@ -70,9 +70,6 @@ pub(super) enum Converted<'a> {
     Refused,
 }
 
-/// The most digits of an `i64`.
-const DIGIT_COUNT_MAX: usize = 19;
-
 /// Applies the affinity of a column to a value that has none.
 pub(super) fn convert<'a>(
     value: SqlValue<'a>,
@@ -121,20 +118,13 @@ pub(super) fn convert_plain<'a>(value: SqlValue<'a>, affinity: Affinity) -> Opti
     })
 }
 
-/// Text that is compared with a numeric column: a plain integer becomes one, text that no number
-/// begins like stays text, the rest needs a closer look (` 1`, `1.0`, `01`, `1e3`, `10.0.0.1`, …).
+/// Text that is compared with a numeric column: an integer becomes one, text that no number begins
+/// like stays text, the rest needs a closer look (` 1`, `1.0`, `1e3`, `10.0.0.1`, …).
 fn plain_number_of(text: &str) -> Option<Key<'_>> {
     let bytes = text.as_bytes();
     match bytes.first() {
         Some(b'0'..=b'9' | b'+' | b'-' | b'.' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r' | b' ') => {
-            let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
-            let is_plain = digits.len() <= DIGIT_COUNT_MAX
-                && digits.iter().all(u8::is_ascii_digit)
-                && (bytes == b"0" || digits.first().is_some_and(|first| *first != b'0'));
-            match text.parse() {
-                Ok(int) if is_plain => Some(Key::Int(int)),
-                _ => None,
-            }
+            text.parse().ok().map(Key::Int)
         }
         _ => Some(Key::Text(bytes)),
     }
@@ -177,6 +167,8 @@ mod tests {
         for (number, expected) in [
             ("-0", 0),
             ("07", 7),
+            ("+07", 7),
+            ("0000000000000000000000000000007", 7),
             (" 7", 7),
             ("7\t\n\u{b}\u{c}\r ", 7),
             ("+7", 7),
@@ -222,6 +214,8 @@ mod tests {
             ("9223372036854775807", i64::MAX),
             ("-9223372036854775808", i64::MIN),
             ("+9223372036854775807 ", i64::MAX),
+            ("+9223372036854775807", i64::MAX),
+            ("-0009223372036854775808", i64::MIN),
         ] {
             check(SqlValue::Text(integer), numeric, int(expected));
         }

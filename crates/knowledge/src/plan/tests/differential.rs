@@ -6,7 +6,7 @@ use lookaside_value::Value;
 use super::Fixture;
 use crate::FirstOfConfig;
 use crate::first_of::FirstOf;
-use crate::plan::{LookupPlan, PlanKind, Probe};
+use crate::plan::{LookupPlan, PlanKind, Probe, ProbeAll};
 
 const NAMES: [&str; 2] = ["x", "y"];
 
@@ -48,7 +48,7 @@ fn value(random: &mut Rng) -> Value {
         f64::INFINITY,
         f64::NEG_INFINITY,
     ];
-    const TEXTS: [&str; 50] = [
+    const TEXTS: [&str; 53] = [
         "0.0.0.3",
         "0.0.0.11",
         "::3",
@@ -98,6 +98,9 @@ fn value(random: &mut Rng) -> Value {
         "-9223372036854775808",
         "-9223372036854775809",
         "18446744073709551616",
+        "+0009007199254740993",
+        "-0009223372036854775808",
+        "+9223372036854775807",
         "3500000000000000.2500001",
     ];
     match random.u8(0..25) {
@@ -657,6 +660,7 @@ fn run_first_of(seed: u64, counts: &mut Counts) {
             counts.probes += 1;
             // If the tables are empty, SQLite does not refuse the parameters: the default row answers.
             if plan.first(&values) == Probe::Refused {
+                assert_eq!(plan.all(&values, &mut Vec::new()), ProbeAll::Refused);
                 continue;
             }
             match fixture.compare(&plan, &expansion.sql(), &NAMES, &values) {

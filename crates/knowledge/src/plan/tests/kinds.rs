@@ -19,6 +19,10 @@ const SCHEMA: &str = "
     create table equal(lo integer, hi integer, x); create index equal_lo on equal(lo, x);
     insert into equal values (0, 9, 2), (0, 8, 1);
     create table typed(lo integer, hi, a); insert into typed values (1, 5, 'x');
+    create table names(k text primary key, a text, b text, c text);
+    insert into names values ('example.com', '', '', ''), ('com', '', '', '');
+    create table texts(k text primary key, a text, b text, c text);
+    insert into texts values ('a', '', '', ''), ('.', '', '', ''), ('/', '', '', '');
     create table keys(lo blob, hi blob, name text);
     insert into keys values (ip_key('10.0.0.0'), ip_key('10.255.255.255'), 'ten'),
         (ip_key('2001:db8::'), ip_key('2001:db8::ffff'), 'doc');
@@ -182,6 +186,9 @@ fn the_rest_is_sqlites() {
         "select name from sqlite_schema where name = :x",
         "select v from nocase where k = :x",
         "select v from wide where k = :x",
+        // SQLite reads the index of the primary key, in its order.
+        "select k from texts where regexp_like(:x, k)",
+        "select k from names where host_under(:x, k)",
         "select lo from equal where :x between lo and hi order by lo desc",
         "select name from nets where lo <= :x and hi >= :y",
         "select name from nets where lo <= :x and hi >= '3'",
@@ -276,6 +283,41 @@ fn every_parameter_has_a_native_answer() {
     }
     let plan = fixture.plan("select name from nets where :x between lo and hi", &["x"]);
     assert_eq!(plan.first(&[Value::Float(3.5)]), Probe::Row(0));
+    // Byte strings of another size than the bounds.
+    let ten = [&[0; 10][..], &[0xff, 0xff, 10, 1]].concat();
+    let longer = [&ten[..], &[0, 0, 0]].concat();
+    for (sql, value, expected) in [
+        (
+            "select name from keys where :x between lo and hi",
+            ten.into(),
+            Probe::Row(0),
+        ),
+        (
+            "select name from keys where :x between lo and hi",
+            longer.into(),
+            Probe::Row(0),
+        ),
+        (
+            "select lo from words where :x between lo and hi",
+            "bb".into(),
+            Probe::Row(0),
+        ),
+        (
+            "select lo from words where :x between lo and hi",
+            "cc".into(),
+            Probe::Absent,
+        ),
+        (
+            "select lo from words where :x between lo and hi",
+            Value::from(""),
+            Probe::Absent,
+        ),
+    ] {
+        let plan = fixture.plan(sql, &["x"]);
+        let values = std::slice::from_ref(&value);
+        assert_eq!(plan.first(values), expected, "{value:?}");
+        fixture.compare(&plan, sql, &["x"], values).unwrap();
+    }
     // Too few parameters must not panic.
     assert_eq!(plan.first(&[]), Probe::Refused);
     // If a function refuses its argument, SQLite reports the error.
