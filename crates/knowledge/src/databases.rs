@@ -15,6 +15,7 @@ use rusqlite::params_from_iter;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use crate::Result;
+use crate::config::SqliteCopy;
 use crate::error::Error;
 use crate::sql_name::quote_name;
 use crate::store::{Store, StoreBuilder, Undo};
@@ -24,6 +25,7 @@ use crate::table::{PackedTable, PackedTables};
 pub(crate) struct Databases {
     base: Arc<Database>,
     packed: PackedTables,
+    mode: SqliteCopy,
     /// The one with most tables.
     newest: Mutex<Arc<Database>>,
     /// Held while a database is made.
@@ -51,7 +53,7 @@ impl Database {
 }
 
 impl Databases {
-    pub(crate) fn new(store: Store, packed: PackedTables) -> Self {
+    pub(crate) fn new(store: Store, packed: PackedTables, mode: SqliteCopy) -> Self {
         let base = Arc::new(Database {
             store,
             tables: BTreeSet::new(),
@@ -60,6 +62,7 @@ impl Databases {
             newest: Mutex::new(Arc::clone(&base)),
             base,
             packed,
+            mode,
             making: Mutex::new(()),
         }
     }
@@ -71,6 +74,11 @@ impl Databases {
 
     pub(crate) fn packed(&self) -> &PackedTables {
         &self.packed
+    }
+
+    /// Whether statements that need a copy of a packed table are refused.
+    pub(crate) fn never_copies(&self) -> bool {
+        self.mode == SqliteCopy::Never
     }
 
     /// The size of all databases in bytes, without those that only sessions use that did not query since.

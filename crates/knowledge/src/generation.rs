@@ -1,5 +1,6 @@
 //! A generation: one state of all tables, with the plans, columns and answers that depend on it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -51,6 +52,14 @@ pub(crate) struct Prepared {
 impl Prepared {
     pub(crate) fn columns(&self) -> &[Text] {
         &self.description.columns
+    }
+
+    /// The packed tables that SQLite needs to answer it.
+    fn packed_tables(&self) -> &[Text] {
+        match &self.description.answerer {
+            Answerer::Store(statement) => statement.packed_tables(),
+            Answerer::Remote { .. } => &[],
+        }
     }
 }
 
@@ -133,11 +142,18 @@ impl Generation {
     /// are queried.
     pub(crate) fn prepare_all(&self, statements: &[Statement]) -> Result<()> {
         let mut reader = StoreReader::default();
+        let mut copied: BTreeSet<Text> = BTreeSet::new();
         for statement in statements {
             match self.prepare(&statement.0, &mut reader) {
                 Err(error) if error.is_retryable() => {}
-                other => drop(other?),
+                Err(error) => return Err(error),
+                Ok(prepared) => copied.extend(prepared.packed_tables().iter().cloned()),
             }
+        }
+        if !copied.is_empty() {
+            // Queries would wait for it.
+            self.databases()
+                .with(&copied.into_iter().collect::<Vec<_>>())?;
         }
         Ok(())
     }
@@ -258,10 +274,10 @@ impl Generation {
         })
     }
 
-    /// Determines which packed tables SQLite needs to answer a statement, and copies them in the background.
+    /// Determines which packed tables SQLite needs to answer a statement.
     ///
-    /// If the statement has a native plan, SQLite only reports errors of functions of its parameters, for
-    /// which it needs no rows.
+    /// If the statement has a native plan, SQLite only reports why it refuses parameters, for which it needs
+    /// no rows.
     fn set_packed_tables(
         &self,
         info: &StatementInfo,
@@ -270,12 +286,24 @@ impl Generation {
         reader: &Reader,
     ) -> Result<()> {
         let databases = self.databases();
-        if databases.packed().is_empty() || plan.is_native() {
+        if databases.packed().is_empty() {
             return Ok(());
         }
         let tables = reader.tables_of(info, statement.sql(info))?;
         let tables = databases.packed_tables_of(tables);
-        databases.start(&tables);
+        if tables.is_empty() {
+            return Ok(());
+        }
+        if plan.is_native() {
+            if let Some(sql) = plan.refusal_sql(&info.params) {
+                statement.set_refusal(sql);
+            }
+            return Ok(());
+        }
+        if databases.never_copies() {
+            let reason = plan.explain().reason.unwrap_or_default();
+            return Err(Error::no_sqlite_copy(&info.sql, &tables[0], &reason));
+        }
         statement.set_packed_tables(tables);
         Ok(())
     }
@@ -359,6 +387,9 @@ impl Generation {
             return Ok(prepared);
         }
         let mut prepared = self.describe(info, reader)?;
+        if !prepared.packed_tables().is_empty() {
+            self.databases().start(prepared.packed_tables());
+        }
         if self.cache.is_some()
             && let Answerer::Remote { remote, statement } = &prepared.description.answerer
         {

@@ -114,7 +114,8 @@ pub use cancel::CancelHandle;
 pub use config::{
     CONFIG_FILE, CacheConfig, ColumnPath, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows,
     FeedConfig, FirstOfConfig, IntranetMode, IntranetNets, LoadConfig, LocalConfig, OnError,
-    PostgresSession, ProviderConfig, ProviderKind, ProviderServer, TableConfig, TableFormat,
+    PostgresSession, ProviderConfig, ProviderKind, ProviderServer, SqliteCopy, TableConfig,
+    TableFormat,
 };
 pub use counters::Counts;
 pub use depends::{DependencyClass, StatementDependency};
@@ -127,8 +128,8 @@ pub use feed::{FeedResetReason, FeedState, FeedStatus, LogPosition};
 pub use freshness::Freshness;
 pub use knowledge::Knowledge;
 pub use load::{
-    LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport, TableSql, UsedStatement,
-    table_sql, try_load,
+    LoadProgress, LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport, TableSql,
+    UsedStatement, table_sql, try_load,
 };
 #[doc(hidden)]
 pub use load::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};

@@ -89,7 +89,7 @@ impl Source {
                     cache: *cache,
                     local: *local,
                     tables: Tables::new(store.reader()?, packed.clone(), memory_max),
-                    databases: Arc::new(Databases::new(store, packed)),
+                    databases: Arc::new(Databases::new(store, packed, local.sqlite_copy)),
                     report: LoadReport::default(),
                 })
             }

@@ -192,6 +192,16 @@ impl Error {
         Self::new(ErrorKind::Refused, message)
     }
 
+    /// A statement that SQLite would answer, without a copy of its table.
+    pub(crate) fn no_sqlite_copy(sql: &str, table: &str, reason: &str) -> Self {
+        let message = format!(
+            "statement `{}`: it has no native plan ({reason}), and SQLite has no copy of {table:?}, as \
+             sqlite_copy is \"never\" in [local]; write a statement with a native plan, or set \"lazy\"",
+            shown(sql)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
     /// A statement that aggregates the rows of a table of `[[first_of]]`.
     pub(crate) fn first_of_aggregated(sql: &str, name: &str) -> Self {
         let message = format!(

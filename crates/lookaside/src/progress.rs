@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lookaside_connect::LagReader;
-use lookaside_knowledge::Progress;
+use lookaside_knowledge::{LoadProgress, Progress};
 use lookaside_stream::{Latencies, Progress as RunProgress};
 
 use crate::numbers::grouped;
@@ -38,23 +38,28 @@ impl fmt::Debug for LoadBar {
 impl LoadBar {
     pub(crate) fn new() -> Self {
         Self {
-            bar: bar("loading {msg} {wide_bar} {bytes}/{total_bytes} {eta}", 0),
+            bar: bar(
+                "loading {msg} {wide_bar} {bytes}/{total_bytes}, {binary_bytes_per_sec}, {eta}",
+                0,
+            ),
             table: Mutex::default(),
         }
     }
 }
 
 impl Progress for LoadBar {
-    fn advanced(&self, table: &str, bytes_read: u64, bytes_total: u64) {
+    fn advanced(&self, progress: LoadProgress<'_>) {
+        let (table, bytes_read) = (progress.table, progress.bytes_read);
         let mut current = self.table.lock().expect("nothing panics while it is held");
         if *current != table || self.bar.is_finished() {
             table.clone_into(&mut current);
-            self.bar.set_message(table.to_owned());
             self.bar.reset();
         }
-        self.bar.set_length(bytes_total);
+        let rows = grouped(progress.rows);
+        self.bar.set_message(format!("{table}: {rows} rows"));
+        self.bar.set_length(progress.bytes_total);
         self.bar.set_position(bytes_read);
-        if bytes_read >= bytes_total {
+        if bytes_read >= progress.bytes_total {
             self.bar.finish_and_clear();
         }
     }

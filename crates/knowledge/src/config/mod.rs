@@ -137,6 +137,22 @@ pub struct LocalConfig {
     /// The limit of the memory of the compiled patterns of a column, in bytes; a larger column has
     /// no native plan.
     pub pattern_memory_max: usize,
+    /// The limit of the memory of the rows of all tables that are loaded without SQLite, in bytes; `None`
+    /// for no limit.
+    pub table_memory_max: Option<u64>,
+    /// When SQLite gets a copy of a table that was loaded without it.
+    pub sqlite_copy: SqliteCopy,
+}
+
+/// When SQLite gets a copy of a table that was loaded without it, for statements that have no native plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqliteCopy {
+    /// When the tables are loaded.
+    Start,
+    /// When a statement that needs it is prepared.
+    Lazy,
+    /// Never: such statements are refused.
+    Never,
 }
 
 /// One `[[tables]]` entry.
@@ -393,6 +409,8 @@ impl Default for LocalConfig {
             query_timeout: Some(QUERY_TIMEOUT),
             // Some ten thousand patterns.
             pattern_memory_max: 256 << 20,
+            table_memory_max: None,
+            sqlite_copy: SqliteCopy::Lazy,
         }
     }
 }

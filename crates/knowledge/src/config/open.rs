@@ -16,7 +16,7 @@ use super::reader::{Section, Source};
 use super::table::{read_csv, read_tables};
 use super::{
     CONFIG_FILE, CacheConfig, Config, ConfigOptions, CsvConfig, DATA_FILE, IntranetMode,
-    IntranetNets, LoadConfig, LocalConfig, OnError, folder_of,
+    IntranetNets, LoadConfig, LocalConfig, OnError, SqliteCopy, folder_of,
 };
 use crate::Result;
 use crate::error::Error;
@@ -249,12 +249,26 @@ fn read_local(section: Option<Section<'_>>) -> Result<LocalConfig> {
     let Some(section) = section else {
         return Ok(default);
     };
-    section.only(&["pattern_memory_max", "query_timeout_ms"])?;
+    section.only(&[
+        "pattern_memory_max",
+        "query_timeout_ms",
+        "sqlite_copy",
+        "table_memory_max",
+    ])?;
+    let copies = [
+        ("start", SqliteCopy::Start),
+        ("lazy", SqliteCopy::Lazy),
+        ("never", SqliteCopy::Never),
+    ];
     let pattern_memory_max = section.u64("pattern_memory_max")?;
     Ok(LocalConfig {
         pattern_memory_max: pattern_memory_max.map_or(default.pattern_memory_max, |size| {
             usize::try_from(size).unwrap_or(usize::MAX)
         }),
+        table_memory_max: section.u64("table_memory_max")?.filter(|size| *size > 0),
+        sqlite_copy: section
+            .word("sqlite_copy", &copies)?
+            .unwrap_or(default.sqlite_copy),
         query_timeout: match section.u64("query_timeout_ms")? {
             None => default.query_timeout,
             Some(0) => None,

@@ -513,7 +513,10 @@ mod tests {
         check(&ints(&[i64::MAX, i64::MAX - 1]), &absent);
         let narrow = [-7, 70_000, 5_000_000, -7, i64::from(u32::MAX) - 7];
         check(&ints(&narrow), &absent);
-        check(&ints(&narrow), &ints(&[-8, i64::from(u32::MAX) - 6, 1 << 32]));
+        check(
+            &ints(&narrow),
+            &ints(&[-8, i64::from(u32::MAX) - 6, 1 << 32]),
+        );
         check(
             &[ints(&[1, 2, 1]), other.to_vec(), other.to_vec()].concat(),
             &absent,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::types::ValueRef;
 
@@ -9,7 +10,7 @@ use super::blocks::{self, Block, CutError};
 use super::derive;
 use super::recipe::{Recipe, Why};
 use super::records::{NextRecord, Records};
-use super::report::{SKIPPED_KEPT_MAX, SkippedRow, TableReport};
+use super::report::{LoadProgress, SKIPPED_KEPT_MAX, SkippedRow, TableReport};
 use super::rows::{Rows, Spot};
 use crate::Result;
 use crate::config::{Config, CsvConfig, OnError, TableConfig, TableFormat};
@@ -36,6 +37,8 @@ pub(super) struct CsvFiles<'a> {
 #[derive(Debug)]
 pub(super) enum Failure {
     Load(Error),
+    /// The rows need too much memory.
+    Memory(Error),
     NotDirect(Why),
 }
 
@@ -52,6 +55,26 @@ impl From<CutError> for Failure {
 pub(super) struct Loaded {
     pub(super) table: PackedTable,
     pub(super) unique_indexes: Vec<UniqueIndex>,
+}
+
+/// The limits of a load.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) on_error: OnError,
+    /// The most bytes of the rows of all tables.
+    pub(super) memory_max: Option<u64>,
+    /// The bytes of the tables before.
+    pub(super) memory_used: u64,
+}
+
+impl Limits {
+    /// The bytes that all rows need, if those of `read` of `total` bytes of the files and of the tables
+    /// before need `size`.
+    fn need(self, size: u64, read: u64, total: u64) -> u64 {
+        let of_table =
+            (size - self.memory_used) as f64 * (total.max(read) as f64 / read.max(1) as f64);
+        self.memory_used + of_table as u64
+    }
 }
 
 /// Rows of a block.
@@ -171,19 +194,40 @@ impl<'a> CsvFiles<'a> {
     pub(super) fn load(
         &self,
         recipe: &Recipe,
-        on_error: OnError,
+        limits: Limits,
         report: &mut TableReport,
-        advanced: &dyn Fn(u64, u64),
+        advanced: &dyn Fn(LoadProgress<'_>),
     ) -> std::result::Result<Loaded, Failure> {
         let mut segments = Vec::new();
         let (mut size_before, mut row_ids) = (0, RowIds::NONE);
+        let (rows, size) = (AtomicU64::new(0), AtomicU64::new(limits.memory_used));
+        let bytes_read = AtomicU64::new(0);
         for file in &self.files {
             let parse = |builder: &mut SegmentBuilder, block: Block| {
-                self.part(file, block, recipe, on_error, builder)
+                // Relaxed: the numbers are only shown and compared with a limit.
+                bytes_read.fetch_add(block.text.len() as u64, Ordering::Relaxed);
+                let part = self.part(file, block, recipe, limits.on_error, builder)?;
+                rows.fetch_add(part.row_count, Ordering::Relaxed);
+                let part_size: usize = part.segments.iter().map(Segment::size).sum();
+                let size = size.fetch_add(part_size as u64, Ordering::Relaxed) + part_size as u64;
+                match limits.memory_max {
+                    Some(max) if size > max => {
+                        let read = bytes_read.load(Ordering::Relaxed);
+                        let need = limits.need(size, read, self.size);
+                        Err(Failure::Memory(Error::table_memory(self.table, need, max)))
+                    }
+                    _ => Ok(part),
+                }
             };
             let builder = || SegmentBuilder::new(recipe.width());
             let parts = blocks::parse(self.table, file, &self.csv, builder, parse, |bytes| {
-                advanced(size_before + bytes, self.size.max(size_before + bytes));
+                let bytes_read = size_before + bytes;
+                advanced(LoadProgress {
+                    table: &self.table.name,
+                    rows: rows.load(Ordering::Relaxed),
+                    bytes_read,
+                    bytes_total: self.size.max(bytes_read),
+                });
             })?;
             for part in parts {
                 row_ids.append(part.row_ids);

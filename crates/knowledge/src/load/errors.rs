@@ -285,6 +285,17 @@ impl Error {
         Self::new(ErrorKind::Data, message)
     }
 
+    /// The rows of all tables would need more memory than allowed.
+    pub(super) fn table_memory(table: &TableConfig, need: u64, max: u64) -> Self {
+        let message = format!(
+            "{}: with table {:?}, the rows of all tables need about {need} bytes, and table_memory_max of \
+             [local] is {max}; set a greater limit, or load fewer rows or columns",
+            table.data_file.display(),
+            table.name
+        );
+        Self::new(ErrorKind::LimitReached, message)
+    }
+
     /// A file that is read as a whole is truncated or damaged.
     pub(super) fn unreadable_whole(file: &Path, source: io::Error) -> Self {
         let message = format!("{}: cannot be read to its end", file.display());

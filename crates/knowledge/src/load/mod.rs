@@ -38,16 +38,16 @@ use std::time::Instant;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ErrorCode, Statement};
 
-use self::direct::{CsvFiles, Failure, Loaded};
+use self::direct::{CsvFiles, Failure, Limits, Loaded};
 pub use self::fuzz::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};
 use self::keys::{DerivedTable, add_indexes};
 use self::recipe::{Recipe, Why};
 use self::records::NextRecord;
-pub use self::report::{LoadReport, NoProgress, Progress, SkippedRow, TableReport};
+pub use self::report::{LoadProgress, LoadReport, NoProgress, Progress, SkippedRow, TableReport};
 use self::rows::Rows;
 pub use self::sql::{SqlText, TableSql, table_sql};
 use crate::Result;
-use crate::config::{Config, LoadConfig, OnError, TableConfig, TableFormat};
+use crate::config::{Config, LoadConfig, OnError, SqliteCopy, TableConfig, TableFormat};
 use crate::databases::Databases;
 use crate::download::Pending;
 use crate::error::Error;
@@ -77,6 +77,16 @@ pub(crate) struct LoadedTables {
     pub(crate) report: LoadReport,
 }
 
+/// What the load of a table needs beside the table.
+struct Loading<'a> {
+    config: &'a Config,
+    /// Makes the tables, and fills those that are not packed.
+    connection: &'a Connection,
+    progress: &'a dyn Progress,
+    /// The bytes of the packed tables that are loaded already.
+    memory_used: u64,
+}
+
 /// Loads all enabled tables. Derived tables get an index for each column by which
 /// one of the project's statements looks rows up.
 pub(crate) fn load(
@@ -96,8 +106,13 @@ pub(crate) fn load(
     let mut downloads = Vec::new();
     for table in config.enabled_tables() {
         let (table, warning) = fetched(table, report.tables.len(), &mut downloads)?;
-        let (mut loaded, is_derived, rows) =
-            load_table(config, &table, builder.connection(), progress)?;
+        let loading = Loading {
+            config,
+            connection: builder.connection(),
+            progress,
+            memory_used: packed.size() as u64,
+        };
+        let (mut loaded, is_derived, rows) = load_table(&loading, &table)?;
         loaded.warnings.extend(warning);
         if let Some(rows) = rows {
             packed.insert(&table.name, Arc::new(rows.table), rows.unique_indexes);
@@ -126,8 +141,12 @@ pub(crate) fn load(
         }
     }
     report.elapsed = begun.elapsed();
+    let databases = Databases::new(store, packed, config.local.sqlite_copy);
+    if config.local.sqlite_copy == SqliteCopy::Start {
+        databases.with_all()?;
+    }
     Ok(LoadedTables {
-        databases: Databases::new(store, packed),
+        databases,
         tables,
         report,
     })
@@ -174,11 +193,15 @@ pub fn try_load(config: &Config, progress: &dyn Progress) -> Result<LoadReport> 
 /// Loads a table; also returns whether its `create.sql` was derived, and its rows if they are not in
 /// SQLite.
 fn load_table(
-    config: &Config,
+    loading: &Loading<'_>,
     table: &TableConfig,
-    connection: &Connection,
-    progress: &dyn Progress,
 ) -> Result<(TableReport, bool, Option<Loaded>)> {
+    let Loading {
+        config,
+        connection,
+        progress,
+        ..
+    } = *loading;
     let begun = Instant::now();
     let mut report = TableReport {
         name: table.name.clone(),
@@ -194,20 +217,30 @@ fn load_table(
     let mut rows = Rows::open(config, table)?;
     let bytes_total = rows.bytes_total();
     let mut insert = Insert::prepare(connection, table, &sql.insert, rows.width())?;
-    let packed = match load_directly(config, table, connection, &sql, &mut report, progress)? {
+    let packed = match load_directly(loading, table, &sql, &mut report)? {
         Ok(packed) => Some(packed),
         Err(why) => {
             report.loaded_by_sqlite = Some(why);
-            insert.run(config.load, &mut rows, &mut report, &|rows| {
+            insert.run(config.load, &mut rows, &mut report, &|rows, row_count| {
                 let bytes_read = rows.bytes_read();
-                progress.advanced(&table.name, bytes_read, bytes_total.max(bytes_read));
+                progress.advanced(LoadProgress {
+                    table: &table.name,
+                    rows: row_count,
+                    bytes_read,
+                    bytes_total: bytes_total.max(bytes_read),
+                });
             })?;
             report.warnings.append(&mut rows.warnings());
             None
         }
     };
     let bytes_read = bytes_total.max(rows.bytes_read());
-    progress.advanced(&table.name, bytes_read, bytes_read);
+    progress.advanced(LoadProgress {
+        table: &table.name,
+        rows: report.rows,
+        bytes_read,
+        bytes_total: bytes_read,
+    });
     judge_row_count(table, &mut report)?;
     report.elapsed = begun.elapsed();
     Ok((report, sql.create.file.is_none(), packed))
@@ -215,32 +248,30 @@ fn load_table(
 
 /// Loads a table without SQLite, or returns why SQLite must load it.
 fn load_directly(
-    config: &Config,
+    loading: &Loading<'_>,
     table: &TableConfig,
-    connection: &Connection,
     sql: &TableSql,
     report: &mut TableReport,
-    progress: &dyn Progress,
 ) -> Result<std::result::Result<Loaded, Why>> {
+    let config = loading.config;
     let Some(files) = CsvFiles::open(config, table)? else {
         return Ok(Err(match table.format {
             TableFormat::Csv => "the files have no records, or different fields",
             _ => "it is not a table of CSV files",
         }));
     };
-    let recipe = match Recipe::of(connection, &table.name, sql) {
+    let recipe = match Recipe::of(loading.connection, &table.name, sql) {
         Ok(recipe) => recipe,
         Err(why) => return Ok(Err(why)),
     };
     let mut loaded = TableReport::default();
-    let packed = files.load(
-        &recipe,
-        config.load.on_error,
-        &mut loaded,
-        &|bytes, total| {
-            progress.advanced(&table.name, bytes, total);
-        },
-    );
+    let limits = Limits {
+        on_error: config.load.on_error,
+        memory_max: config.local.table_memory_max,
+        memory_used: loading.memory_used,
+    };
+    let advanced = |progressed: LoadProgress<'_>| loading.progress.advanced(progressed);
+    let packed = files.load(&recipe, limits, &mut loaded, &advanced);
     match packed {
         Ok(packed) => {
             report.rows = loaded.rows;
@@ -252,7 +283,7 @@ fn load_directly(
         Err(Failure::NotDirect(why)) => Ok(Err(why)),
         // A row before the invalid record may violate a key; the first error of the file is reported.
         Err(Failure::Load(_)) if recipe.has_keys() => Ok(Err("a record is invalid")),
-        Err(Failure::Load(error)) => Err(error),
+        Err(Failure::Load(error) | Failure::Memory(error)) => Err(error),
     }
 }
 
@@ -315,7 +346,7 @@ impl<'a> Insert<'a> {
         load: LoadConfig,
         rows: &mut Rows<'_>,
         report: &mut TableReport,
-        advanced: &dyn Fn(&Rows<'_>),
+        advanced: &dyn Fn(&Rows<'_>, u64),
     ) -> Result<()> {
         let mut batch = Batch::begin(self.connection, load, self.table)?;
         for record_index in 1_u64.. {
@@ -346,7 +377,7 @@ impl<'a> Insert<'a> {
                 }
             }
             if record_index % PROGRESS_RECORD_COUNT == 0 {
-                advanced(rows);
+                advanced(rows, report.rows);
             }
         }
         batch.commit()

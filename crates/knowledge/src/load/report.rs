@@ -7,9 +7,23 @@ pub(super) const SKIPPED_KEPT_MAX: usize = 10;
 
 /// A listener for the progress of a load.
 pub trait Progress {
-    /// Reports how much of a table's data file was read. Called once for every few thousand rows,
-    /// in practice at most a few times per second, and at the end with `bytes_read == bytes_total`.
-    fn advanced(&self, table: &str, bytes_read: u64, bytes_total: u64);
+    /// Reports how much of a table was loaded. Called once for every few thousand rows, in practice at most
+    /// some ten times per second, and at the end with `bytes_read == bytes_total`.
+    fn advanced(&self, progress: LoadProgress<'_>);
+}
+
+/// How much of a table was loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadProgress<'a> {
+    /// The name of the table.
+    pub table: &'a str,
+    /// Rows that were loaded.
+    pub rows: u64,
+    /// Bytes that were read from its files.
+    pub bytes_read: u64,
+    /// The size of its files in bytes.
+    pub bytes_total: u64,
 }
 
 /// A listener that does nothing.
@@ -17,7 +31,7 @@ pub trait Progress {
 pub struct NoProgress;
 
 impl Progress for NoProgress {
-    fn advanced(&self, _table: &str, _bytes_read: u64, _bytes_total: u64) {}
+    fn advanced(&self, _progress: LoadProgress<'_>) {}
 }
 
 /// The report of a load.

@@ -109,7 +109,7 @@ fn derive(config: &Config, table: &TableConfig) -> Result<Derived> {
             derive::check_names(table, &rows)?;
             let columns = match CsvFiles::open(config, table)?.map(|files| files.columns()) {
                 Some(Ok(columns)) => columns,
-                Some(Err(Failure::Load(error))) => return Err(error),
+                Some(Err(Failure::Load(error) | Failure::Memory(error))) => return Err(error),
                 Some(Err(Failure::NotDirect(_))) | None => derive::columns(&mut rows)?,
             };
             Derived {

@@ -732,8 +732,10 @@ fn a_long_record_is_a_record() {
 fn progress_ends_at_the_whole_file() {
     struct Recorder(RefCell<Vec<(u64, u64)>>);
     impl Progress for Recorder {
-        fn advanced(&self, table: &str, bytes_read: u64, bytes_total: u64) {
-            assert_eq!(table, "t");
+        fn advanced(&self, progress: LoadProgress<'_>) {
+            let (bytes_read, bytes_total) = (progress.bytes_read, progress.bytes_total);
+            assert_eq!(progress.table, "t");
+            assert!(progress.rows <= 200_000);
             self.0.borrow_mut().push((bytes_read, bytes_total));
         }
     }

@@ -66,6 +66,10 @@ impl FirstOf {
         }
     }
 
+    pub(super) fn members(&self) -> &[Native] {
+        &self.members
+    }
+
     pub(super) fn first(&self, params: &[Value]) -> Probe {
         for (member, native) in self.members.iter().enumerate() {
             match native.first(params) {

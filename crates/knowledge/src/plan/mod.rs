@@ -29,6 +29,7 @@ mod operand;
 mod planner;
 mod reads;
 mod reason;
+mod refusal;
 mod relations;
 mod schema;
 mod shape;

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::net::IpAddr;
 
-use lookaside_value::Value;
+use lookaside_value::{Text, Value};
 
 use super::bool_words::BoolWords;
 use crate::bind::SqlValue;
@@ -44,6 +44,19 @@ impl Operand {
                 }
             }
             Self::Call(..) => None,
+        }
+    }
+
+    /// The operand in SQL, with the names of the parameters.
+    pub(super) fn sql(&self, params: &[Text]) -> String {
+        match self {
+            Self::Param(position) | Self::Bool(position, _) => format!(":{}", params[*position]),
+            Self::Literal(Value::Int(int)) => int.to_string(),
+            Self::Literal(value) => format!("'{}'", value.to_text().replace('\'', "''")),
+            Self::Call(function, operands) => {
+                let operands: Vec<String> = operands.iter().map(|it| it.sql(params)).collect();
+                format!("{}({})", function.name(), operands.join(", "))
+            }
         }
     }
 

@@ -29,6 +29,9 @@ pub(crate) struct StoreStatement {
     words: Box<[Option<BoolWords>]>,
     /// The packed tables that it reads, in lower case.
     packed_tables: Box<[Text]>,
+    /// A query that fails as the statement does if its parameters are refused. Then it has a native plan,
+    /// which answers all other parameters.
+    refusal: Option<Box<str>>,
 }
 
 impl StoreStatement {
@@ -46,6 +49,11 @@ impl StoreStatement {
     /// Sets which packed tables it reads.
     pub(crate) fn set_packed_tables(&mut self, tables: Box<[Text]>) {
         self.packed_tables = tables;
+    }
+
+    /// Sets the query that fails as the statement does if its parameters are refused.
+    pub(crate) fn set_refusal(&mut self, sql: String) {
+        self.refusal = Some(sql.into());
     }
 
     /// The packed tables that it reads, in lower case.
@@ -128,6 +136,7 @@ impl Reader {
             binds: binds.into(),
             words: Box::default(),
             packed_tables: Box::default(),
+            refusal: None,
         };
         Ok((columns, statement))
     }
@@ -195,11 +204,35 @@ impl Reader {
         extent: Extent,
     ) -> Result<RowSet> {
         self.guard.begin();
+        if let Some(sql) = &statement.refusal {
+            self.refuse(info, sql, params)
+                .map_err(|source| Error::statement(&info.sql, source))?;
+        }
         self.read(info, (columns, statement), params, extent)
             .map_err(|source| {
                 let ended = self.guard.ended(&info.sql, &source);
                 ended.unwrap_or_else(|| Error::statement(&info.sql, source))
             })
+    }
+
+    /// Evaluates the operands of a statement, without its table.
+    fn refuse(
+        &mut self,
+        info: &StatementInfo,
+        sql: &str,
+        params: &[Value],
+    ) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        for index in 1..=statement.parameter_count() {
+            let name = statement.parameter_name(index).unwrap_or_default();
+            let name = name.trim_start_matches(':');
+            let position = info.params.iter().position(|param| *param == name);
+            if let Some(value) = position.and_then(|position| params.get(position)) {
+                let value = SqlValue::of(value, &mut self.scratch);
+                statement.raw_bind_parameter(index, value)?;
+            }
+        }
+        statement.raw_query().next().map(drop)
     }
 
     fn read(

@@ -74,10 +74,6 @@ impl SegmentBuilder {
                 .any(|it| it.bytes.len() > BYTE_COUNT_MAX / 2)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.row_count == 0
-    }
-
     /// Appends a row, which has a value for each column. After an error, the builder cannot be used.
     pub(crate) fn push<'v>(
         &mut self,

@@ -10,6 +10,7 @@ mod http;
 mod live;
 mod mmdb;
 mod non_blocking;
+mod packed;
 mod provider;
 mod provider_config;
 mod reload;

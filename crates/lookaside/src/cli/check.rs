@@ -290,6 +290,7 @@ fn write_tables(
         rows,
         elapsed,
         indexes,
+        loaded_by_sqlite,
         ..
     } in &report.tables
     {
@@ -299,6 +300,9 @@ fn write_tables(
             "table {name}: {} rows in {millis:.0} ms",
             grouped(*rows)
         )?;
+        if let Some(why) = loaded_by_sqlite {
+            writeln!(out, "  loaded by SQLite: {why}")?;
+        }
         if !indexes.is_empty() {
             let columns = indexes.join(", ");
             writeln!(out, "  indexes for its lookups: {columns}")?;

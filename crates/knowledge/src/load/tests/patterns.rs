@@ -171,7 +171,8 @@ fn a_file_whose_name_looks_like_a_pattern_is_read() {
 fn progress_reaches_the_size_of_all_files() {
     struct Last(RefCell<(u64, u64)>);
     impl Progress for Last {
-        fn advanced(&self, _: &str, bytes_read: u64, bytes_total: u64) {
+        fn advanced(&self, progress: LoadProgress<'_>) {
+            let (bytes_read, bytes_total) = (progress.bytes_read, progress.bytes_total);
             assert!(bytes_read <= bytes_total, "{bytes_read} of {bytes_total}");
             *self.0.borrow_mut() = (bytes_read, bytes_total);
         }
