@@ -60,6 +60,7 @@ mod builder;
 mod cache;
 mod cancel;
 mod clock;
+mod compiled;
 mod config;
 mod counters;
 mod databases;
@@ -80,6 +81,7 @@ mod generation;
 mod idle;
 mod index;
 mod knowledge;
+mod le_bytes;
 mod load;
 mod metrics_telemetry;
 mod mutant;
@@ -128,8 +130,8 @@ pub use feed::{FeedResetReason, FeedState, FeedStatus, LogPosition};
 pub use freshness::Freshness;
 pub use knowledge::Knowledge;
 pub use load::{
-    LoadProgress, LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport, TableSql,
-    UsedStatement, table_sql, try_load,
+    Compiled, LoadProgress, LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport,
+    TableSql, UsedStatement, compile, table_sql, try_load,
 };
 #[doc(hidden)]
 pub use load::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};

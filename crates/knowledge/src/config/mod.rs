@@ -60,6 +60,8 @@ pub struct Config {
     pub file: PathBuf,
     /// How rows are inserted.
     pub load: LoadConfig,
+    /// The folder of the compiled forms of tables; `None` if tables are not compiled.
+    pub compiled: Option<PathBuf>,
     /// How CSV files are read; a table may override it.
     pub csv: CsvConfig,
     /// How answers are cached.

@@ -19,6 +19,7 @@ use super::{
     IntranetNets, LoadConfig, LocalConfig, OnError, SqliteCopy, folder_of,
 };
 use crate::Result;
+use crate::compiled::FOLDER;
 use crate::error::Error;
 
 /// The size limit of a configuration file in bytes; a larger file is certainly the wrong one.
@@ -155,6 +156,7 @@ fn read_document(
     let mut config = Config {
         file: file.to_owned(),
         load: read_load(root.section("default")?)?,
+        compiled: read_compiled(root.section("default")?, folder_of(file))?,
         csv,
         cache: read_cache(root.section("cache")?)?,
         local: read_local(root.section("local")?)?,
@@ -208,7 +210,7 @@ fn read_load(section: Option<Section<'_>>) -> Result<LoadConfig> {
     let Some(section) = section else {
         return Ok(default);
     };
-    section.only(&["transaction", "batch_size", "on_error"])?;
+    section.only(&["transaction", "batch_size", "on_error", "compiled"])?;
     let words = [("fail", OnError::Fail), ("skip", OnError::Skip)];
     Ok(LoadConfig {
         transaction: section.bool("transaction")?.unwrap_or(default.transaction),
@@ -220,6 +222,20 @@ fn read_load(section: Option<Section<'_>>) -> Result<LoadConfig> {
             .word("on_error", &words)?
             .unwrap_or(default.on_error),
     })
+}
+
+/// The folder of the compiled forms of tables, if they are not switched off.
+fn read_compiled(section: Option<Section<'_>>, folder: &Path) -> Result<Option<PathBuf>> {
+    let chosen = match &section {
+        None => Some(FOLDER),
+        Some(section) => match section.bool_or_str("compiled")? {
+            None | Some(Ok(true)) => Some(FOLDER),
+            Some(Ok(false)) => None,
+            Some(Err("")) => return Err(section.bad("compiled", "must not be empty")),
+            Some(Err(path)) => Some(path),
+        },
+    };
+    Ok(chosen.map(|path| folder.join(path)))
 }
 
 fn read_cache(section: Option<Section<'_>>) -> Result<CacheConfig> {

@@ -38,12 +38,12 @@ pub(crate) enum Key<'a> {
 #[derive(Debug)]
 pub(crate) struct HashIndex {
     table: Table,
-    lists: Lists,
+    pub(super) lists: Lists,
     key_count: usize,
 }
 
 #[derive(Debug)]
-enum Table {
+pub(super) enum Table {
     Dense {
         min: i64,
         slots: Box<[Slot]>,
@@ -58,21 +58,33 @@ enum Table {
 }
 
 #[derive(Debug)]
-struct EncodedTable {
-    keys: OpenTable<EncodedKey>,
-    arena: Box<[u8]>,
+pub(super) struct EncodedTable {
+    pub(super) keys: OpenTable<EncodedKey>,
+    pub(super) arena: Box<[u8]>,
 }
 
 /// `arena[start..end]` is the encoded key.
 #[derive(Clone, Copy, Debug, Default)]
-struct EncodedKey {
+pub(super) struct EncodedKey {
     /// The upper half of its hash, so that few other keys have to be compared in the arena.
-    hash: u32,
-    start: u32,
-    end: u32,
+    pub(super) hash: u32,
+    pub(super) start: u32,
+    pub(super) end: u32,
 }
 
 impl HashIndex {
+    pub(super) fn new(table: Table, lists: Lists, key_count: usize) -> Self {
+        Self {
+            table,
+            lists,
+            key_count,
+        }
+    }
+
+    pub(super) fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// The rows whose key has these parts; there must be as many parts as when the index was built.
     #[inline]
     pub(crate) fn rows(&self, parts: &[Key<'_>]) -> Rows<'_> {
@@ -190,12 +202,28 @@ fn hash_parts(parts: &[Key<'_>]) -> u64 {
     hash
 }
 
+/// A number that differs if keys are hashed differently, as another version of the hash function may do.
+pub(super) fn hash_of_samples() -> u64 {
+    let samples = ["", "a", "a text of some twenty bytes", &"long".repeat(100)];
+    let texts = samples.map(|text| hash_parts(&[Key::Text(text.as_bytes()), Key::Int(7)]));
+    let ints = [0, -1, 1 << 40].map(hash_int);
+    let hashes = texts.into_iter().chain(ints);
+    hashes.fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash)
+}
+
 #[inline]
 pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     use std::hash::Hasher as _;
     let mut hasher = HASHER.build_hasher();
     hasher.write(bytes);
     hasher.finish()
+}
+
+/// Hashes of some keys, which differ if keys are hashed otherwise, as in another version of foldhash.
+pub(crate) fn hash_probe() -> [u64; 4] {
+    let texts: [&[u8]; 3] = [b"probe", b"a probe of 20 bytes.", &[7; 100]];
+    let [short, middle, long] = texts.map(hash_bytes);
+    [hash_int(0x0123_4567_89ab_cdef), short, middle, long]
 }
 
 const INT: u8 = 1;

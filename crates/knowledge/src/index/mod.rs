@@ -15,9 +15,10 @@ mod nested;
 mod open;
 mod patterns;
 mod radix;
+mod serialize;
 mod slots;
 
-pub(crate) use hash::{HashIndex, HashIndexBuilder, Key, hash_bytes};
+pub(crate) use hash::{HashIndex, HashIndexBuilder, Key, hash_bytes, hash_probe};
 pub(crate) use intervals::{Bound, Gap, IntervalIndex, IntervalIndexBuilder};
 pub(crate) use nested::{NestedIndex, NestedIndexBuilder};
 pub(crate) use patterns::{PatternError, PatternIndex, PatternIndexBuilder};

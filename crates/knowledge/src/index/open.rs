@@ -52,6 +52,18 @@ impl<K: Copy + Default> OpenTable<K> {
             .bits()
     }
 
+    /// A table of these places; `None` if their number is not a power of two, or none of them is empty, so
+    /// that a search would not end.
+    pub(super) fn of_places(places: Box<[(K, Slot)]>) -> Option<Self> {
+        let has_room = places.iter().any(|(_, slot)| *slot == Slot::NONE);
+        (places.len().is_power_of_two() && has_room).then_some(Self { places })
+    }
+
+    /// The places, of which those with [`Slot::NONE`] are empty.
+    pub(super) fn places(&self) -> &[(K, Slot)] {
+        &self.places
+    }
+
     pub(super) fn size(&self) -> usize {
         size_of_val(&*self.places)
     }

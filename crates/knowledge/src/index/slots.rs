@@ -26,9 +26,19 @@ impl Slot {
         Self(row)
     }
 
+    /// The bits of a slot, which [`Self::of_bits`] reads.
     #[inline]
     pub(super) fn bits(self) -> u32 {
         self.0
+    }
+
+    pub(super) fn of_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The offset of the list, if there is one.
+    pub(super) fn list(self) -> Option<u32> {
+        (self.0 & Self::LIST != 0).then_some(self.0 & !Self::LIST)
     }
 
     /// The row, if it is exactly one.
@@ -112,6 +122,19 @@ impl Lists {
         self.low_descending.extend(rows.iter().map(|(_, row)| *row));
         debug_assert_eq!(self.low_descending.len(), self.scan.len());
         Ok(slot)
+    }
+
+    /// The lists in scan order, each preceded by its length.
+    pub(super) fn words(&self) -> &[u32] {
+        &self.scan
+    }
+
+    /// Lists in scan order, each preceded by its length; `None` if there are too many.
+    pub(super) fn of_words(scan: Vec<u32>) -> Option<Self> {
+        (scan.len() < LIST_WORD_COUNT_MAX).then(|| Self {
+            scan,
+            ..Self::default()
+        })
     }
 
     /// All lists, which have two rows at least.

@@ -11,6 +11,7 @@ use super::create_table::create_table;
 use super::records::NextRecord;
 use super::rows::{Rows, Spot};
 use crate::Result;
+use crate::compiled::DerivedColumn;
 use crate::config::TableConfig;
 use crate::error::Error;
 use crate::plan::{BOOL_TEXT, BoolWords};
@@ -22,6 +23,23 @@ const REAL_DIGIT_COUNT_MAX: usize = 15;
 /// The number of cells that differ in type from the majority above which the column is certainly
 /// text, and no note is due.
 const ODD_COUNT_MAX: u64 = 100;
+
+/// The types that derived columns are declared with.
+const DECLARATIONS: [&str; 4] = [INTEGER, REAL, BOOL_TEXT, TEXT];
+
+const INTEGER: &str = "INTEGER";
+const REAL: &str = "REAL";
+const TEXT: &str = "TEXT";
+
+/// The SQL comments of derived columns. A column of booleans or addresses stays text, so that the values
+/// can be looked up by equality and shown as written.
+const COMMENTS: [&str; 4] = ["", BOOLEANS, IP4_ADDRESSES, ADDRESSES];
+
+const BOOLEANS: &str = " -- every value is a boolean: parameters true and false match them";
+const IP4_ADDRESSES: &str =
+    " -- every value is an IPv4 address: ip4_between(:ip, low, high) for ranges";
+const ADDRESSES: &str =
+    " -- every value is an address: ip_key(:ip) between ip_key(low) and ip_key(high) for ranges";
 
 /// A column of a derived table.
 pub(super) struct Column {
@@ -214,27 +232,21 @@ impl Column {
     /// The declared type.
     fn declaration(&self) -> &'static str {
         match (self.kind(), self.bools) {
-            (Kind::Integer, _) => "INTEGER",
-            (Kind::Real, _) => "REAL",
+            (Kind::Integer, _) => INTEGER,
+            (Kind::Real, _) => REAL,
             (Kind::Text, Bools::All(_)) => BOOL_TEXT,
-            (Kind::Empty | Kind::Text, _) => "TEXT",
+            (Kind::Empty | Kind::Text, _) => TEXT,
         }
     }
 
-    /// The SQL comment for a column of booleans or addresses in `create table`. Such a column stays
-    /// text, so that the values can be looked up by equality and shown as written.
+    /// The SQL comment in `create table`.
     fn comment(&self) -> &'static str {
         if let Bools::All(_) = self.bools {
-            return " -- every value is a boolean: parameters true and false match them";
+            return BOOLEANS;
         }
         match (self.numbers.count, self.addresses) {
-            (0, Addresses::Ip4) => {
-                " -- every value is an IPv4 address: ip4_between(:ip, low, high) for ranges"
-            }
-            (0, Addresses::Ip6) => {
-                " -- every value is an address: ip_key(:ip) between ip_key(low) and ip_key(high) for \
-                 ranges"
-            }
+            (0, Addresses::Ip4) => IP4_ADDRESSES,
+            (0, Addresses::Ip6) => ADDRESSES,
             _ => "",
         }
     }
@@ -274,27 +286,48 @@ pub(super) fn notes(columns: &[Column], files: &[PathBuf]) -> Vec<String> {
     columns.iter().filter_map(|it| it.note(files)).collect()
 }
 
-/// `create table` for derived columns.
-pub(super) fn create(table: &str, columns: &[Column]) -> String {
-    let columns = columns.iter();
+/// What the SQL says about columns.
+pub(super) fn described(columns: &[Column]) -> Vec<DerivedColumn> {
+    let position = |texts: &[&str], text: &str| {
+        let found = texts.iter().position(|it| *it == text);
+        found.expect("a text of the list") as u8
+    };
+    let columns = columns.iter().map(|column| DerivedColumn {
+        declaration: position(&DECLARATIONS, column.declaration()),
+        comment: position(&COMMENTS, column.comment()),
+    });
+    columns.collect()
+}
+
+/// Whether a column is one of [`described`].
+pub(super) fn is_known(column: &DerivedColumn) -> bool {
+    usize::from(column.declaration) < DECLARATIONS.len()
+        && usize::from(column.comment) < COMMENTS.len()
+}
+
+/// `create table` for derived columns with these names.
+pub(super) fn create(table: &str, names: &[String], columns: &[DerivedColumn]) -> String {
+    let columns = names.iter().zip(columns);
     let columns: Vec<(&str, &str, &str)> = columns
-        .map(|column| (&*column.name, column.declaration(), column.comment()))
+        .map(|(name, column)| {
+            let declaration = DECLARATIONS[usize::from(column.declaration)];
+            (&**name, declaration, COMMENTS[usize::from(column.comment)])
+        })
         .collect();
     create_table(table, &columns)
 }
 
-/// `insert` for derived columns; an empty cell of a number column is NULL.
-pub(super) fn insert(table: &str, columns: &[Column]) -> String {
-    let names: Vec<String> = columns
-        .iter()
-        .map(|column| quote_name(&column.name))
-        .collect();
+/// `insert` for derived columns with these names; an empty cell of a number column is NULL.
+pub(super) fn insert(table: &str, names: &[String], columns: &[DerivedColumn]) -> String {
+    let names: Vec<String> = names.iter().map(|name| quote_name(name)).collect();
     let values: Vec<String> = (1..)
         .zip(columns)
-        .map(|(number, column)| match column.kind() {
-            Kind::Integer | Kind::Real => format!("nullif(?{number}, '')"),
-            Kind::Empty | Kind::Text => format!("?{number}"),
-        })
+        .map(
+            |(number, column)| match DECLARATIONS[usize::from(column.declaration)] {
+                INTEGER | REAL => format!("nullif(?{number}, '')"),
+                _ => format!("?{number}"),
+            },
+        )
         .collect();
     format!(
         "insert into {} ({})\nvalues ({});\n",

@@ -53,7 +53,7 @@ impl From<CutError> for Failure {
 
 /// The rows of a table, and the indexes that show that its unique keys are unique.
 pub(super) struct Loaded {
-    pub(super) table: PackedTable,
+    pub(super) table: Arc<PackedTable>,
     pub(super) unique_indexes: Vec<UniqueIndex>,
 }
 
@@ -258,7 +258,7 @@ impl<'a> CsvFiles<'a> {
         });
         Ok(Loaded {
             unique_indexes: unique_indexes.collect::<std::result::Result<_, _>>()?,
-            table,
+            table: Arc::new(table),
         })
     }
 

@@ -7,6 +7,7 @@
 mod blocks;
 #[cfg_attr(not(feature = "parquet"), path = "columnar_absent.rs")]
 mod columnar;
+mod compiled;
 mod create_table;
 mod delimiter;
 mod derive;
@@ -32,21 +33,25 @@ mod typed;
 mod unsupported;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::Instant;
 
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ErrorCode, Statement};
 
+use self::compiled::CompiledTable;
 use self::direct::{CsvFiles, Failure, Limits, Loaded};
 pub use self::fuzz::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};
 use self::keys::{DerivedTable, add_indexes};
 use self::recipe::{Recipe, Why};
 use self::records::NextRecord;
-pub use self::report::{LoadProgress, LoadReport, NoProgress, Progress, SkippedRow, TableReport};
+pub use self::report::{
+    Compiled, LoadProgress, LoadReport, NoProgress, Progress, SkippedRow, TableReport,
+};
 use self::rows::Rows;
+use self::sql::SqlFiles;
 pub use self::sql::{SqlText, TableSql, table_sql};
 use crate::Result;
+use crate::compiled::{CompiledIndexes, CompiledTables, Selection};
 use crate::config::{Config, LoadConfig, OnError, SqliteCopy, TableConfig, TableFormat};
 use crate::databases::Databases;
 use crate::download::Pending;
@@ -94,6 +99,16 @@ pub(crate) fn load(
     statements: &[UsedStatement],
     progress: &dyn Progress,
 ) -> Result<LoadedTables> {
+    load_with(config, statements, Selection::Large, progress)
+}
+
+/// Loads all enabled tables, and compiles those that are selected.
+fn load_with(
+    config: &Config,
+    statements: &[UsedStatement],
+    selection: Selection,
+    progress: &dyn Progress,
+) -> Result<LoadedTables> {
     let begun = Instant::now();
     let builder = StoreBuilder::new()?;
     let mut report = LoadReport::default();
@@ -101,6 +116,8 @@ pub(crate) fn load(
         OnError::Fail => Undo::Never,
         OnError::Skip => Undo::Statement,
     })?;
+    let compiled = CompiledTables::new(config.compiled.as_deref(), selection);
+    let mut indexes = CompiledIndexes::default();
     let mut packed = PackedTables::default();
     let mut derived = Vec::new();
     let mut downloads = Vec::new();
@@ -112,10 +129,13 @@ pub(crate) fn load(
             progress,
             memory_used: packed.size() as u64,
         };
-        let (mut loaded, is_derived, rows) = load_table(&loading, &table)?;
+        let sql = SqlFiles::read(&table)?;
+        let compiled = CompiledTable::open(config, &table, &sql, &compiled);
+        let (mut loaded, is_derived, rows) = load_table(&loading, &table, sql, compiled.as_ref())?;
         loaded.warnings.extend(warning);
         if let Some(rows) = rows {
-            packed.insert(&table.name, Arc::new(rows.table), rows.unique_indexes);
+            packed.insert(&table.name, rows.table, rows.unique_indexes);
+            compiled.into_iter().for_each(|it| indexes.insert(it.file));
         }
         if is_derived {
             derived.push(DerivedTable {
@@ -131,7 +151,8 @@ pub(crate) fn load(
     let store = builder.seal()?;
     let connection = store.reader()?;
     let pattern_memory_max = config.local.pattern_memory_max;
-    let tables = Tables::new(store.reader()?, packed.clone(), pattern_memory_max);
+    let tables =
+        Tables::with_compiled(store.reader()?, packed.clone(), indexes, pattern_memory_max);
     duplicates::add_warnings(&connection, &tables, config, statements, reports);
     drop(connection);
     for (index, download) in downloads {
@@ -190,11 +211,23 @@ pub fn try_load(config: &Config, progress: &dyn Progress) -> Result<LoadReport> 
     load(config, &[], progress).map(|loaded| loaded.report)
 }
 
+/// Writes the compiled form of all tables that are loaded without SQLite, whatever their size, unless it
+/// is that of their data already; returns the report of the load.
+///
+/// # Errors
+/// The errors of a load. A file that cannot be written is not an error here: see
+/// [`TableReport::compiled`].
+pub fn compile(config: &Config, progress: &dyn Progress) -> Result<LoadReport> {
+    load_with(config, &[], Selection::All, progress).map(|loaded| loaded.report)
+}
+
 /// Loads a table; also returns whether its `create.sql` was derived, and its rows if they are not in
 /// SQLite.
 fn load_table(
     loading: &Loading<'_>,
     table: &TableConfig,
+    sql: SqlFiles,
+    compiled: Option<&CompiledTable<'_>>,
 ) -> Result<(TableReport, bool, Option<Loaded>)> {
     let Loading {
         config,
@@ -207,8 +240,13 @@ fn load_table(
         name: table.name.clone(),
         ..TableReport::default()
     };
-    let mut sql = table_sql(config, table)?;
-    report.warnings.append(&mut sql.notes);
+    let (found, derived) = match compiled.and_then(|it| it.read(config, &sql)) {
+        Some((found, derived)) => (Some(found), derived),
+        None if sql.is_complete() => (None, None),
+        None => (None, Some(sql::derive(config, table)?)),
+    };
+    let sql = sql.sql(table, derived);
+    report.warnings.extend(sql.notes.iter().cloned());
     for script in [&sql.create, &sql.clean] {
         connection
             .execute_batch(&script.text)
@@ -217,7 +255,19 @@ fn load_table(
     let mut rows = Rows::open(config, table)?;
     let bytes_total = rows.bytes_total();
     let mut insert = Insert::prepare(connection, table, &sql.insert, rows.width())?;
-    let packed = match load_directly(loading, table, &sql, &mut report)? {
+    let recipe = Recipe::of(connection, &table.name, &sql);
+    let found = found.filter(|found| recipe.as_ref().is_ok_and(|recipe| found.is_of(recipe)));
+    let loaded = match (found, &recipe) {
+        (Some(found), _) => Ok(found.into_loaded(&mut report)),
+        (None, recipe) => {
+            let loaded = load_directly(loading, table, recipe.as_ref(), &mut report)?;
+            if let (Some(compiled), Ok(recipe), Ok(loaded)) = (compiled, recipe, &loaded) {
+                compiled.write(recipe, loaded, &sql, &mut report);
+            }
+            loaded
+        }
+    };
+    let packed = match loaded {
         Ok(packed) => Some(packed),
         Err(why) => {
             report.loaded_by_sqlite = Some(why);
@@ -250,7 +300,7 @@ fn load_table(
 fn load_directly(
     loading: &Loading<'_>,
     table: &TableConfig,
-    sql: &TableSql,
+    recipe: std::result::Result<&Recipe, &Why>,
     report: &mut TableReport,
 ) -> Result<std::result::Result<Loaded, Why>> {
     let config = loading.config;
@@ -260,7 +310,7 @@ fn load_directly(
             _ => "it is not a table of CSV files",
         }));
     };
-    let recipe = match Recipe::of(loading.connection, &table.name, sql) {
+    let recipe = match recipe {
         Ok(recipe) => recipe,
         Err(why) => return Ok(Err(why)),
     };
@@ -271,7 +321,7 @@ fn load_directly(
         memory_used: loading.memory_used,
     };
     let advanced = |progressed: LoadProgress<'_>| loading.progress.advanced(progressed);
-    let packed = files.load(&recipe, limits, &mut loaded, &advanced);
+    let packed = files.load(recipe, limits, &mut loaded, &advanced);
     match packed {
         Ok(packed) => {
             report.rows = loaded.rows;

@@ -62,8 +62,25 @@ pub struct TableReport {
     pub warnings: Vec<String>,
     /// Why SQLite has loaded the table; `None` if it was loaded directly, on all cores.
     pub loaded_by_sqlite: Option<&'static str>,
+    /// What became of the compiled form.
+    pub compiled: Compiled,
     /// How long it took.
     pub elapsed: Duration,
+}
+
+/// What a load did with the compiled form of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Compiled {
+    /// There is none, and none was written.
+    #[default]
+    None,
+    /// The rows were read from it; its size in bytes.
+    Read(u64),
+    /// It was written; its size in bytes.
+    Written(u64),
+    /// Why it could not be written.
+    Failed(String),
 }
 
 /// A record that was left out.

@@ -332,7 +332,7 @@ impl Spot {
 }
 
 /// The files with the rows of a table, in the order in which they are read.
-fn files_of(table: &TableConfig) -> Result<Vec<PathBuf>> {
+pub(super) fn files_of(table: &TableConfig) -> Result<Vec<PathBuf>> {
     let files = match &table.pattern {
         // A file may have the name that is also a pattern.
         Some(pattern) if !table.data_file.is_file() => {

@@ -8,6 +8,7 @@ use super::direct::{CsvFiles, Failure};
 use super::rows::Rows;
 use super::{derive, typed};
 use crate::Result;
+use crate::compiled::DerivedColumn;
 use crate::config::{Config, TableConfig, TableFormat};
 use crate::error::Error;
 use crate::sql_name::quote_name;
@@ -24,6 +25,15 @@ pub struct TableSql {
     pub insert: SqlText,
     /// Notes for the user about derived column types, one line each.
     pub notes: Vec<String>,
+    /// The columns of CSV files from which `create` or `insert` was derived.
+    pub(super) columns: Option<Vec<DerivedColumn>>,
+}
+
+/// The SQL files of a table, which may be missing.
+pub(super) struct SqlFiles {
+    pub(super) create: Option<SqlText>,
+    pub(super) clean: Option<SqlText>,
+    pub(super) insert: Option<SqlText>,
 }
 
 /// One SQL text and its origin.
@@ -61,47 +71,80 @@ impl SqlText {
 /// # Errors
 /// When a file cannot be read, or the data that a missing one is derived from.
 pub fn table_sql(config: &Config, table: &TableConfig) -> Result<TableSql> {
-    let create = read(table, "create.sql")?;
-    let insert = read(table, "insert.sql")?;
-    let clean = read(table, "clean.sql")?.unwrap_or_else(|| {
-        let text = format!(
-            "delete from {};
-",
-            quote_name(&table.name)
-        );
-        SqlText::derived("clean.sql", text)
-    });
-    let mut notes = Vec::new();
-    let (create, insert) = match (create, insert) {
-        (Some(create), Some(insert)) => (create, insert),
-        (create, insert) => {
-            let derived = derive(config, table)?;
-            if create.is_none() {
-                notes = derived.notes;
-            }
-            (
-                create.unwrap_or_else(|| SqlText::derived("create.sql", derived.create)),
-                insert.unwrap_or_else(|| SqlText::derived("insert.sql", derived.insert)),
-            )
+    let files = SqlFiles::read(table)?;
+    match files.is_complete() {
+        true => Ok(files.sql(table, None)),
+        false => Ok(files.sql(table, Some(derive(config, table)?))),
+    }
+}
+
+impl SqlFiles {
+    pub(super) fn read(table: &TableConfig) -> Result<Self> {
+        Ok(Self {
+            create: read(table, "create.sql")?,
+            clean: read(table, "clean.sql")?,
+            insert: read(table, "insert.sql")?,
+        })
+    }
+
+    /// Whether no SQL has to be derived.
+    pub(super) fn is_complete(&self) -> bool {
+        self.create.is_some() && self.insert.is_some()
+    }
+
+    /// The SQL of the table, with what was derived if [`Self::is_complete`] is false.
+    pub(super) fn sql(self, table: &TableConfig, derived: Option<Derived>) -> TableSql {
+        let derived = derived.unwrap_or_default();
+        let clean = self.clean.unwrap_or_else(|| {
+            let text = format!("delete from {};\n", quote_name(&table.name));
+            SqlText::derived("clean.sql", text)
+        });
+        TableSql {
+            notes: match self.create {
+                Some(_) => Vec::new(),
+                None => derived.notes,
+            },
+            create: self
+                .create
+                .unwrap_or_else(|| SqlText::derived("create.sql", derived.create)),
+            insert: self
+                .insert
+                .unwrap_or_else(|| SqlText::derived("insert.sql", derived.insert)),
+            clean,
+            columns: derived.columns,
         }
-    };
-    Ok(TableSql {
-        create,
-        clean,
-        insert,
-        notes,
-    })
+    }
 }
 
 /// SQL that was derived from rows.
-struct Derived {
+#[derive(Default)]
+pub(super) struct Derived {
     create: String,
     insert: String,
     notes: Vec<String>,
+    /// Only of CSV files.
+    columns: Option<Vec<DerivedColumn>>,
+}
+
+impl Derived {
+    /// The SQL for columns of CSV files with these names.
+    pub(super) fn new(
+        table: &TableConfig,
+        names: &[String],
+        columns: Vec<DerivedColumn>,
+        notes: Vec<String>,
+    ) -> Self {
+        Self {
+            create: derive::create(&table.name, names, &columns),
+            insert: derive::insert(&table.name, names, &columns),
+            notes,
+            columns: Some(columns),
+        }
+    }
 }
 
 /// Derives SQL from the rows of a table, all of which are read for it.
-fn derive(config: &Config, table: &TableConfig) -> Result<Derived> {
+pub(super) fn derive(config: &Config, table: &TableConfig) -> Result<Derived> {
     let name = &table.name;
     let mut rows = Rows::open(config, table)?;
     Ok(match table.format {
@@ -112,11 +155,8 @@ fn derive(config: &Config, table: &TableConfig) -> Result<Derived> {
                 Some(Err(Failure::Load(error) | Failure::Memory(error))) => return Err(error),
                 Some(Err(Failure::NotDirect(_))) | None => derive::columns(&mut rows)?,
             };
-            Derived {
-                create: derive::create(name, &columns),
-                insert: derive::insert(name, &columns),
-                notes: derive::notes(&columns, rows.files()),
-            }
+            let notes = derive::notes(&columns, rows.files());
+            Derived::new(table, rows.names(), derive::described(&columns), notes)
         }
         TableFormat::JsonLines
         | TableFormat::Mmdb
@@ -128,6 +168,7 @@ fn derive(config: &Config, table: &TableConfig) -> Result<Derived> {
                 create: typed::create(name, &columns),
                 insert: typed::insert(name, &columns),
                 notes: typed::notes(&columns),
+                columns: None,
             }
         }
     })

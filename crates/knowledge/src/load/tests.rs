@@ -16,6 +16,7 @@ use std::error::Error as _;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
+use std::sync::Arc;
 
 use tempfile::TempDir;
 

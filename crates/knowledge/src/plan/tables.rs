@@ -17,6 +17,7 @@ use super::schema::Table;
 use super::shape::Relation;
 use super::stored::StoredRows;
 use super::table_rows::TableRows;
+use crate::compiled::CompiledIndexes;
 use crate::index::HashIndex;
 use crate::table::{PackedTable, PackedTables};
 
@@ -29,6 +30,7 @@ pub(crate) struct Tables {
 pub(super) struct TableCache {
     pub(super) connection: Connection,
     packed: PackedTables,
+    compiled: CompiledIndexes,
     descriptions: HashMap<String, Result<Arc<Table>, Reason>>,
     snapshots: HashMap<SnapshotKey, Result<StoredRows, Reason>>,
     hashes: HashMap<(String, Vec<KeyPart>), Result<Arc<HashIndex>, Reason>>,
@@ -53,10 +55,22 @@ impl Tables {
     /// Reads packed tables, and others through a connection that sees one immutable state of them and
     /// has the schema of all.
     pub(crate) fn new(reader: Connection, packed: PackedTables, pattern_memory_max: usize) -> Self {
+        let compiled = CompiledIndexes::default();
+        Self::with_compiled(reader, packed, compiled, pattern_memory_max)
+    }
+
+    /// The same; indexes of compiled tables are read from files and written to them.
+    pub(crate) fn with_compiled(
+        reader: Connection,
+        packed: PackedTables,
+        compiled: CompiledIndexes,
+        pattern_memory_max: usize,
+    ) -> Self {
         Self {
             inner: Mutex::new(TableCache {
                 connection: reader,
                 packed,
+                compiled,
                 descriptions: HashMap::new(),
                 snapshots: HashMap::new(),
                 hashes: HashMap::new(),
@@ -162,13 +176,20 @@ impl TableCache {
         let key = (table.name.clone(), parts.clone());
         shared(&mut self.hashes, key, || {
             let columns: Vec<usize> = parts.iter().map(|part| part.column).collect();
-            let is_plain = parts.iter().all(|part| part.function.is_none());
-            if let Some(index) = rows.packed.unique_index(&table.name, &columns)
-                && is_plain
-            {
+            if parts.iter().any(|part| part.function.is_some()) {
+                return build::hash(rows, table, &parts).map(Arc::new);
+            }
+            if let Some(index) = rows.packed.unique_index(&table.name, &columns) {
                 return Ok(Arc::clone(index));
             }
-            build::hash(rows, table, &parts).map(Arc::new)
+            if let Some(packed) = rows.packed.get(&table.name)
+                && let Some(index) = (self.compiled).read(&table.name, &columns, packed.row_count())
+            {
+                return Ok(Arc::new(index));
+            }
+            let index = build::hash(rows, table, &parts).map(Arc::new)?;
+            self.compiled.write(&table.name, columns, &index);
+            Ok(index)
         })
     }
 

@@ -12,6 +12,7 @@ mod builder;
 mod encoding;
 mod packed_tables;
 mod segment;
+mod serialize;
 #[cfg(test)]
 mod tests;
 
@@ -124,6 +125,16 @@ impl PackedTable {
         }
         segments.push(builder.build());
         Some(segments)
+    }
+
+    /// The segments, none of which is empty.
+    pub(crate) fn segments(&self) -> &[Arc<Segment>] {
+        &self.segments
+    }
+
+    /// The column of the row ids; `None` if they count from 1.
+    pub(crate) fn row_id(&self) -> Option<usize> {
+        self.row_id
     }
 
     /// How many rows there are.

@@ -157,12 +157,12 @@ impl Segment {
     }
 
     #[inline]
-    fn bits(&self, row: usize, bits: Bits) -> u64 {
+    pub(super) fn bits(&self, row: usize, bits: Bits) -> u64 {
         self.word(row + bits.at as usize) & bits.mask
     }
 
     #[inline]
-    fn word(&self, at: usize) -> u64 {
+    pub(super) fn word(&self, at: usize) -> u64 {
         let bytes = self.rows[at..at + size_of::<u64>()].try_into();
         u64::from_le_bytes(bytes.expect("eight bytes"))
     }

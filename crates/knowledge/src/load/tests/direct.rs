@@ -163,13 +163,13 @@ fn columns_of_blocks_are_those_of_the_whole_file() {
             continue;
         };
         let parts = files.columns().unwrap();
-        let (create, notes) = (
-            derive::create("t", &parts),
-            derive::notes(&parts, rows.files()),
-        );
-        assert_eq!(create, derive::create("t", &whole), "seed {seed}\n{data}");
         assert_eq!(
-            notes,
+            derive::described(&parts),
+            derive::described(&whole),
+            "seed {seed}\n{data}"
+        );
+        assert_eq!(
+            derive::notes(&parts, rows.files()),
             derive::notes(&whole, rows.files()),
             "seed {seed}\n{data}"
         );
