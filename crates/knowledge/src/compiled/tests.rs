@@ -509,7 +509,14 @@ fn indexes_that_would_not_end_or_leave_the_table_are_refused() {
     assert_eq!(read(&[], &[&encoded(1, 3, b"abc")]), Ok(()));
     assert_eq!(read(&[], &[&encoded(1, 4, b"abc")]), key);
     assert_eq!(read(&[], &[&encoded(3, 1, b"abc")]), key);
-    assert_eq!(read(&[], &[&[3]]), Err("a kind of index is unknown"));
+    let narrow = |key: u32, row: &[u8]| [&key.to_le_bytes()[..], row].concat();
+    let head = [&[3][..], &(-5_i64).to_le_bytes(), &2_u64.to_le_bytes()].concat();
+    let free = narrow(0, none);
+    assert_eq!(read(&[], &[&head, &narrow(7, &slot(4)), &free]), Ok(()));
+    assert_eq!(read(&[], &[&head, &narrow(7, &slot(5)), &free]), row);
+    let other = narrow(u32::MAX, &slot(1));
+    assert_eq!(read(&[], &[&head, &narrow(7, &slot(4)), &other]), full);
+    assert_eq!(read(&[], &[&[4]]), Err("a kind of index is unknown"));
 }
 
 #[test]
