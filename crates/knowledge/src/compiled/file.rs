@@ -10,14 +10,11 @@ use std::time::Duration;
 
 use twox_hash::XxHash3_64;
 
-use super::key::Key;
+use super::key::{Key, LAYOUT_VERSION};
 use crate::le_bytes::{LeReader, Malformed};
 
 /// The first bytes of a file.
 const MAGIC: [u8; 8] = *b"LKSDCOMP";
-
-/// The version of the layout of the whole file. It must change with any part of it.
-pub(super) const LAYOUT_VERSION: u32 = 1;
 
 /// Magic, version, number of sections, and key.
 const HEAD_SIZE: usize = 8 + 4 + 4 + 16;

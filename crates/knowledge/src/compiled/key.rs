@@ -7,9 +7,11 @@ use std::path::Path;
 
 use twox_hash::XxHash3_128;
 
-use super::file::LAYOUT_VERSION;
 use super::threads;
 use crate::index::hash_probe;
+
+/// The version of the layout of a whole file. It must change with any part of it.
+pub(super) const LAYOUT_VERSION: u32 = 1;
 
 /// The bytes that a thread hashes at once.
 const CHUNK_SIZE: u64 = if cfg!(test) { 64 } else { 4 << 20 };

@@ -202,15 +202,6 @@ fn hash_parts(parts: &[Key<'_>]) -> u64 {
     hash
 }
 
-/// A number that differs if keys are hashed differently, as another version of the hash function may do.
-pub(super) fn hash_of_samples() -> u64 {
-    let samples = ["", "a", "a text of some twenty bytes", &"long".repeat(100)];
-    let texts = samples.map(|text| hash_parts(&[Key::Text(text.as_bytes()), Key::Int(7)]));
-    let ints = [0, -1, 1 << 40].map(hash_int);
-    let hashes = texts.into_iter().chain(ints);
-    hashes.fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash)
-}
-
 #[inline]
 pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     use std::hash::Hasher as _;

@@ -1,6 +1,6 @@
 //! Hash indexes as bytes; `docs/COMPILED.md` has the layout.
 
-use super::hash::{EncodedKey, EncodedTable, HashIndex, Table, hash_of_samples};
+use super::hash::{EncodedKey, EncodedTable, HashIndex, Table};
 use super::open::OpenTable;
 use super::slots::{Lists, Slot};
 use crate::le_bytes::{LeReader, Malformed};
@@ -17,8 +17,6 @@ impl HashIndex {
     /// Appends the index.
     pub(crate) fn serialize(&self, out: &mut Vec<u8>) {
         out.reserve(self.size());
-        // Keys are found only by the function that placed them.
-        out.extend_from_slice(&hash_of_samples().to_le_bytes());
         self.lists.serialize(out);
         match self.table() {
             Table::Dense { min, slots } => {
@@ -55,9 +53,6 @@ impl HashIndex {
         reader: &mut LeReader<'_>,
         row_count: usize,
     ) -> Result<Self, Malformed> {
-        if reader.i64()? as u64 != hash_of_samples() {
-            return Err(Malformed("an index was written with another hash function"));
-        }
         let (lists, starts) = Lists::deserialize(reader, row_count)?;
         let is_valid = |slot: Slot| match slot.list() {
             _ if slot == Slot::NONE => true,

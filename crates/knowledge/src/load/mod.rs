@@ -255,7 +255,7 @@ fn load_table(
     let mut rows = Rows::open(config, table)?;
     let bytes_total = rows.bytes_total();
     let mut insert = Insert::prepare(connection, table, &sql.insert, rows.width())?;
-    let recipe = Recipe::of(connection, &table.name, &sql);
+    let recipe = Recipe::of(connection, &table.name, &sql.insert.text);
     let found = found.filter(|found| recipe.as_ref().is_ok_and(|recipe| found.is_of(recipe)));
     let loaded = match (found, &recipe) {
         (Some(found), _) => Ok(found.into_loaded(&mut report)),

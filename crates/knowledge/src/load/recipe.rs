@@ -12,7 +12,6 @@ use sqlparser::ast::{
 use sqlparser::dialect::SQLiteDialect;
 use sqlparser::parser::Parser;
 
-use super::sql::TableSql;
 use crate::plan::{KEY_COLUMN_COUNT_MAX, Storage};
 use crate::sql_name::quote_name;
 
@@ -48,10 +47,10 @@ enum Source {
 pub(super) type Why = &'static str;
 
 impl Recipe {
-    /// Reads the SQL of a table that was created and cleaned.
-    pub(super) fn of(connection: &Connection, table: &str, sql: &TableSql) -> Result<Self, Why> {
+    /// Reads the `insert.sql` of a table that was created and cleaned.
+    pub(super) fn of(connection: &Connection, table: &str, insert: &str) -> Result<Self, Why> {
         let mut columns = columns(connection, table)?;
-        for (name, source) in sources(table, &sql.insert.text, &columns)? {
+        for (name, source) in sources(table, insert, &columns)? {
             let found = columns
                 .iter_mut()
                 .find(|it| it.0.eq_ignore_ascii_case(&name));

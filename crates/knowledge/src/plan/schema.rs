@@ -1,13 +1,11 @@
 //! The schema of one table, as SQLite reports it.
 
 use lookaside_value::Text;
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::bool_words::{BOOL_TEXT, BoolWords};
 use super::key::Affinity;
 use super::reason::Reason;
-use super::table_rows::TableRows;
 
 /// An ordinary table of the main database.
 #[derive(Debug)]
@@ -40,8 +38,7 @@ pub(super) const ROWID_NAMES: [&str; 3] = ["rowid", "_rowid_", "oid"];
 
 impl Table {
     /// Reads the schema of the table with this name.
-    pub(super) fn describe(rows: TableRows<'_>, name: &str) -> Result<Self, Reason> {
-        let connection = rows.connection;
+    pub(super) fn describe(connection: &Connection, name: &str) -> Result<Self, Reason> {
         if name.len() >= 7 && name.as_bytes()[..7].eq_ignore_ascii_case(b"sqlite_") {
             return Err(Reason::fixed("it reads a table of SQLite's own"));
         }
@@ -95,14 +92,6 @@ impl Table {
             });
         }
         table.declared_count = table.columns.len();
-        for position in 0..table.declared_count {
-            if table.columns[position]
-                .declared
-                .eq_ignore_ascii_case(BOOL_TEXT)
-            {
-                table.columns[position].words = words_of(rows, &table, position)?;
-            }
-        }
         if table.has_rowid {
             let free = |name: &&&str| table.find(name).is_none();
             if let Some(name) = ROWID_NAMES.iter().find(free) {
@@ -116,6 +105,18 @@ impl Table {
             }
         }
         Ok(table)
+    }
+
+    /// The positions of the columns that are declared to store booleans as text.
+    pub(super) fn bool_texts(&self) -> impl Iterator<Item = usize> + use<> {
+        let is_bool_text = |column: &Column| column.declared.eq_ignore_ascii_case(BOOL_TEXT);
+        let columns = self.columns.iter().map(is_bool_text).collect::<Vec<bool>>();
+        (0..).zip(columns).filter(|it| it.1).map(|it| it.0)
+    }
+
+    /// Sets the notation of the booleans of a column.
+    pub(super) fn set_words(&mut self, position: usize, words: Option<BoolWords>) {
+        self.columns[position].words = words;
     }
 
     pub(super) fn column(&self, position: usize) -> &Column {
@@ -175,27 +176,6 @@ impl Table {
 
     pub(super) fn count_sql(&self) -> String {
         format!("select count(*) from main.{}", quoted(&self.name))
-    }
-}
-
-/// The notation of a column that is declared as [`BOOL_TEXT`], by the first non-empty value.
-fn words_of(
-    rows: TableRows<'_>,
-    table: &Table,
-    column: usize,
-) -> Result<Option<BoolWords>, Reason> {
-    const FOUND: Reason = Reason::fixed("a value is found");
-    let mut cell = None;
-    let read = rows.each(table, &[column], |values| match values[0] {
-        ValueRef::Text(text) if !text.is_empty() => {
-            cell = Some(BoolWords::of(text));
-            Err(FOUND)
-        }
-        _ => Ok(()),
-    });
-    match cell {
-        Some(words) => Ok(words),
-        None => read.map(|()| None),
     }
 }
 

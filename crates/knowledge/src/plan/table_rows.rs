@@ -8,6 +8,7 @@ use lookaside_value::{RowSetBuilder, Text, Value};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
+use super::bool_words::BoolWords;
 use super::reason::Reason;
 use super::schema::Table;
 use super::stored::StoredRows;
@@ -66,6 +67,27 @@ impl TableRows<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The notation of the booleans of a column, by its first non-empty value.
+    pub(super) fn bool_words(
+        self,
+        table: &Table,
+        column: usize,
+    ) -> Result<Option<BoolWords>, Reason> {
+        const FOUND: Reason = Reason::fixed("a value is found");
+        let mut words = None;
+        let read = self.each(table, &[column], |values| match values[0] {
+            ValueRef::Text(text) if !text.is_empty() => {
+                words = Some(BoolWords::of(text));
+                Err(FOUND)
+            }
+            _ => Ok(()),
+        });
+        match words {
+            Some(words) => Ok(words),
+            None => read.map(|()| None),
+        }
     }
 
     /// How many rows a table has.

@@ -111,7 +111,12 @@ impl TableCache {
             if letter != b"a" {
                 return Err(Reason::fixed("the encoding of the database is not UTF-8"));
             }
-            Table::describe(rows, name).map(Arc::new)
+            let mut table = Table::describe(connection, name)?;
+            for column in table.bool_texts() {
+                let words = rows.bool_words(&table, column)?;
+                table.set_words(column, words);
+            }
+            Ok(Arc::new(table))
         };
         let described = describe();
         self.descriptions.insert(key, described.clone());

@@ -206,13 +206,11 @@ impl PackedTable {
         let columns = &*self.stored(columns);
         let mut values = Vec::with_capacity(columns.len());
         for (segment, start) in self.segments.iter().zip(&self.starts) {
-            let mut row = i64::from(*start);
             for at in 0..segment.row_count() {
-                row += 1;
                 values.clear();
                 values.extend(columns.iter().map(|column| match column {
                     Some(column) => segment.value_ref(at, *column),
-                    None => ValueRef::Integer(row),
+                    None => ValueRef::Integer(i64::from(*start) + at as i64 + 1),
                 }));
                 visit(&values)?;
             }
