@@ -21,7 +21,7 @@ pub(crate) struct Project {
 
 /// The statements of a project's lookups and models. Errors in their files are ignored here and
 /// reported where the files are used.
-fn statements(file: &Path) -> Vec<UsedStatement> {
+pub(crate) fn statements(file: &Path) -> Vec<UsedStatement> {
     let Ok(config) = Config::open(file, &[ENRICH, LOOKUPS, SERVER]) else {
         return Vec::new();
     };

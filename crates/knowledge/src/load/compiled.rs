@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rusqlite::Connection;
+
 use super::derive;
 use super::direct::Loaded;
 use super::recipe::Recipe;
@@ -12,6 +14,9 @@ use super::rows::{Rows, files_of};
 use super::sql::{Derived, SqlFiles, TableSql};
 use crate::compiled::{CompiledFile, CompiledForm, CompiledTables, Key, StoredReport};
 use crate::config::{Config, TableConfig, TableFormat};
+use crate::plan::{LookupPlan, Tables};
+use crate::provider::{LocalTables, Names, RouteTarget, route};
+use crate::scan::scan;
 
 /// A table that is compiled.
 pub(super) struct CompiledTable<'a> {
@@ -145,6 +150,23 @@ impl Found {
             table: self.form.table,
             unique_indexes: self.form.unique_indexes,
         }
+    }
+}
+
+/// Builds the indexes that a statement needs, which are then written.
+pub(super) fn build_indexes(config: &Config, sql: &str, connection: &Connection, tables: &Tables) {
+    let names = Names::of(Some(config));
+    let local_tables = config.enabled_tables().map(|table| table.name.clone());
+    let Ok(found) = route(sql, &names, &LocalTables::new(local_tables)) else {
+        return;
+    };
+    let sql = found.sql.as_deref().unwrap_or(sql);
+    if found.target == RouteTarget::Local
+        && let Ok(params) = scan(sql, names.dialect(found.target))
+        // Plans are made for valid statements only.
+        && connection.prepare(sql).is_ok()
+    {
+        LookupPlan::new(sql, &params, tables);
     }
 }
 

@@ -212,13 +212,23 @@ pub fn try_load(config: &Config, progress: &dyn Progress) -> Result<LoadReport> 
 }
 
 /// Writes the compiled form of all tables that are loaded without SQLite, whatever their size, unless it
-/// is that of their data already; returns the report of the load.
+/// is that of their data already, and the indexes that these statements need; returns the report of the
+/// load.
 ///
 /// # Errors
 /// The errors of a load. A file that cannot be written is not an error here: see
-/// [`TableReport::compiled`].
-pub fn compile(config: &Config, progress: &dyn Progress) -> Result<LoadReport> {
-    load_with(config, &[], Selection::All, progress).map(|loaded| loaded.report)
+/// [`TableReport::compiled`]. A statement that cannot be prepared is ignored.
+pub fn compile(
+    config: &Config,
+    statements: &[UsedStatement],
+    progress: &dyn Progress,
+) -> Result<LoadReport> {
+    let loaded = load_with(config, statements, Selection::All, progress)?;
+    let connection = loaded.databases.base().store.reader()?;
+    for statement in expanded(config, statements) {
+        compiled::build_indexes(config, &statement.sql, &connection, &loaded.tables);
+    }
+    Ok(loaded.report)
 }
 
 /// Loads a table; also returns whether its `create.sql` was derived, and its rows if they are not in

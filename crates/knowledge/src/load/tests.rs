@@ -2,6 +2,7 @@
 
 #[cfg(feature = "parquet")]
 mod columnar;
+mod compiled;
 mod delimiter;
 mod direct;
 mod duplicates;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod compile;
 mod completions;
 mod difference;
 mod enrich;
@@ -68,6 +69,7 @@ enum Command {
     Query(query::QueryArguments),
     Explain(explain::ExplainArguments),
     Check(check::CheckArguments),
+    Compile(compile::CompileArguments),
     Fmt(fmt::FmtArguments),
     New(new::NewArguments),
     Test(model_test::TestArguments),
@@ -104,6 +106,7 @@ fn answer(command: &Command) -> CommandResult {
         Command::Query(arguments) => query::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Compile(arguments) => compile::run(arguments),
         Command::Fmt(arguments) => fmt::run(arguments),
         Command::New(arguments) => new::run(arguments),
         Command::Test(arguments) => model_test::run(arguments),

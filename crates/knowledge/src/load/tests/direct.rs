@@ -38,7 +38,7 @@ fn cell(random: &mut fastrand::Rng) -> String {
 }
 
 /// Records of two columns, some of which may be bad.
-fn data(random: &mut fastrand::Rng, bad_one_in: u32) -> String {
+pub(super) fn data(random: &mut fastrand::Rng, bad_one_in: u32) -> String {
     let mut data = if random.bool() { "\u{feff}a,b" } else { "a,b" }.to_owned();
     let line_end = if random.bool() { "\n" } else { "\r\n" };
     let kinds: [usize; 2] = [random.usize(..3), random.usize(..3)];
