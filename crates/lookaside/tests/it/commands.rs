@@ -139,6 +139,64 @@ fn check_shows_tables_and_models() {
 }
 
 #[test]
+fn compile_writes_tables_and_the_indexes_of_models() {
+    let project = Project::new();
+    let compile = || project.run(&["compile", "."]).ended(0).out;
+    let first = compile();
+    assert!(
+        first.starts_with("table hosts: 3 rows, compiled to "),
+        "{first}"
+    );
+    let second = compile();
+    assert!(
+        second.starts_with("table hosts: 3 rows, already compiled, "),
+        "{second}"
+    );
+    let files = || std::fs::read_dir(project.file(".lookaside")).unwrap();
+    let names = files().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    assert_eq!(names.len(), 3, "{names:?}");
+    assert_eq!(names[0], ".gitignore");
+    let is_table = |name: &str| name.starts_with("hosts-") && name.ends_with(".table");
+    assert!(is_table(&names[1]), "{names:?}");
+    assert!(
+        names[2].starts_with(&names[1]) && names[2].ends_with(".index"),
+        "{names:?}"
+    );
+    let sql = "select owner, rack from hosts where name = 'web-2'";
+    let query = || {
+        project
+            .run(&["query", ".", sql, "--format", "csv"])
+            .ended(0)
+    };
+    let expected = query();
+    assert_eq!(expected.err, "");
+    // Damaged files cost a load and a warning.
+    for file in files() {
+        std::fs::write(file.unwrap().path(), "damaged").unwrap();
+    }
+    let said = query().err_has(&["the compiled form is damaged and not used"]);
+    assert_eq!(said.out, expected.out);
+    let said = query();
+    assert_eq!((said.out, said.err), (expected.out, String::new()));
+    // A file has the name of the folder.
+    std::fs::remove_dir_all(project.file(".lookaside")).unwrap();
+    project.write(".lookaside", "");
+    project.run(&["compile", "."]).ended(1).err_has(&[
+        "the compiled form of table hosts is not written",
+        "help: make ./.lookaside writable",
+    ]);
+    let config = std::fs::read_to_string(project.file("knowdb.toml")).unwrap();
+    let off = config.replace("version = 2", "version = 2\ndefault.compiled = false");
+    project.write("knowdb.toml", &off);
+    project
+        .run(&["compile", "."])
+        .ended(1)
+        .err_has(&["[default] compiled is false", "help: set it to true"]);
+}
+
+#[test]
 fn test_shows_differences_field_by_field() {
     let project = Project::new();
     project.write(
@@ -186,6 +244,7 @@ fn completions_name_every_command() {
             "query",
             "explain",
             "check",
+            "compile",
             "new",
             "test",
             "completions",

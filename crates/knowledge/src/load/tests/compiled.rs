@@ -246,6 +246,19 @@ fn small_tables_are_compiled_on_request_only() {
 }
 
 #[test]
+fn the_folder_is_a_truth_value_or_a_path() {
+    for (value, problem) in [
+        ("''", "must not be empty"),
+        ("1", "must be true, false or a string"),
+    ] {
+        let folder = Folder::new(&format!("[default]\ncompiled = {value}\n{TABLE}"), DATA);
+        let (error, _) = outcome(&folder);
+        assert!(error.contains("knowdb.toml:3"), "{error}");
+        assert!(error.contains(problem), "{error}");
+    }
+}
+
+#[test]
 fn tables_that_sqlite_loads_are_not_compiled() {
     let folder = Folder::new(TABLE, DATA);
     folder.write("t/insert.sql", "insert into {table} values (?1, lower(?2))");

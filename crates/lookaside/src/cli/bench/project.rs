@@ -8,9 +8,11 @@ use lookaside_load::workload::{self, Random};
 
 use super::Result;
 
-/// Caches that hold every key of a benchmark for as long as it runs.
+/// Caches that hold every key of a benchmark for as long as it runs. Each load reads the data.
 const CONFIG: &str = "\
 version = 2
+[default]
+compiled = false
 [cache]
 capacity = 1000000
 ttl_ms = 3600000
