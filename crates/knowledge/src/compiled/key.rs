@@ -10,7 +10,7 @@ use twox_hash::XxHash3_128;
 use super::threads;
 use crate::index::hash_probe;
 
-/// The version of the layout of a whole file. It must change with any part of it.
+/// The version of the layout of all files. It must change with any part of it.
 pub(super) const LAYOUT_VERSION: u32 = 1;
 
 /// The bytes that a thread hashes at once.
