@@ -284,7 +284,7 @@ fn forged_sections_are_refused_or_harmless() {
                 out
             })
             .collect();
-        for _ in 0..60 {
+        for _ in 0..10 {
             let mut forged = sections.clone();
             let count = forged.len();
             let section = &mut forged[random.usize(..count)];
@@ -313,7 +313,7 @@ fn forged_sections_are_refused_or_harmless() {
         }
     }
     assert!(
-        refused_count > 2000 && read_count > 1000,
+        refused_count > 300 && read_count > 200,
         "{refused_count} {read_count}"
     );
 }
