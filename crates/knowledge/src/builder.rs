@@ -223,8 +223,8 @@ impl Builder {
             },
         };
         let loaded = match self.config {
-            Some(config) => source.load_config(config, &*self.progress)?,
-            None => source.load(&*self.progress)?,
+            Some(config) => source.load_config(config, &*self.progress, None)?,
+            None => source.load(&*self.progress, None)?,
         };
         let on_change = self.telemetry.clone().map(|telemetry| -> OnChange {
             Arc::new(move |provider, wait| telemetry.on_change(provider, wait))

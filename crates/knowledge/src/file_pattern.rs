@@ -93,6 +93,19 @@ impl FilePattern {
         Ok(files)
     }
 
+    /// Whether a path matches.
+    pub(crate) fn matches(&self, path: &Path) -> bool {
+        let mut parts = self.parts.iter();
+        let all_match = path.components().all(|component| {
+            let (part, component) = (parts.next(), component.as_os_str().to_str());
+            part.zip(component).is_some_and(|(part, component)| {
+                let pattern = Pattern::new(part);
+                pattern.is_ok_and(|pattern| pattern.matches_with(component, OPTIONS))
+            })
+        });
+        all_match && parts.next().is_none()
+    }
+
     /// Paths in each folder whose content determines the files.
     pub(crate) fn paths_in_folders(&self) -> Vec<PathBuf> {
         let is_literal = |part: &String| !part.contains(['*', '?', '[']);
@@ -155,6 +168,17 @@ mod tests {
             let pattern = FilePattern::of(&base, text).unwrap().unwrap();
             let expected: Vec<PathBuf> = expected.iter().map(|file| base.join(file)).collect();
             assert_eq!(pattern.files().unwrap(), expected, "{text}");
+            for file in [
+                "b.csv", "a.csv", ".c.csv", "x/d.csv", "y/e.csv", "y/f.txt", "x", "a",
+            ] {
+                let path = base.join(file);
+                let is_expected = expected.contains(&path);
+                // A path with `..` is that of a file in another form.
+                assert!(
+                    pattern.matches(&path) == is_expected || text.starts_with(".."),
+                    "{text}"
+                );
+            }
             let absolute = format!("{}/{text}", Pattern::escape(base.to_str().unwrap()));
             let pattern = FilePattern::of(Path::new("/none"), &absolute).unwrap();
             assert_eq!(pattern.unwrap().files().unwrap(), expected, "{absolute}");

@@ -1,7 +1,7 @@
 //! File metadata that distinguishes the states of a file without reading it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::download::UrlFile;
@@ -102,6 +102,29 @@ impl FileStamps {
             stamps: stamps.collect(),
             files: self.files.clone(),
         }
+    }
+
+    /// Whether this is the path of one of the files.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        self.files.iter().any(|file| match file {
+            Watched::File(file) | Watched::SqliteLog(file) => file == path,
+            Watched::Pattern(pattern) => pattern.matches(path),
+            Watched::Url(_) => false,
+        })
+    }
+
+    /// Whether all files were last changed before a time. One that was changed at about the time of its stamp
+    /// may be changed again without another stamp, as the clock of the file system is coarse.
+    pub(crate) fn are_older_than(&self, time: SystemTime) -> bool {
+        let is_older = |stamp: &Option<FileStamp>| match stamp {
+            Some(stamp) => stamp.modified.is_some_and(|modified| modified < time),
+            None => true,
+        };
+        self.stamps.iter().all(|stamp| match stamp {
+            Stamp::File(stamp) => is_older(stamp),
+            Stamp::Files(stamps) => stamps.iter().all(|(stamp, _)| is_older(stamp)),
+            Stamp::Url(_) => false,
+        })
     }
 
     /// These stamps, and the current stamps of further files.

@@ -220,7 +220,12 @@ impl Knowledge {
 
     fn load_next(&self) -> Result<u64> {
         let engine = &self.0.engine;
-        let loaded = self.0.source.load(&*self.0.progress)?;
+        let current = engine.state();
+        let loaded = self
+            .0
+            .source
+            .load(&*self.0.progress, Some(&current.loaded))?;
+        drop(current);
         let number = engine.generation() + 1;
         let remotes = self.0.providers.open(&loaded, engine.state().remotes())?;
         let next = Generation::new(number, loaded, remotes, engine.hasher.clone())?;

@@ -15,14 +15,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use notify::event::ModifyKind;
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::Result;
 use crate::error::Error;
 use crate::file_stamp::{AskServers, FileStamps, Watched};
 
 /// Files must be unchanged for this long before they are read: a copy in progress causes many
-/// changes.
+/// changes. A file that is replaced by renaming another one is complete, and is read at once.
 const REST: Duration = Duration::from_millis(100);
 
 /// Files that keep changing are read after this time.
@@ -74,6 +75,10 @@ struct CheckSchedule {
     refresh_at: Option<Instant>,
     /// The first and the last notification since the last check.
     changed: Option<(Instant, Instant)>,
+    /// Whether a file was written to since then, and may not be complete.
+    is_written: bool,
+    /// When a file arrived under its name, which is complete: it was renamed.
+    arrived_at: Option<Instant>,
     /// When a load that failed for a cause that passes is tried again.
     retry_at: Option<Instant>,
 }
@@ -84,9 +89,22 @@ impl CheckSchedule {
         self.refresh_at = refresh.and_then(|refresh| now.checked_add(refresh));
     }
 
+    /// A file may have changed.
     fn notice(&mut self, now: Instant) {
         let (first, _) = self.changed.unwrap_or((now, now));
         self.changed = Some((first, now));
+    }
+
+    /// One of the files was written to.
+    fn write(&mut self, now: Instant) {
+        self.is_written = true;
+        self.notice(now);
+    }
+
+    /// One of the files was replaced by renaming another one.
+    fn arrive(&mut self, now: Instant) {
+        self.arrived_at.get_or_insert(now);
+        self.notice(now);
     }
 
     /// When the next check is due, if any.
@@ -94,7 +112,8 @@ impl CheckSchedule {
         let rested = self
             .changed
             .map(|(first, last)| (last + REST).min(first + REST_WAIT_MAX));
-        let due = [rested, self.refresh_at, self.retry_at];
+        let arrived = self.arrived_at.filter(|_| !self.is_written);
+        let due = [rested, arrived, self.refresh_at, self.retry_at];
         due.into_iter().flatten().min()
     }
 
@@ -106,6 +125,8 @@ impl CheckSchedule {
     /// Records that the files are checked now.
     fn look(&mut self, now: Instant) {
         self.changed = None;
+        self.is_written = false;
+        self.arrived_at = None;
         self.retry_at = None;
         self.set_refresh(self.refresh, now);
     }
@@ -182,10 +203,18 @@ fn watcher(shared: &Arc<Shared>) -> Result<RecommendedWatcher> {
             return;
         }
         let mut state = shared.lock();
-        if event.is_ok_and(|event| state.folders.are_all_strange(&event.paths)) {
-            return;
+        let now = Instant::now();
+        match event {
+            Ok(event) if state.folders.are_all_strange(&event.paths) => return,
+            Ok(event) if !event.paths.iter().any(|path| state.seen.has(path)) => {
+                state.schedule.notice(now);
+            }
+            Ok(event) => match event.kind {
+                EventKind::Modify(ModifyKind::Name(_)) => state.schedule.arrive(now),
+                _ => state.schedule.write(now),
+            },
+            Err(_) => state.schedule.notice(now),
         }
-        state.schedule.notice(Instant::now());
         shared.wake.notify_one();
     })
     .map_err(Error::watch)
@@ -355,6 +384,24 @@ mod tests {
         assert_eq!(schedule.due_at(), Some(at(2000)));
         schedule.look(at(2000));
         assert_eq!(schedule.due_at(), None);
+    }
+
+    #[test]
+    fn a_file_that_arrives_by_renaming_is_read_at_once() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let mut schedule = CheckSchedule::default();
+        // The file that will be renamed is written under another name.
+        schedule.notice(at(0));
+        schedule.notice(at(10));
+        schedule.arrive(at(20));
+        assert_eq!(schedule.due_at(), Some(at(20)));
+        schedule.look(at(20));
+        assert_eq!(schedule.due_at(), None);
+        // Another file is being written.
+        schedule.write(at(100));
+        schedule.arrive(at(150));
+        assert_eq!(schedule.due_at(), Some(at(250)));
     }
 
     #[test]

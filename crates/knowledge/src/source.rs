@@ -10,7 +10,7 @@ use crate::cache::CacheBytes;
 use crate::config::{CacheConfig, Config, ConfigOptions, LocalConfig, wal_of};
 use crate::databases::Databases;
 use crate::file_stamp::{FileStamps, Watched};
-use crate::load::{LoadReport, Progress, UsedStatement, load};
+use crate::load::{KeptTables, LastLoad, LoadReport, Progress, UsedStatement, load};
 use crate::plan::Tables;
 use crate::store::Store;
 use crate::table::PackedTables;
@@ -46,6 +46,7 @@ pub(crate) struct Loaded {
     pub(crate) local: LocalConfig,
     pub(crate) databases: Arc<Databases>,
     pub(crate) tables: Tables,
+    pub(crate) kept: KeptTables,
     pub(crate) report: LoadReport,
 }
 
@@ -69,15 +70,15 @@ impl Loaded {
 }
 
 impl Source {
-    /// Reads the configuration and loads everything.
-    pub(crate) fn load(&self, progress: &dyn Progress) -> Result<Loaded> {
+    /// Reads the configuration and loads everything that has changed since the last load.
+    pub(crate) fn load(&self, progress: &dyn Progress, last: Option<&Loaded>) -> Result<Loaded> {
         match self {
             Self::Folder {
                 path,
                 variables,
                 foreign_sections,
                 ..
-            } => self.load_config(open(path, variables, foreign_sections)?, progress),
+            } => self.load_config(open(path, variables, foreign_sections)?, progress, last),
             Self::SqliteFile { path, cache, local } => {
                 let seen = FileStamps::of(files_of(path));
                 let store = Store::copy_of_sqlite_file(path)?;
@@ -89,6 +90,7 @@ impl Source {
                     cache: *cache,
                     local: *local,
                     tables: Tables::new(store.reader()?, packed.clone(), memory_max),
+                    kept: KeptTables::default(),
                     databases: Arc::new(Databases::new(store, packed, local.sqlite_copy)),
                     report: LoadReport::default(),
                 })
@@ -114,7 +116,12 @@ impl Source {
     }
 
     /// Loads the tables of a configuration that was already read.
-    pub(crate) fn load_config(&self, config: Config, progress: &dyn Progress) -> Result<Loaded> {
+    pub(crate) fn load_config(
+        &self,
+        config: Config,
+        progress: &dyn Progress,
+        last: Option<&Loaded>,
+    ) -> Result<Loaded> {
         let seen = FileStamps::of(config.watched());
         let statements = match self {
             Self::Folder {
@@ -123,7 +130,11 @@ impl Source {
             } => statements(),
             _ => Vec::new(),
         };
-        let loaded = load(&config, &statements, progress)?;
+        let last = last.map(|last| LastLoad {
+            kept: &last.kept,
+            tables: &last.tables,
+        });
+        let loaded = load(&config, &statements, progress, last)?;
         Ok(Loaded {
             seen,
             cache: config.cache,
@@ -131,6 +142,7 @@ impl Source {
             config: Some(config),
             databases: Arc::new(loaded.databases),
             tables: loaded.tables,
+            kept: loaded.kept,
             report: loaded.report,
         })
     }

@@ -338,17 +338,7 @@ impl Config {
     pub(crate) fn watched(&self) -> Vec<Watched> {
         let mut files = vec![Watched::File(self.file.clone())];
         for table in self.enabled_tables() {
-            for sql in ["create.sql", "clean.sql", "insert.sql"] {
-                files.push(Watched::File(table.folder.join(sql)));
-            }
-            files.push(match (&table.url, &table.pattern) {
-                (Some(url), _) => Watched::Url(url.clone()),
-                (None, Some(pattern)) => Watched::Pattern(pattern.clone()),
-                (None, None) => Watched::File(table.data_file.clone()),
-            });
-            if table.format == TableFormat::Sqlite && table.url.is_none() {
-                files.push(Watched::SqliteLog(wal_of(&table.data_file)));
-            }
+            files.extend(table.watched());
         }
         let is_embedded = |it: &ProviderConfig| it.kind() == ProviderKind::Embedded;
         if self.providers.iter().any(is_embedded) {
@@ -377,6 +367,22 @@ impl ColumnPath {
 }
 
 impl TableConfig {
+    /// The files that it is loaded from.
+    pub(crate) fn watched(&self) -> Vec<Watched> {
+        let sqls = ["create.sql", "clean.sql", "insert.sql"];
+        let sqls = sqls.map(|sql| Watched::File(self.folder.join(sql)));
+        let mut files = Vec::from(sqls);
+        files.push(match (&self.url, &self.pattern) {
+            (Some(url), _) => Watched::Url(url.clone()),
+            (None, Some(pattern)) => Watched::Pattern(pattern.clone()),
+            (None, None) => Watched::File(self.data_file.clone()),
+        });
+        if self.format == TableFormat::Sqlite && self.url.is_none() {
+            files.push(Watched::SqliteLog(wal_of(&self.data_file)));
+        }
+        files
+    }
+
     /// The path at which one of the files of the table is read: the copy of a file that is downloaded.
     pub(crate) fn readable<'a>(&'a self, file: &'a Path) -> &'a Path {
         self.url.as_ref().map_or(file, UrlFile::copy)

@@ -27,6 +27,18 @@ pub(super) struct CompiledTable<'a> {
     pub(super) file: CompiledFile,
 }
 
+/// Everything that the rows of a table depend on, apart from its files.
+pub(super) fn settings(config: &Config, table: &TableConfig, sql: &SqlFiles) -> String {
+    let texts = [&sql.create, &sql.clean, &sql.insert].map(|sql| sql.as_ref().map(|it| &it.text));
+    format!(
+        "{:?} {:?} {:?} {:?} {texts:?}",
+        table.name,
+        table.columns,
+        config.csv_of(table),
+        config.load.on_error,
+    )
+}
+
 /// The compiled form of a table, and its size in bytes.
 pub(super) struct Found {
     form: CompiledForm,
@@ -45,15 +57,7 @@ impl<'a> CompiledTable<'a> {
             return None;
         }
         let files = files_of(table).ok()?;
-        let texts =
-            [&sql.create, &sql.clean, &sql.insert].map(|sql| sql.as_ref().map(|it| &it.text));
-        let settings = format!(
-            "{:?} {:?} {:?} {:?} {texts:?}",
-            table.name,
-            table.columns,
-            config.csv_of(table),
-            config.load.on_error,
-        );
+        let settings = settings(config, table, sql);
         let sizes = files.iter().map(|file| fs::metadata(table.readable(file)));
         let size = sizes.map(|it| it.map_or(0, |it| it.len())).sum();
         let key = || key(table, &files, &settings);

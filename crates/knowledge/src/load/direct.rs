@@ -52,6 +52,7 @@ impl From<CutError> for Failure {
 }
 
 /// The rows of a table, and the indexes that show that its unique keys are unique.
+#[derive(Clone)]
 pub(super) struct Loaded {
     pub(super) table: Arc<PackedTable>,
     pub(super) unique_indexes: Vec<UniqueIndex>,

@@ -17,6 +17,7 @@ mod duplicates;
 mod errors;
 mod fuzz;
 mod json_lines;
+mod kept;
 mod keys;
 mod mmdb;
 mod quotes;
@@ -41,6 +42,8 @@ use rusqlite::{Connection, ErrorCode, Statement};
 use self::compiled::CompiledTable;
 use self::direct::{CsvFiles, Failure, Limits, Loaded};
 pub use self::fuzz::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};
+use self::kept::BeforeLoad;
+pub(crate) use self::kept::KeptTables;
 use self::keys::{DerivedTable, add_indexes};
 use self::recipe::{Recipe, Why};
 use self::records::NextRecord;
@@ -79,7 +82,15 @@ pub(crate) struct LoadedTables {
     pub(crate) databases: Databases,
     /// Has the indexes that the load has needed.
     pub(crate) tables: Tables,
+    pub(crate) kept: KeptTables,
     pub(crate) report: LoadReport,
+}
+
+/// What a load takes from the last one.
+#[derive(Clone, Copy)]
+pub(crate) struct LastLoad<'a> {
+    pub(crate) kept: &'a KeptTables,
+    pub(crate) tables: &'a Tables,
 }
 
 /// What the load of a table needs beside the table.
@@ -98,8 +109,9 @@ pub(crate) fn load(
     config: &Config,
     statements: &[UsedStatement],
     progress: &dyn Progress,
+    last: Option<LastLoad<'_>>,
 ) -> Result<LoadedTables> {
-    load_with(config, statements, Selection::Large, progress)
+    load_with(config, statements, Selection::Large, progress, last)
 }
 
 /// Loads all enabled tables, and compiles those that are selected.
@@ -108,6 +120,7 @@ fn load_with(
     statements: &[UsedStatement],
     selection: Selection,
     progress: &dyn Progress,
+    last: Option<LastLoad<'_>>,
 ) -> Result<LoadedTables> {
     let begun = Instant::now();
     let builder = StoreBuilder::new()?;
@@ -119,6 +132,7 @@ fn load_with(
     let compiled = CompiledTables::new(config.compiled.as_deref(), selection);
     let mut indexes = CompiledIndexes::default();
     let mut packed = PackedTables::default();
+    let (mut kept, mut unchanged) = (KeptTables::default(), Vec::new());
     let mut derived = Vec::new();
     let mut downloads = Vec::new();
     for table in config.enabled_tables() {
@@ -130,14 +144,33 @@ fn load_with(
             memory_used: packed.size() as u64,
         };
         let sql = SqlFiles::read(&table)?;
-        let compiled = CompiledTable::open(config, &table, &sql, &compiled);
-        let (mut loaded, is_derived, rows) = load_table(&loading, &table, sql, compiled.as_ref())?;
-        loaded.warnings.extend(warning);
-        if let Some(rows) = rows {
-            packed.insert(&table.name, rows.table, rows.unique_indexes);
-            compiled.into_iter().for_each(|it| indexes.insert(it.file));
-        }
-        if is_derived {
+        let before = BeforeLoad::of(config, &table, &sql);
+        let same = last.and_then(|last| last.kept.unchanged(&table.name, &before));
+        let (loaded, sql) = match same {
+            Some(same) => {
+                run_scripts(&loading, &table, &same.sql)?;
+                let Loaded {
+                    table,
+                    unique_indexes,
+                } = same.loaded.clone();
+                packed.insert(&same.report.name, table, unique_indexes);
+                unchanged.push(same.report.name.clone());
+                kept.keep_again(same);
+                (same.report.clone(), same.sql.clone())
+            }
+            None => {
+                let compiled = CompiledTable::open(config, &table, &sql, &compiled);
+                let (mut loaded, sql, rows) = load_table(&loading, &table, sql, compiled.as_ref())?;
+                loaded.warnings.extend(warning);
+                if let Some(rows) = rows {
+                    kept.keep(before, sql.clone(), loaded.clone(), rows.clone());
+                    packed.insert(&table.name, rows.table, rows.unique_indexes);
+                    compiled.into_iter().for_each(|it| indexes.insert(it.file));
+                }
+                (loaded, sql)
+            }
+        };
+        if sql.create.file.is_none() {
             derived.push(DerivedTable {
                 name: table.name.clone(),
                 report: report.tables.len(),
@@ -153,6 +186,9 @@ fn load_with(
     let pattern_memory_max = config.local.pattern_memory_max;
     let tables =
         Tables::with_compiled(store.reader()?, packed.clone(), indexes, pattern_memory_max);
+    if let Some(last) = last {
+        tables.adopt(last.tables, &unchanged);
+    }
     duplicates::add_warnings(&connection, &tables, config, statements, reports);
     drop(connection);
     for (index, download) in downloads {
@@ -169,6 +205,7 @@ fn load_with(
     Ok(LoadedTables {
         databases,
         tables,
+        kept,
         report,
     })
 }
@@ -208,7 +245,7 @@ fn fetched<'a>(
 /// # Errors
 /// The errors of a load.
 pub fn try_load(config: &Config, progress: &dyn Progress) -> Result<LoadReport> {
-    load(config, &[], progress).map(|loaded| loaded.report)
+    load(config, &[], progress, None).map(|loaded| loaded.report)
 }
 
 /// Writes the compiled form of all tables that are loaded without SQLite, whatever their size, unless it
@@ -223,7 +260,7 @@ pub fn compile(
     statements: &[UsedStatement],
     progress: &dyn Progress,
 ) -> Result<LoadReport> {
-    let loaded = load_with(config, statements, Selection::All, progress)?;
+    let loaded = load_with(config, statements, Selection::All, progress, None)?;
     let connection = loaded.databases.base().store.reader()?;
     for statement in expanded(config, statements) {
         compiled::build_indexes(config, &statement.sql, &connection, &loaded.tables);
@@ -231,14 +268,22 @@ pub fn compile(
     Ok(loaded.report)
 }
 
-/// Loads a table; also returns whether its `create.sql` was derived, and its rows if they are not in
-/// SQLite.
+/// Makes a table without rows.
+fn run_scripts(loading: &Loading<'_>, table: &TableConfig, sql: &TableSql) -> Result<()> {
+    for script in [&sql.create, &sql.clean] {
+        let executed = loading.connection.execute_batch(&script.text);
+        executed.map_err(|source| Error::script(table, script, source))?;
+    }
+    Ok(())
+}
+
+/// Loads a table; also returns its SQL, and its rows if they are not in SQLite.
 fn load_table(
     loading: &Loading<'_>,
     table: &TableConfig,
     sql: SqlFiles,
     compiled: Option<&CompiledTable<'_>>,
-) -> Result<(TableReport, bool, Option<Loaded>)> {
+) -> Result<(TableReport, TableSql, Option<Loaded>)> {
     let Loading {
         config,
         connection,
@@ -257,11 +302,7 @@ fn load_table(
     };
     let sql = sql.sql(table, derived);
     report.warnings.extend(sql.notes.iter().cloned());
-    for script in [&sql.create, &sql.clean] {
-        connection
-            .execute_batch(&script.text)
-            .map_err(|source| Error::script(table, script, source))?;
-    }
+    run_scripts(loading, table, &sql)?;
     let mut rows = Rows::open(config, table)?;
     let bytes_total = rows.bytes_total();
     let mut insert = Insert::prepare(connection, table, &sql.insert, rows.width())?;
@@ -303,7 +344,8 @@ fn load_table(
     });
     judge_row_count(table, &mut report)?;
     report.elapsed = begun.elapsed();
-    Ok((report, sql.create.file.is_none(), packed))
+    drop(insert);
+    Ok((report, sql, packed))
 }
 
 /// Loads a table without SQLite, or returns why SQLite must load it.

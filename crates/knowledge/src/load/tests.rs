@@ -75,7 +75,7 @@ impl Folder {
 
 /// Loads all tables, and copies those to SQLite that were loaded directly.
 fn load_all(config: &Config, statements: &[UsedStatement]) -> Result<(Arc<Database>, LoadReport)> {
-    let loaded = load(config, statements, &NoProgress)?;
+    let loaded = load(config, statements, &NoProgress, None)?;
     Ok((loaded.databases.with_all()?, loaded.report))
 }
 
@@ -744,7 +744,13 @@ fn progress_ends_at_the_whole_file() {
     let data = format!("a,b\n{}", "1,2\n".repeat(200_000));
     let folder = Folder::new(TABLE, &data);
     let recorded = Recorder(RefCell::new(Vec::new()));
-    load(&Config::open(folder.0.path(), &[]).unwrap(), &[], &recorded).unwrap();
+    load(
+        &Config::open(folder.0.path(), &[]).unwrap(),
+        &[],
+        &recorded,
+        None,
+    )
+    .unwrap();
     let recorded = recorded.0.into_inner();
     let size = data.len() as u64;
     assert_eq!(recorded.last(), Some(&(size, size)));

@@ -85,6 +85,35 @@ impl Tables {
         }
     }
 
+    /// Takes over what plans have built from these tables, whose rows and schema are the same.
+    pub(crate) fn adopt(&self, other: &Self, names: &[String]) {
+        fn take<K: Clone + Eq + Hash, V: Clone>(
+            to: &mut HashMap<K, Result<V, Reason>>,
+            from: &HashMap<K, Result<V, Reason>>,
+            is_taken: impl Fn(&K) -> bool,
+        ) {
+            let taken = from
+                .iter()
+                .filter(|(key, value)| value.is_ok() && is_taken(key));
+            to.extend(taken.map(|(key, value)| (key.clone(), value.clone())));
+        }
+        let is_named = |table: &str| names.iter().any(|name| name.eq_ignore_ascii_case(table));
+        self.with(|to| {
+            other.with(|from| {
+                take(&mut to.snapshots, &from.snapshots, |key| is_named(&key.0));
+                take(&mut to.hashes, &from.hashes, |key| is_named(&key.0));
+                take(&mut to.intervals, &from.intervals, |key| is_named(&key.0));
+                if to.pattern_memory_max == from.pattern_memory_max {
+                    take(&mut to.relations, &from.relations, |key| is_named(&key.0));
+                }
+                take(&mut to.censuses, &from.censuses, |key| is_named(&key.0));
+                take(&mut to.column_types, &from.column_types, |key| {
+                    is_named(&key.0)
+                });
+            });
+        });
+    }
+
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut TableCache) -> T) -> T {
         // A panic while planning leaves nothing inconsistent: maps are only changed by whole
         // entries.

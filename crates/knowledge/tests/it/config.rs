@@ -194,7 +194,8 @@ fn unknown_keys_name_the_nearest_known_one() {
     );
     check_below(
         "[default]\nqq = 5",
-        "knowdb.toml:3: unknown key default.qq; the known keys are transaction, batch_size, on_error",
+        "knowdb.toml:3: unknown key default.qq; the known keys are transaction, batch_size, on_error, \
+         compiled",
     );
     check_below(
         "[[tables]]\nname = 't'\n[[tables]]\nname = 'u'\nexpected_row = {}",

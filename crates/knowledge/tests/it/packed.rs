@@ -128,6 +128,58 @@ fn a_reload_also_replaces_the_copy() {
     assert_eq!(session.first(&statement, &[Value::Int(70)]).unwrap(), None);
 }
 
+/// Sets the time of the last change of a file to a minute ago, as files that rest have it.
+fn age(file: &std::path::Path) {
+    let file = fs::File::open(file).unwrap();
+    let time = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    file.set_modified(time).unwrap();
+}
+
+#[test]
+fn a_reload_loads_only_what_has_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let tables = "[[tables]]\nname = \"one\"\ndir = \".\"\ndata_file = \"one.csv\"\n\
+                  [[tables]]\nname = \"two\"\ndir = \".\"\ndata_file = \"two.csv\"\n";
+    fs::write(at("knowdb.toml"), format!("version = 2\n{tables}")).unwrap();
+    fs::write(at("one.csv"), "k,v\n1,a\n1,b\n").unwrap();
+    fs::write(at("two.csv"), "k,v\n1,c\n").unwrap();
+    ["one.csv", "two.csv"]
+        .iter()
+        .for_each(|name| age(&at(name)));
+    let knowledge = Knowledge::open(folder.path()).unwrap();
+    let value = |table: &str| {
+        let sql = format!("select v from {table} where k = :k order by rowid");
+        let rows = knowledge.query_all(&sql, &params! {"k" => 1}).unwrap();
+        rows.iter()
+            .map(|row| row[0].to_string())
+            .collect::<String>()
+    };
+    assert_eq!((value("one"), value("two")), ("ab".into(), "c".into()));
+    // The data of `two` changes.
+    fs::write(at("two.csv"), "k,v\n1,d\n").unwrap();
+    knowledge.reload().unwrap();
+    assert_eq!((value("one"), value("two")), ("ab".into(), "d".into()));
+    assert_eq!(knowledge.load_report().tables[0].rows, 2);
+    assert_eq!(knowledge.table_infos().len(), 2);
+    // The same size, and the same time of the change.
+    fs::write(at("one.csv"), "k,v\n1,x\n1,y\n").unwrap();
+    age(&at("one.csv"));
+    knowledge.reload().unwrap();
+    assert_eq!((value("one"), value("two")), ("xy".into(), "d".into()));
+    // Another setting.
+    let create = "create table {table} (k text, v text)";
+    fs::write(at("create.sql"), create).unwrap();
+    knowledge.reload().unwrap();
+    assert_eq!((value("one"), value("two")), ("xy".into(), "d".into()));
+    let infos = knowledge.table_infos();
+    assert_eq!(infos[0].columns[0].declared, "TEXT");
+    // A reload that fails leaves all as it is.
+    fs::write(at("two.csv"), "k,v\n1,e\n1\n").unwrap();
+    assert!(knowledge.reload().is_err());
+    assert_eq!((value("one"), value("two")), ("xy".into(), "d".into()));
+}
+
 #[test]
 fn when_sqlite_copies_a_table_is_configured() {
     let never = project("[local]\nsqlite_copy = \"never\"", 100);

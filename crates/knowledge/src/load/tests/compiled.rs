@@ -13,7 +13,7 @@ fn outcome(folder: &Folder) -> (String, Compiled) {
 
 fn outcome_with(folder: &Folder, selection: Selection) -> (String, Compiled) {
     let loaded = Config::open(folder.0.path(), &[])
-        .and_then(|config| load_with(&config, &[], selection, &NoProgress));
+        .and_then(|config| load_with(&config, &[], selection, &NoProgress, None));
     match loaded {
         Ok(loaded) => {
             let database = loaded.databases.with_all().unwrap();

@@ -181,7 +181,13 @@ fn progress_reaches_the_size_of_all_files() {
     let (first, second) = (format!("a\n{rows}"), format!("a\n{rows}7\n"));
     let folder = folder("", &[("a.csv", &first), ("b.csv", &second)]);
     let last = Last(RefCell::default());
-    load(&Config::open(folder.0.path(), &[]).unwrap(), &[], &last).unwrap();
+    load(
+        &Config::open(folder.0.path(), &[]).unwrap(),
+        &[],
+        &last,
+        None,
+    )
+    .unwrap();
     let size = (first.len() + second.len()) as u64;
     assert_eq!(last.0.into_inner(), (size, size));
 }

@@ -1,0 +1,82 @@
+//! Tables of the last load whose files have not changed: the next load takes them as they are.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
+
+use super::compiled::settings;
+use super::direct::Loaded;
+use super::report::TableReport;
+use super::sql::{SqlFiles, TableSql};
+use crate::config::{Config, TableConfig};
+use crate::file_stamp::FileStamps;
+
+/// How long before a load a file must have been changed, so that its stamp shows each later change.
+const STAMP_AGE_MIN: Duration = Duration::from_secs(2);
+
+/// The tables of a load, by their names.
+#[derive(Default)]
+pub(crate) struct KeptTables(HashMap<String, KeptTable>);
+
+/// A table that was loaded without SQLite.
+#[derive(Clone)]
+pub(super) struct KeptTable {
+    stamps: FileStamps,
+    /// What its rows depend on, apart from its files.
+    settings: String,
+    pub(super) sql: TableSql,
+    pub(super) report: TableReport,
+    pub(super) loaded: Loaded,
+}
+
+/// The state of the files of a table before they are read.
+pub(super) struct BeforeLoad {
+    stamps: FileStamps,
+    settings: String,
+    time: SystemTime,
+}
+
+impl BeforeLoad {
+    pub(super) fn of(config: &Config, table: &TableConfig, sql: &SqlFiles) -> Self {
+        Self {
+            stamps: FileStamps::of(table.watched()),
+            settings: format!("{} {:?}", settings(config, table, sql), table.expected_rows),
+            time: SystemTime::now(),
+        }
+    }
+}
+
+impl KeptTables {
+    /// The table, if nothing that its rows depend on has changed since it was loaded.
+    pub(super) fn unchanged(&self, name: &str, now: &BeforeLoad) -> Option<&KeptTable> {
+        let kept = self.0.get(name)?;
+        (kept.stamps == now.stamps && kept.settings == now.settings).then_some(kept)
+    }
+
+    /// Keeps a table for the next load, if the stamps of its files show each change since `before`.
+    pub(super) fn keep(
+        &mut self,
+        before: BeforeLoad,
+        sql: TableSql,
+        report: TableReport,
+        loaded: Loaded,
+    ) {
+        let Some(time) = before.time.checked_sub(STAMP_AGE_MIN) else {
+            return;
+        };
+        if before.stamps.are_older_than(time) {
+            let kept = KeptTable {
+                stamps: before.stamps,
+                settings: before.settings,
+                sql,
+                report,
+                loaded,
+            };
+            self.0.insert(kept.report.name.clone(), kept);
+        }
+    }
+
+    /// Keeps a table that is unchanged for one more load.
+    pub(super) fn keep_again(&mut self, kept: &KeptTable) {
+        self.0.insert(kept.report.name.clone(), kept.clone());
+    }
+}
