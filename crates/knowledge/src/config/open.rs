@@ -226,16 +226,19 @@ fn read_load(section: Option<Section<'_>>) -> Result<LoadConfig> {
 
 /// The folder of the compiled forms of tables, if they are not switched off.
 fn read_compiled(section: Option<Section<'_>>, folder: &Path) -> Result<Option<PathBuf>> {
-    let chosen = match &section {
-        None => Some(FOLDER),
-        Some(section) => match section.bool_or_str("compiled")? {
-            None | Some(Ok(true)) => Some(FOLDER),
-            Some(Ok(false)) => None,
-            Some(Err("")) => return Err(section.bad("compiled", "must not be empty")),
-            Some(Err(path)) => Some(path),
-        },
+    const KEY: &str = "compiled";
+    const PROBLEM: &str = "must be true, false or the path of a folder";
+    let Some(section) = section else {
+        return Ok(Some(folder.join(FOLDER)));
     };
-    Ok(chosen.map(|path| folder.join(path)))
+    Ok(match section.bool(KEY) {
+        Ok(None | Some(true)) => Some(folder.join(FOLDER)),
+        Ok(Some(false)) => None,
+        Err(_) => match section.str(KEY) {
+            Ok(Some(path)) if !path.is_empty() => Some(folder.join(path)),
+            _ => return Err(section.bad(KEY, PROBLEM)),
+        },
+    })
 }
 
 fn read_cache(section: Option<Section<'_>>) -> Result<CacheConfig> {

@@ -112,17 +112,6 @@ impl<'a> Section<'a> {
         self.typed(key, "a string", |value| value.as_str())
     }
 
-    /// A truth value, or a string as the error.
-    pub(super) fn bool_or_str(
-        &self,
-        key: &str,
-    ) -> Result<Option<std::result::Result<bool, &'a str>>> {
-        self.typed(key, "true, false or a string", |value| {
-            let string = value.as_str().map(Err);
-            value.as_bool().map(Ok).or(string)
-        })
-    }
-
     /// A whole number from 0.
     pub(super) fn u64(&self, key: &str) -> Result<Option<u64>> {
         self.typed(key, "a non-negative integer", integer)

@@ -92,6 +92,12 @@ fn rows_and_reports_are_those_of_a_load() {
     folder.write("t/part1.csv", "a,b\n1,x\n2,y\n");
     folder.write("t/part2.csv", "a,b\n3,x\n007,y\n");
     check(&folder);
+    // A warning of the file.
+    let delimiter = Folder::new("[[tables]]\nname = 't'\n", "a;b\n1;2\n3;4\n");
+    delimiter.remove("t/create.sql");
+    delimiter.remove("t/insert.sql");
+    assert!(off(&delimiter).contains("csv.delimiter"));
+    check(&delimiter);
     let keys = Folder::new(TABLE, "a,b\n7,x\n2,y\n");
     keys.write(
         "t/create.sql",
@@ -156,29 +162,44 @@ fn messages_name_the_files_of_the_present_folder() {
 fn other_data_sql_or_configuration_is_loaded_and_compiled_anew() {
     let folder = Folder::new(TABLE, DATA);
     check(&folder);
-    let changes: [(&str, &str); 7] = [
+    let with = |line: &str| format!("version = 2\n{line}\n[[tables]]\nname = 't'\n");
+    let reversed = with("") + "columns.by_header = ['b', 'a']\n";
+    let changes = [
         ("t/data.csv", "a,b\n1,x\n2,y\n3,z\n"),
         ("t/create.sql", "create table {table} (a text, b text)"),
         ("t/insert.sql", "insert into {table} (b, a) values (?1, ?2)"),
         ("t/clean.sql", "delete from {table} where 1 = 1"),
-        (
-            "knowdb.toml",
-            "version = 2\n[[tables]]\nname = 't'\ncolumns.by_header = ['b', 'a']\n",
-        ),
-        (
-            "knowdb.toml",
-            "version = 2\ncsv.trim = false\n[[tables]]\nname = 't'\n",
-        ),
-        (
-            "knowdb.toml",
-            "version = 2\ndefault.on_error = 'skip'\n[[tables]]\nname = 't'\n",
-        ),
+        ("knowdb.toml", &reversed),
+        // Each differs from the one before in one setting.
+        ("knowdb.toml", &with("")),
+        ("knowdb.toml", &with("csv.trim = false")),
+        ("knowdb.toml", &with("")),
+        ("knowdb.toml", &with("default.on_error = 'skip'")),
     ];
     for (file, text) in changes {
         folder.write(file, text);
         check(&folder);
         assert_eq!(compiled_files(&folder).len(), 1);
     }
+}
+
+#[test]
+fn files_that_change_during_a_load_are_not_compiled() {
+    let load_changed = |data: &str| {
+        let folder = Folder::new(TABLE, DATA);
+        let config = Config::open(folder.0.path(), &[]).unwrap();
+        let table = &config.tables[0];
+        let sql = SqlFiles::read(table).unwrap();
+        let tables = CompiledTables::new(config.compiled.as_deref(), Selection::All);
+        let compiled = CompiledTable::open(&config, table, &sql, &tables).unwrap();
+        folder.write("t/data.csv", data);
+        let connection = Connection::open_in_memory().unwrap();
+        let sql = (sql, Some(&compiled));
+        let (report, ..) = load_table(&config, table, sql, &connection, &NoProgress).unwrap();
+        report.compiled
+    };
+    assert!(matches!(load_changed(DATA), Compiled::Written(_)));
+    assert_eq!(load_changed(&DATA.replace('x', "y")), Compiled::None);
 }
 
 #[test]
@@ -247,10 +268,8 @@ fn small_tables_are_compiled_on_request_only() {
 
 #[test]
 fn the_folder_is_a_truth_value_or_a_path() {
-    for (value, problem) in [
-        ("''", "must not be empty"),
-        ("1", "must be true, false or a string"),
-    ] {
+    let problem = "compiled must be true, false or the path of a folder";
+    for value in ["''", "1"] {
         let folder = Folder::new(&format!("[default]\ncompiled = {value}\n{TABLE}"), DATA);
         let (error, _) = outcome(&folder);
         assert!(error.contains("knowdb.toml:3"), "{error}");
