@@ -147,6 +147,7 @@ impl Generation {
             match self.prepare(&statement.0, &mut reader) {
                 Err(error) if error.is_retryable() => {}
                 Err(error) => return Err(error),
+                Ok(prepared) if prepared.plan.is_native() => {}
                 Ok(prepared) => copied.extend(prepared.packed_tables().iter().cloned()),
             }
         }
@@ -294,13 +295,13 @@ impl Generation {
         if tables.is_empty() {
             return Ok(());
         }
-        if plan.is_native() {
+        if !plan.may_need_sqlite() {
             if let Some(sql) = plan.refusal_sql(&info.params) {
                 statement.set_refusal(sql);
             }
             return Ok(());
         }
-        if databases.never_copies() {
+        if databases.never_copies() && !plan.is_native() {
             let reason = plan.explain().reason.unwrap_or_default();
             return Err(Error::no_sqlite_copy(&info.sql, &tables[0], &reason));
         }
@@ -387,7 +388,7 @@ impl Generation {
             return Ok(prepared);
         }
         let mut prepared = self.describe(info, reader)?;
-        if !prepared.packed_tables().is_empty() {
+        if !prepared.plan.is_native() {
             self.databases().start(prepared.packed_tables());
         }
         if self.cache.is_some()

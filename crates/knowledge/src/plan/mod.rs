@@ -104,7 +104,11 @@ enum NativeProbe {
     },
     Interval {
         interval: Interval,
+        /// What the lower bounds are compared with.
         key: Compared,
+        /// What the upper bounds are compared with, if it is written otherwise. If it has another value, the
+        /// rows are not those of one key, and SQLite answers.
+        high: Option<Compared>,
     },
     Ip4Between {
         interval: Interval,
@@ -132,7 +136,7 @@ pub(crate) enum Probe {
     Absent,
     /// SQLite refuses the parameters, and reports why.
     Refused,
-    /// The statement has no native plan.
+    /// SQLite answers, see [`LookupPlan::may_need_sqlite`].
     Fallback,
 }
 
@@ -143,7 +147,7 @@ pub(crate) enum ProbeAll {
     Rows,
     /// SQLite refuses the parameters, and reports why.
     Refused,
-    /// The statement has no native plan.
+    /// SQLite answers, see [`LookupPlan::may_need_sqlite`].
     Fallback,
 }
 
@@ -156,6 +160,8 @@ enum Found<'a> {
     Gap(&'a IntervalIndex, Gap),
     /// SQLite refuses the parameters.
     Refused,
+    /// They are not the rows of one key.
+    Other,
 }
 
 impl LookupPlan {
@@ -177,6 +183,16 @@ impl LookupPlan {
     /// Whether an index of the engine answers, rather than SQLite or another database.
     pub(crate) fn is_native(&self) -> bool {
         !matches!(self.0, ChosenPlan::NotNative(_))
+    }
+
+    /// Whether SQLite may have to answer: if the plan is not native, and for two different values that the
+    /// bounds of an interval are compared with.
+    pub(crate) fn may_need_sqlite(&self) -> bool {
+        match &self.0 {
+            ChosenPlan::Native(native) => native.may_need_sqlite(),
+            ChosenPlan::FirstOf(tables) => tables.members().iter().any(Native::may_need_sqlite),
+            ChosenPlan::NotNative(_) => true,
+        }
     }
 
     /// The first row for parameters in the order of `params`.
@@ -227,6 +243,10 @@ impl LookupPlan {
 }
 
 impl Native {
+    fn may_need_sqlite(&self) -> bool {
+        matches!(self.probe, NativeProbe::Interval { high: Some(_), .. })
+    }
+
     #[inline]
     fn first(&self, params: &[Value]) -> Probe {
         if let Some((index, text)) = self.patterns() {
@@ -238,6 +258,7 @@ impl Native {
             Found::Rows(Rows::Many(rows)) => Probe::Row(rows[0] as usize),
             Found::Gap(index, gap) => first_of_gap(index, gap, self.list_order),
             Found::Refused => Probe::Refused,
+            Found::Other => Probe::Fallback,
         }
     }
 
@@ -246,7 +267,8 @@ impl Native {
             match self.first(params) {
                 Probe::Row(row) => out.push(row),
                 Probe::Absent => {}
-                Probe::Refused | Probe::Fallback => return ProbeAll::Refused,
+                Probe::Refused => return ProbeAll::Refused,
+                Probe::Fallback => return ProbeAll::Fallback,
             }
             return ProbeAll::Rows;
         }
@@ -262,6 +284,7 @@ impl Native {
                 out.extend(index.rows_of_gap(gap, self.list_order).iter().map(position));
             }
             Found::Refused => return ProbeAll::Refused,
+            Found::Other => return ProbeAll::Fallback,
         }
         ProbeAll::Rows
     }
@@ -270,9 +293,16 @@ impl Native {
     fn find(&self, params: &[Value]) -> Found<'_> {
         match &self.probe {
             NativeProbe::Hash { index, parts } => find_equal(index, parts, params),
-            NativeProbe::Interval { interval, key } => {
-                find_within(interval, self.list_order, key, params)
-            }
+            NativeProbe::Interval {
+                interval,
+                key,
+                high: None,
+            } => find_within(interval, self.list_order, key, params),
+            NativeProbe::Interval {
+                interval,
+                key,
+                high: Some(high),
+            } => find_both_within(interval, self.list_order, [key, high], params),
             NativeProbe::Ip4Between { interval, ip } => {
                 find_ip4_between(interval, self.list_order, ip, params)
             }
@@ -497,6 +527,29 @@ fn find_converted_within<'a>(
 ) -> Found<'a> {
     let mut scratch = [const { Scratch::new() }; 2];
     find_key_within(interval, order, key.key(params, &mut scratch))
+}
+
+/// As [`find_within`], for bounds that are compared with two operands.
+fn find_both_within<'a>(
+    interval: &'a Interval,
+    order: ListOrder,
+    [low, high]: [&Compared; 2],
+    params: &[Value],
+) -> Found<'a> {
+    let key = match (low.plain_key(params), high.plain_key(params)) {
+        (Some(low), Some(high)) if low == high => low,
+        (Some(_), Some(_)) => return Found::Other,
+        _ => {
+            let mut scratches = [const { [const { Scratch::new() }; 2] }; 2];
+            let [low_scratch, high_scratch] = &mut scratches;
+            let (low, high) = (low.key(params, low_scratch), high.key(params, high_scratch));
+            return match low == high {
+                true => find_key_within(interval, order, low),
+                false => Found::Other,
+            };
+        }
+    };
+    find_key_within(interval, order, key)
 }
 
 #[inline]

@@ -104,7 +104,7 @@ pub(super) fn plan(
             }
             let sides = [(low.operand, low_affinity), (high.operand, high_affinity)];
             let [low, high] = sides.map(|(operand, affinity)| Compared { operand, affinity });
-            let probe = within(interval, low, high)?;
+            let probe = within(interval, low, high);
             (probe, vec![low_column, high_column])
         }
         Condition::WithinKeys { low, high } => {
@@ -126,7 +126,7 @@ pub(super) fn plan(
                 operand: side.operand,
                 affinity,
             });
-            let probe = within(interval, low, high)?;
+            let probe = within(interval, low, high);
             (probe, vec![low_column, high_column])
         }
         Condition::Ip4Between { ip, low, high } => {
@@ -221,13 +221,13 @@ const UNKNOWN_TIES: Reason = Reason::fixed(
     "its order leaves some rows equal, and SQLite's own order of them is not the table's; add `rowid` to `order by`",
 );
 
-/// The probe of an interval, if both bounds are compared with the same value.
-fn within(interval: Interval, low: Compared, high: Compared) -> Result<NativeProbe, Reason> {
-    match low == high {
-        true => Ok(NativeProbe::Interval { interval, key: low }),
-        false => Err(Reason::fixed(
-            "the bounds of its interval are compared with two values",
-        )),
+/// The probe of an interval.
+fn within(interval: Interval, low: Compared, high: Compared) -> NativeProbe {
+    let high = (high != low).then_some(high);
+    NativeProbe::Interval {
+        interval,
+        key: low,
+        high,
     }
 }
 

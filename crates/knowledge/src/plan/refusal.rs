@@ -6,7 +6,7 @@ use super::{ChosenPlan, LookupPlan, Native, NativeProbe};
 
 impl LookupPlan {
     /// A query that fails as SQLite refuses parameters of this plan, for which it needs no table; `None` if
-    /// the plan is not native, or its tables have no rows, with which SQLite compares nothing.
+    /// SQLite may have to answer, or the tables have no rows, with which it compares nothing.
     ///
     /// A statement with several conditions may fail where SQLite would not: it evaluates an operand only for
     /// rows that satisfy the conditions before it.
@@ -16,6 +16,9 @@ impl LookupPlan {
             ChosenPlan::FirstOf(tables) => tables.members().iter().collect(),
             ChosenPlan::NotNative(_) => return None,
         };
+        if self.may_need_sqlite() {
+            return None;
+        }
         if natives.iter().all(|native| native.rows.len() == 0) {
             return None;
         }
@@ -34,7 +37,10 @@ impl Native {
             NativeProbe::Hash { parts, .. } => {
                 operands.extend(parts.iter().map(|part| part.operand.sql(params)));
             }
-            NativeProbe::Interval { key, .. } => operands.push(key.operand.sql(params)),
+            NativeProbe::Interval { key, high, .. } => {
+                let keys = [Some(key), high.as_ref()].into_iter().flatten();
+                operands.extend(keys.map(|key| key.operand.sql(params)));
+            }
             // The function refuses what is not an address.
             NativeProbe::Ip4Between { ip, .. } => {
                 operands.push(format!("ip4_between({}, 0, 0)", ip.sql(params)));

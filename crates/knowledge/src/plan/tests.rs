@@ -115,7 +115,7 @@ impl Fixture {
         let sqlite = |count_max| self.sqlite(sql, names, values, count_max);
         let mut positions = Vec::new();
         let (first, all) = match (plan.first(values), plan.all(values, &mut positions)) {
-            (Probe::Fallback, ProbeAll::Fallback) if !plan.is_native() => return Ok(false),
+            (Probe::Fallback, ProbeAll::Fallback) if plan.may_need_sqlite() => return Ok(false),
             (Probe::Refused, ProbeAll::Refused) => {
                 // No error if SQLite finds before that no row can match.
                 return match sqlite(usize::MAX) {

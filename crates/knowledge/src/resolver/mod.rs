@@ -526,6 +526,12 @@ impl Resolver {
         let result = match self.check_cancelled(context) {
             Ok(()) => {
                 let packed_tables = statement.packed_tables();
+                if context.generation.databases().never_copies()
+                    && let Some(table) = packed_tables.first()
+                {
+                    let reason = "for two different values";
+                    return Err(Error::no_sqlite_copy(&context.info.sql, table, reason));
+                }
                 let reader = self.reader.open(context.generation, packed_tables)?;
                 let described = (&context.description.columns, statement);
                 reader.rows(context.info, described, params, extent)

@@ -194,8 +194,13 @@ fn files_that_change_during_a_load_are_not_compiled() {
         let compiled = CompiledTable::open(&config, table, &sql, &tables).unwrap();
         folder.write("t/data.csv", data);
         let connection = Connection::open_in_memory().unwrap();
-        let sql = (sql, Some(&compiled));
-        let (report, ..) = load_table(&config, table, sql, &connection, &NoProgress).unwrap();
+        let loading = Loading {
+            config: &config,
+            connection: &connection,
+            progress: &NoProgress,
+            memory_used: 0,
+        };
+        let (report, ..) = load_table(&loading, table, sql, Some(&compiled)).unwrap();
         report.compiled
     };
     assert!(matches!(load_changed(DATA), Compiled::Written(_)));

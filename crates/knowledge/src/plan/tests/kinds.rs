@@ -190,7 +190,6 @@ fn the_rest_is_sqlites() {
         "select k from texts where regexp_like(:x, k)",
         "select k from names where host_under(:x, k)",
         "select lo from equal where :x between lo and hi order by lo desc",
-        "select name from nets where lo <= :x and hi >= :y",
         "select name from nets where lo <= :x and hi >= '3'",
         "select a from typed where lo <= :x and hi >= :x",
         "select lo from mixed where lo <= :x and hi >= :x",
@@ -329,6 +328,27 @@ fn every_parameter_has_a_native_answer() {
 
 /// SQLite evaluates an operand with a function before the first row only where it seeks in an index,
 /// so an empty table is not enough to get the error, but the operand is.
+#[test]
+fn bounds_that_are_compared_with_two_operands_are_those_of_one_value() {
+    let fixture = Fixture::new("two", SCHEMA);
+    let sql = "select name from nets where lo <= :x and hi >= :y";
+    let plan = fixture.plan(sql, &["x", "y"]);
+    assert_eq!(plan.explain().kind, PlanKind::Interval);
+    assert!(plan.may_need_sqlite());
+    for x in [
+        Value::Int(5),
+        Value::from("5"),
+        Value::Null,
+        Value::Float(5.5),
+    ] {
+        let values = [x.clone(), x];
+        assert_eq!(fixture.compare(&plan, sql, &["x", "y"], &values), Ok(true));
+    }
+    let values = [Value::Int(5), Value::Int(6)];
+    assert_eq!(fixture.compare(&plan, sql, &["x", "y"], &values), Ok(false));
+    assert_eq!(plan.first(&values), Probe::Fallback);
+}
+
 #[test]
 fn the_error_of_an_operand_needs_no_rows() {
     let fixture = Fixture::new("refused", SCHEMA);
