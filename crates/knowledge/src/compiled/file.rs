@@ -69,6 +69,10 @@ struct Section {
 impl SectionReader {
     /// Opens a file with this key, and checks its header.
     pub(super) fn open(path: &Path, key: Key) -> Result<Self, Refused> {
+        // Opening a pipe would wait for a writer.
+        if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+            return Err(Malformed("it is not a file").into());
+        }
         let file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Refused::Absent),
@@ -206,6 +210,20 @@ struct Temporary {
     path: PathBuf,
 }
 
+/// Whether a name is one that [`Temporary::new`] makes: other programs may use the same folder.
+fn is_temporary(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let is_hash = |text: &str| text.len() == 16 && text.bytes().all(|it| it.is_ascii_hexdigit());
+    let parts = || {
+        let (path, numbers) = name.strip_suffix(TEMPORARY_SUFFIX)?.rsplit_once('.')?;
+        let (process, number) = numbers.split_once('-')?;
+        let (table, _) = path.split_once(".table")?;
+        let (_, hash) = table.rsplit_once('-')?;
+        Some(is_number(process) && is_number(number) && is_hash(hash))
+    };
+    parts().unwrap_or(false)
+}
+
 impl Temporary {
     fn new(path: &Path) -> io::Result<Self> {
         let number = TEMPORARY_COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -244,15 +262,32 @@ fn create_folder(folder: &Path) -> io::Result<()> {
 /// Removes files of processes that were killed while they wrote.
 fn remove_old_temporaries(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let is_temporary = entry
-            .file_name()
-            .to_string_lossy()
-            .ends_with(TEMPORARY_SUFFIX);
+        let is_temporary = is_temporary(&entry.file_name().to_string_lossy());
         let modified = entry.metadata().and_then(|meta| meta.modified());
         let age = modified.ok().and_then(|modified| modified.elapsed().ok());
         if is_temporary && age.is_some_and(|age| age > TEMPORARY_AGE_MAX) {
             // Another process may have removed it.
             drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_own_temporary_files_are_removed() {
+        for (name, expected) in [
+            ("t-76033e85f0acf92d.table.123-4.next", true),
+            ("t-76033e85f0acf92d.table.0-2.index.123-4.next", true),
+            ("report.table.next", false),
+            ("mydata.next", false),
+            ("report-2026.table.1-2.next", false),
+            ("t-76033e85f0acf92d.table", false),
+            ("t-76033e85f0acf92d.table.next", false),
+        ] {
+            assert_eq!(is_temporary(name), expected, "{name}");
         }
     }
 }

@@ -66,6 +66,9 @@ pub(crate) struct CompiledFile {
     has_warned: Arc<AtomicBool>,
 }
 
+/// The most indexes of a table that are written: queries that are only made once need others.
+const INDEX_COUNT_MAX: usize = 16;
+
 impl CompiledTables {
     pub(crate) fn new(folder: Option<&Path>, selection: Selection) -> Self {
         Self {
@@ -145,6 +148,9 @@ impl CompiledFile {
     /// Replaces the index of these columns.
     pub(crate) fn write_index(&self, columns: &[usize], index: &HashIndex) {
         let path = self.index_path(columns);
+        if self.index_count() >= INDEX_COUNT_MAX && !path.exists() {
+            return;
+        }
         let written = file::write(&path, self.key, 1, |_, out| {
             put_list(out, columns, put_column);
             index.serialize(out);
@@ -158,6 +164,16 @@ impl CompiledFile {
         let columns: Vec<String> = columns.iter().map(usize::to_string).collect();
         let suffix = format!("{}.index", columns.join("-"));
         self.path.with_added_extension(suffix)
+    }
+
+    /// How many indexes of the table are written.
+    fn index_count(&self) -> usize {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let folder = self.path.parent().and_then(|it| it.read_dir().ok());
+        let names = folder.into_iter().flatten().flatten();
+        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let is_index = |other: &String| other.starts_with(&*name) && other.ends_with(".index");
+        names.filter(is_index).count()
     }
 
     fn remove_indexes(&self) {

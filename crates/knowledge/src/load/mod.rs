@@ -34,6 +34,7 @@ mod typed;
 mod unsupported;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::time::Instant;
 
 use rusqlite::types::ToSqlOutput;
@@ -101,6 +102,8 @@ struct Loading<'a> {
     progress: &'a dyn Progress,
     /// The bytes of the packed tables that are loaded already.
     memory_used: u64,
+    /// Whether the SQL of another table may read or change the table, for which SQLite must have its rows.
+    is_named: bool,
 }
 
 /// Loads all enabled tables. Derived tables get an index for each column by which
@@ -135,6 +138,7 @@ fn load_with(
     let (mut kept, mut unchanged) = (KeptTables::default(), Vec::new());
     let mut derived = Vec::new();
     let mut downloads = Vec::new();
+    let named = named_by_others(config)?;
     for table in config.enabled_tables() {
         let (table, warning) = fetched(table, report.tables.len(), &mut downloads)?;
         let loading = Loading {
@@ -142,10 +146,12 @@ fn load_with(
             connection: builder.connection(),
             progress,
             memory_used: packed.size() as u64,
+            is_named: named.contains(&table.name),
         };
         let sql = SqlFiles::read(&table)?;
         let before = BeforeLoad::of(config, &table, &sql);
         let same = last.and_then(|last| last.kept.unchanged(&table.name, &before));
+        let same = same.filter(|_| !loading.is_named);
         let (loaded, sql) = match same {
             Some(same) => {
                 run_scripts(&loading, &table, &same.sql)?;
@@ -159,7 +165,10 @@ fn load_with(
                 (same.report.clone(), same.sql.clone())
             }
             None => {
-                let compiled = CompiledTable::open(config, &table, &sql, &compiled);
+                let compiled = match loading.is_named {
+                    true => None,
+                    false => CompiledTable::open(config, &table, &sql, &compiled),
+                };
                 let (mut loaded, sql, rows) = load_table(&loading, &table, sql, compiled.as_ref())?;
                 loaded.warnings.extend(warning);
                 if let Some(rows) = rows {
@@ -170,6 +179,11 @@ fn load_with(
                 (loaded, sql)
             }
         };
+        if let Some(max) = config.local.table_memory_max
+            && packed.size() as u64 > max
+        {
+            return Err(Error::table_memory(&table, packed.size() as u64, max));
+        }
         if sql.create.file.is_none() {
             derived.push(DerivedTable {
                 name: table.name.clone(),
@@ -208,6 +222,21 @@ fn load_with(
         kept,
         report,
     })
+}
+
+/// The tables whose names occur in the SQL of other tables.
+fn named_by_others(config: &Config) -> Result<HashSet<String>> {
+    let mut texts = Vec::new();
+    for table in config.enabled_tables() {
+        texts.push((&table.name, SqlFiles::read(table)?.words(table)));
+    }
+    let names = config.enabled_tables().map(|table| &table.name);
+    let is_named = |name: &&String| {
+        let word = name.to_lowercase();
+        let mut others = texts.iter().filter(|(other, _)| other != name);
+        others.any(|(_, words)| words.contains(&word))
+    };
+    Ok(names.filter(is_named).cloned().collect())
 }
 
 /// The statements, with those that read a name of `[[first_of]]` replaced by one for each table.
@@ -306,7 +335,10 @@ fn load_table(
     let mut rows = Rows::open(config, table)?;
     let bytes_total = rows.bytes_total();
     let mut insert = Insert::prepare(connection, table, &sql.insert, rows.width())?;
-    let recipe = Recipe::of(connection, &table.name, &sql.insert.text);
+    let recipe = match loading.is_named {
+        true => Err("the SQL of another table names it"),
+        false => Recipe::of(connection, &table.name, &sql.insert.text),
+    };
     let found = found.filter(|found| recipe.as_ref().is_ok_and(|recipe| found.is_of(recipe)));
     let loaded = match (found, &recipe) {
         (Some(found), _) => Ok(found.into_loaded(&mut report)),

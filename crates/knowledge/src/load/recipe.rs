@@ -12,6 +12,8 @@ use sqlparser::ast::{
 use sqlparser::dialect::SQLiteDialect;
 use sqlparser::parser::Parser;
 
+use crate::bind::SqlValue;
+use crate::functions::{self, Function, SqlOut};
 use crate::plan::{KEY_COLUMN_COUNT_MAX, Storage};
 use crate::sql_name::quote_name;
 
@@ -39,6 +41,8 @@ enum Source {
     Field(usize),
     /// `nullif(?N, '')`.
     FieldOrNull(usize),
+    /// A function of `?N`, whose result is an integer.
+    Call(Function, usize),
     /// The column is not filled.
     Null,
 }
@@ -90,6 +94,16 @@ impl Recipe {
         let text = match column.source {
             Source::Field(index) => Some(field(index)),
             Source::FieldOrNull(index) => Some(field(index)).filter(|text| !text.is_empty()),
+            Source::Call(function, index) => {
+                let text = std::str::from_utf8(field(index)).ok()?;
+                return match functions::call(function, &[SqlValue::Text(text)]).ok()? {
+                    SqlOut::Int(int) if column.storage == Storage::Numeric => {
+                        Some(ValueRef::Integer(int))
+                    }
+                    // The result of all functions that are recognized is an integer.
+                    _ => None,
+                };
+            }
             Source::Null => None,
         };
         match text {
@@ -122,6 +136,10 @@ fn columns(connection: &Connection, table: &str) -> Result<Vec<(String, Column)>
          where tbl_name = ?1 collate nocase and type in ('table', 'trigger')",
         table,
     )?;
+    let temporary = "select exists (select 1 from sqlite_temp_schema where ?1 <> '')";
+    if query(connection, temporary, table)? {
+        return Err("a create.sql makes temporary objects");
+    }
     let words = text.to_ascii_uppercase();
     for (word, why) in [
         ("CHECK", "create.sql has a check"),
@@ -307,6 +325,15 @@ fn source(expression: &Expr) -> Option<Source> {
                     }
                     _ => None,
                 },
+                [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(field)))] if is_plain => {
+                    let function = Function::from_name(&name)?;
+                    let is_int = matches!(
+                        function,
+                        Function::Ip4Int | Function::Cidr4Min | Function::Cidr4Max
+                    );
+                    let call = |field| Source::Call(function, field);
+                    parameter(field).map(call).filter(|_| is_int)
+                }
                 _ => None,
             }
         }

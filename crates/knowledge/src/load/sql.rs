@@ -1,5 +1,6 @@
 //! The SQL of a table: from its files, or derived if a file is missing.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -85,6 +86,24 @@ impl SqlFiles {
             clean: read(table, "clean.sql")?,
             insert: read(table, "insert.sql")?,
         })
+    }
+
+    /// The names in all texts, in lower case, as far as they consist of letters, digits and `_`; a name in
+    /// quotes counts as a whole as well.
+    pub(super) fn words(&self, table: &TableConfig) -> HashSet<String> {
+        let texts = [&self.create, &self.clean, &self.insert]
+            .into_iter()
+            .flatten();
+        let mut words = HashSet::new();
+        for text in texts {
+            let text = text.text.to_lowercase();
+            let parts = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+            words.extend(parts.map(str::to_owned));
+            let quoted = text.split(['"', '`', '[', ']', '\'']);
+            words.extend(quoted.map(str::to_owned));
+        }
+        words.remove(&table.name.to_lowercase());
+        words
     }
 
     /// Whether no SQL has to be derived.

@@ -86,6 +86,10 @@ pub(super) fn plan(
         Condition::Within { low, high } => {
             let (low_column, low_affinity) = key_column(&table, &low.column)?;
             let (high_column, high_affinity) = key_column(&table, &high.column)?;
+            let has_words = |column| table.column(column).words.is_some();
+            if has_words(low_column) || has_words(high_column) {
+                return Err(Reason::fixed("a bound is a column of booleans"));
+            }
             check_order(&table, order, low_column, None)?;
             let interval = tables.interval(
                 &table,
@@ -104,7 +108,7 @@ pub(super) fn plan(
             }
             let sides = [(low.operand, low_affinity), (high.operand, high_affinity)];
             let [low, high] = sides.map(|(operand, affinity)| Compared { operand, affinity });
-            let probe = within(interval, low, high);
+            let probe = within(interval, low, high)?;
             (probe, vec![low_column, high_column])
         }
         Condition::WithinKeys { low, high } => {
@@ -126,7 +130,7 @@ pub(super) fn plan(
                 operand: side.operand,
                 affinity,
             });
-            let probe = within(interval, low, high);
+            let probe = within(interval, low, high)?;
             (probe, vec![low_column, high_column])
         }
         Condition::Ip4Between { ip, low, high } => {
@@ -221,14 +225,22 @@ const UNKNOWN_TIES: Reason = Reason::fixed(
     "its order leaves some rows equal, and SQLite's own order of them is not the table's; add `rowid` to `order by`",
 );
 
-/// The probe of an interval.
-fn within(interval: Interval, low: Compared, high: Compared) -> NativeProbe {
+/// The probe of an interval, if both bounds may be compared with the same value.
+fn within(interval: Interval, low: Compared, high: Compared) -> Result<NativeProbe, Reason> {
+    let is_literal = |it: &Compared| matches!(it.operand, Operand::Literal(_));
     let high = (high != low).then_some(high);
-    NativeProbe::Interval {
+    let is_other =
+        |high: &Compared| is_literal(&low) || is_literal(high) || low.operand == high.operand;
+    if high.as_ref().is_some_and(is_other) {
+        return Err(Reason::fixed(
+            "the bounds of its interval are compared with two values",
+        ));
+    }
+    Ok(NativeProbe::Interval {
         interval,
         key: low,
         high,
-    }
+    })
 }
 
 /// How SQLite's plan says that it sorts rows.

@@ -54,7 +54,8 @@ impl Storage {
             (Self::Real, Number::Real(real)) => ValueRef::Real(real + 0.0),
             (_, Number::Int(int)) => ValueRef::Integer(int),
             (_, Number::Real(real)) => match real_key(real) {
-                Key::Int(int) => ValueRef::Integer(int),
+                // The least integer may be a rounded one.
+                Key::Int(int) if int > i64::MIN => ValueRef::Integer(int),
                 _ => ValueRef::Real(real),
             },
         })
@@ -117,7 +118,24 @@ mod tests {
             (0..count).map(|_| random.digit(10)).collect()
         };
         let odd = [
-            "", " ", "-", "+", ".", "e5", "E-3", "0x1", "\t", "é", "1e400", "inf", "nan", "_",
+            "",
+            " ",
+            "-",
+            "+",
+            ".",
+            "e5",
+            "E-3",
+            "0x1",
+            "\t",
+            "é",
+            "1e400",
+            "inf",
+            "nan",
+            "_",
+            "-9223372036854775808.0",
+            "-9223372036854775809",
+            "-9223372036854775808",
+            "9223372036854775808",
         ];
         let count = random.usize(..20);
         match random.u8(..6) {

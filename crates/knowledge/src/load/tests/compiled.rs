@@ -199,6 +199,7 @@ fn files_that_change_during_a_load_are_not_compiled() {
             connection: &connection,
             progress: &NoProgress,
             memory_used: 0,
+            is_named: false,
         };
         let (report, ..) = load_table(&loading, table, sql, Some(&compiled)).unwrap();
         report.compiled

@@ -289,3 +289,88 @@ fn sql_that_does_more_runs_in_sqlite() {
     let (_, report) = folder.load().unwrap();
     assert_eq!(report.tables[0].loaded_by_sqlite, None);
 }
+
+#[test]
+fn tables_that_other_sql_names_are_loaded_by_sqlite() {
+    let two = "[[tables]]\nname = 't'\n[[tables]]\nname = 'u'\n";
+    let folder = Folder::new(two, "a,b\n1,x\n2,y\n");
+    folder.remove("t/create.sql");
+    folder.remove("t/insert.sql");
+    folder.write("u/data.csv", "k,id\np,1\nq,2\n");
+    folder.write("u/create.sql", "create table {table} (k text, name text)");
+    let select = "insert into {table} select ?1, (select b from \"T\" where a = ?2)";
+    folder.write("u/insert.sql", select);
+    assert_eq!(folder.select("select * from u"), r#""p","x" "q","y""#);
+    let (_, report) = folder.load().unwrap();
+    let named = Some("the SQL of another table names it");
+    assert_eq!(report.tables[0].loaded_by_sqlite, named);
+    folder.write("u/insert.sql", "insert into {table} values (?1, ?2)");
+    let (_, report) = folder.load().unwrap();
+    assert_eq!(report.tables[0].loaded_by_sqlite, None);
+    for (script, expected) in [
+        (
+            "alter table t add column z default 5",
+            "1,\"x\",5 2,\"y\",5",
+        ),
+        ("insert into t values (7, 'z')", "1,\"x\" 2,\"y\" 7,\"z\""),
+        ("update t set b = 'w'", "1,\"w\" 2,\"w\""),
+    ] {
+        let create = format!("create table {{table}} (k text, name text); {script};");
+        folder.write("u/create.sql", create);
+        assert_eq!(folder.select("select * from t"), expected, "{script}");
+    }
+    let temporary = "create table {table} (a integer, b text);
+        create temp trigger tr after insert on {table} begin
+            update t set b = b || '!' where rowid = new.rowid; end;";
+    let folder = Folder::new(TABLE, "a,b\n1,x\n");
+    folder.write("t/create.sql", temporary);
+    assert_eq!(folder.select("select * from t"), "1,\"x!\"");
+}
+
+#[test]
+fn functions_with_integers_are_called_directly() {
+    let folder = Folder::new(TABLE, "a,b\n1.2.3.4,x\n10.0.0.1,y\n");
+    folder.write("t/create.sql", "create table {table} (a integer, b text)");
+    folder.write(
+        "t/insert.sql",
+        "insert into {table} values (ip4_int(?1), ?2)",
+    );
+    assert_eq!(
+        folder.select("select * from t"),
+        "16909060,\"x\" 167772161,\"y\""
+    );
+    let (_, report) = folder.load().unwrap();
+    assert_eq!(report.tables[0].loaded_by_sqlite, None);
+}
+
+#[test]
+fn the_memory_of_compiled_rows_is_limited_too() {
+    let data: String = (0..300_000)
+        .map(|row| format!("{row},value {row}\n"))
+        .collect();
+    let folder = Folder::new(TABLE, format!("a,b\n{data}"));
+    let (_, report) = folder.load().unwrap();
+    assert!(matches!(report.tables[0].compiled, Compiled::Written(_)));
+    let config = format!("version = 2\n{TABLE}[local]\ntable_memory_max = 1000\n");
+    folder.write("knowdb.toml", config);
+    let error = folder.select("select 1");
+    assert!(error.contains("table_memory_max"), "{error}");
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_compiled_table_is_not_opened() {
+    let data: String = (0..300_000)
+        .map(|row| format!("{row},value {row}\n"))
+        .collect();
+    let folder = Folder::new(TABLE, format!("a,b\n{data}"));
+    folder.load().unwrap();
+    let compiled = fs::read_dir(folder.0.path().join(".lookaside")).unwrap();
+    let files = compiled.map(|entry| entry.unwrap().path());
+    let file = files
+        .into_iter()
+        .find(|file| file.extension().is_some_and(|it| it == "table"));
+    let file = file.unwrap();
+    fs::remove_file(&file).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).unwrap();
+    assert_eq!(folder.select("select count(*) from t"), "300000");
+}

@@ -329,6 +329,14 @@ fn every_parameter_has_a_native_answer() {
 /// SQLite evaluates an operand with a function before the first row only where it seeks in an index,
 /// so an empty table is not enough to get the error, but the operand is.
 #[test]
+fn booleans_are_not_bounds() {
+    let script = "create table t (a text boolean); insert into t values ('true'), ('false');";
+    let fixture = Fixture::stored("bools", script, Storage::Sqlite);
+    let plan = fixture.plan("select a from t where a <= :x and a >= :x", &["x"]);
+    assert_eq!(plan.explain().kind, PlanKind::Sqlite);
+}
+
+#[test]
 fn bounds_that_are_compared_with_two_operands_are_those_of_one_value() {
     let fixture = Fixture::new("two", SCHEMA);
     let sql = "select name from nets where lo <= :x and hi >= :y";
