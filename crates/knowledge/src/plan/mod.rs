@@ -108,7 +108,7 @@ enum NativeProbe {
         key: Compared,
         /// What the upper bounds are compared with, if it is written otherwise. If it has another value, the
         /// rows are not those of one key, and SQLite answers.
-        high: Option<Compared>,
+        high: Option<Box<Compared>>,
     },
     Ip4Between {
         interval: Interval,

@@ -239,7 +239,7 @@ fn within(interval: Interval, low: Compared, high: Compared) -> Result<NativePro
     Ok(NativeProbe::Interval {
         interval,
         key: low,
-        high,
+        high: high.map(Box::new),
     })
 }
 

@@ -38,7 +38,7 @@ impl Native {
                 operands.extend(parts.iter().map(|part| part.operand.sql(params)));
             }
             NativeProbe::Interval { key, high, .. } => {
-                let keys = [Some(key), high.as_ref()].into_iter().flatten();
+                let keys = [Some(key), high.as_deref()].into_iter().flatten();
                 operands.extend(keys.map(|key| key.operand.sql(params)));
             }
             // The function refuses what is not an address.
