@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use super::derive;
 use super::direct::Loaded;
-use super::recipe::Recipe;
+use super::plain_insert::PlainInsert;
 use super::report::{Compiled, SkippedRow, TableReport};
 use super::rows::{Rows, files_of};
 use super::sql::{Derived, SqlFiles, TableSql};
@@ -93,7 +93,7 @@ impl<'a> CompiledTable<'a> {
     /// Writes the compiled form of a table that was loaded, unless its files have changed meanwhile.
     pub(super) fn write(
         &self,
-        recipe: &Recipe,
+        plain_insert: &PlainInsert,
         loaded: &Loaded,
         sql: &TableSql,
         report: &mut TableReport,
@@ -104,7 +104,7 @@ impl<'a> CompiledTable<'a> {
         let skipped = report.skipped.iter();
         let form = CompiledForm {
             table: loaded.table.clone(),
-            column_count: recipe.width(),
+            column_count: plain_insert.width(),
             unique_indexes: loaded.unique_indexes.clone(),
             report: StoredReport {
                 files: self.shown_files(),
@@ -131,12 +131,12 @@ impl<'a> CompiledTable<'a> {
 }
 
 impl Found {
-    /// Whether the rows are as the recipe makes them. They are, unless the file was forged.
-    pub(super) fn is_of(&self, recipe: &Recipe) -> bool {
+    /// Whether the rows are as the SQL of the table makes them. They are, unless the file was forged.
+    pub(super) fn is_of(&self, plain_insert: &PlainInsert) -> bool {
         let unique = self.form.unique_indexes.iter().map(|(columns, _)| columns);
-        self.form.column_count == recipe.width()
-            && self.form.table.row_id() == recipe.row_id
-            && unique.eq(&recipe.unique)
+        self.form.column_count == plain_insert.width()
+            && self.form.table.row_id() == plain_insert.row_id
+            && unique.eq(&plain_insert.unique)
     }
 
     /// The rows; adds what their load has found to the report, except for notes.

@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 
 use super::blocks::{self, Block, CutError};
 use super::derive;
-use super::recipe::{Recipe, Why};
+use super::plain_insert::{PlainInsert, Reason};
 use super::records::{NextRecord, Records};
 use super::report::{LoadProgress, SKIPPED_KEPT_MAX, SkippedRow, TableReport};
 use super::rows::{Rows, Spot};
@@ -39,7 +39,7 @@ pub(super) enum Failure {
     Load(Error),
     /// The rows need too much memory.
     Memory(Error),
-    NotDirect(Why),
+    NotDirect(Reason),
 }
 
 impl From<CutError> for Failure {
@@ -194,7 +194,7 @@ impl<'a> CsvFiles<'a> {
     /// Loads the rows.
     pub(super) fn load(
         &self,
-        recipe: &Recipe,
+        plain_insert: &PlainInsert,
         limits: Limits,
         report: &mut TableReport,
         advanced: &dyn Fn(LoadProgress<'_>),
@@ -207,7 +207,7 @@ impl<'a> CsvFiles<'a> {
             let parse = |builder: &mut SegmentBuilder, block: Block| {
                 // Relaxed: the numbers are only shown and compared with a limit.
                 bytes_read.fetch_add(block.text.len() as u64, Ordering::Relaxed);
-                let part = self.part(file, block, recipe, limits.on_error, builder)?;
+                let part = self.part(file, block, plain_insert, limits.on_error, builder)?;
                 rows.fetch_add(part.row_count, Ordering::Relaxed);
                 let part_size: usize = part.segments.iter().map(Segment::size).sum();
                 let size = size.fetch_add(part_size as u64, Ordering::Relaxed) + part_size as u64;
@@ -220,7 +220,7 @@ impl<'a> CsvFiles<'a> {
                     _ => Ok(part),
                 }
             };
-            let builder = || SegmentBuilder::new(recipe.width());
+            let builder = || SegmentBuilder::new(plain_insert.width());
             let parts = blocks::parse(self.table, file, &self.csv, builder, parse, |bytes| {
                 let bytes_read = size_before + bytes;
                 advanced(LoadProgress {
@@ -241,16 +241,16 @@ impl<'a> CsvFiles<'a> {
             size_before += std::fs::metadata(self.table.readable(file)).map_or(0, |it| it.len());
         }
         report.warnings.extend(self.warnings.iter().cloned());
-        let table = PackedTable::new(segments, recipe.row_id, ROW_COUNT_MAX)
+        let table = PackedTable::new(segments, plain_insert.row_id, ROW_COUNT_MAX)
             .map_err(|TooManyRows| Failure::NotDirect("it has more than 2,147,483,647 rows"))?;
-        let table = match recipe.row_id {
+        let table = match plain_insert.row_id {
             Some(column) if !row_ids.ascend => {
                 let sorted = table.sorted_by_row_id(column, blocks::thread_count());
                 sorted.ok_or(Failure::NotDirect("two rows have the same primary key"))?
             }
             _ => table,
         };
-        let unique_indexes = recipe.unique.iter().map(|columns| {
+        let unique_indexes = plain_insert.unique.iter().map(|columns| {
             let index = key_index(&table, columns).ok_or(TOO_MANY_KEYS)?;
             match index.has_several() {
                 true => Err(Failure::NotDirect("two rows have the same unique key")),
@@ -268,7 +268,7 @@ impl<'a> CsvFiles<'a> {
         &self,
         file: &Path,
         block: Block,
-        recipe: &Recipe,
+        plain_insert: &PlainInsert,
         on_error: OnError,
         builder: &mut SegmentBuilder,
     ) -> std::result::Result<Part, Failure> {
@@ -301,10 +301,10 @@ impl<'a> CsvFiles<'a> {
                 }
             }
             let mut is_known = true;
-            let values = (0..recipe.width()).map(|column| {
-                let value = recipe.value(column, |field| records.field(self.mapping[field]));
+            let values = (0..plain_insert.width()).map(|column| {
+                let value = plain_insert.value(column, |field| records.field(self.mapping[field]));
                 is_known &= value.is_some();
-                if Some(column) == recipe.row_id
+                if Some(column) == plain_insert.row_id
                     && let Some(value) = value
                 {
                     is_known &= part.row_ids.push(value);

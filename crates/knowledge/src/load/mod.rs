@@ -20,8 +20,8 @@ mod json_lines;
 mod kept;
 mod keys;
 mod mmdb;
+mod plain_insert;
 mod quotes;
-mod recipe;
 mod records;
 mod report;
 mod rows;
@@ -46,7 +46,7 @@ pub use self::fuzz::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};
 use self::kept::BeforeLoad;
 pub(crate) use self::kept::KeptTables;
 use self::keys::{DerivedTable, add_indexes};
-use self::recipe::{Recipe, Why};
+use self::plain_insert::{PlainInsert, Reason};
 use self::records::NextRecord;
 pub use self::report::{
     Compiled, LoadProgress, LoadReport, NoProgress, Progress, SkippedRow, TableReport,
@@ -335,17 +335,23 @@ fn load_table(
     let mut rows = Rows::open(config, table)?;
     let bytes_total = rows.bytes_total();
     let mut insert = Insert::prepare(connection, table, &sql.insert, rows.width())?;
-    let recipe = match loading.is_named {
+    let plain_insert = match loading.is_named {
         true => Err("the SQL of another table names it"),
-        false => Recipe::of(connection, &table.name, &sql.insert.text),
+        false => PlainInsert::of(connection, &table.name, &sql.insert.text),
     };
-    let found = found.filter(|found| recipe.as_ref().is_ok_and(|recipe| found.is_of(recipe)));
-    let loaded = match (found, &recipe) {
+    let found = found.filter(|found| {
+        plain_insert
+            .as_ref()
+            .is_ok_and(|plain_insert| found.is_of(plain_insert))
+    });
+    let loaded = match (found, &plain_insert) {
         (Some(found), _) => Ok(found.into_loaded(&mut report)),
-        (None, recipe) => {
-            let loaded = load_directly(loading, table, recipe.as_ref(), &mut report)?;
-            if let (Some(compiled), Ok(recipe), Ok(loaded)) = (compiled, recipe, &loaded) {
-                compiled.write(recipe, loaded, &sql, &mut report);
+        (None, plain_insert) => {
+            let loaded = load_directly(loading, table, plain_insert.as_ref(), &mut report)?;
+            if let (Some(compiled), Ok(plain_insert), Ok(loaded)) =
+                (compiled, plain_insert, &loaded)
+            {
+                compiled.write(plain_insert, loaded, &sql, &mut report);
             }
             loaded
         }
@@ -384,9 +390,9 @@ fn load_table(
 fn load_directly(
     loading: &Loading<'_>,
     table: &TableConfig,
-    recipe: std::result::Result<&Recipe, &Why>,
+    plain_insert: std::result::Result<&PlainInsert, &Reason>,
     report: &mut TableReport,
-) -> Result<std::result::Result<Loaded, Why>> {
+) -> Result<std::result::Result<Loaded, Reason>> {
     let config = loading.config;
     let Some(files) = CsvFiles::open(config, table)? else {
         return Ok(Err(match table.format {
@@ -394,8 +400,8 @@ fn load_directly(
             _ => "it is not a table of CSV files",
         }));
     };
-    let recipe = match recipe {
-        Ok(recipe) => recipe,
+    let plain_insert = match plain_insert {
+        Ok(plain_insert) => plain_insert,
         Err(why) => return Ok(Err(why)),
     };
     let mut loaded = TableReport::default();
@@ -405,7 +411,7 @@ fn load_directly(
         memory_used: loading.memory_used,
     };
     let advanced = |progressed: LoadProgress<'_>| loading.progress.advanced(progressed);
-    let packed = files.load(recipe, limits, &mut loaded, &advanced);
+    let packed = files.load(plain_insert, limits, &mut loaded, &advanced);
     match packed {
         Ok(packed) => {
             report.rows = loaded.rows;
@@ -416,7 +422,7 @@ fn load_directly(
         }
         Err(Failure::NotDirect(why)) => Ok(Err(why)),
         // A row before the invalid record may violate a key; the first error of the file is reported.
-        Err(Failure::Load(_)) if recipe.has_keys() => Ok(Err("a record is invalid")),
+        Err(Failure::Load(_)) if plain_insert.has_keys() => Ok(Err("a record is invalid")),
         Err(Failure::Load(error) | Failure::Memory(error)) => Err(error),
     }
 }

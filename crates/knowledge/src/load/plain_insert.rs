@@ -19,7 +19,7 @@ use crate::sql_name::quote_name;
 
 /// How the values of a row are made from the fields of a record.
 #[derive(Debug)]
-pub(super) struct Recipe {
+pub(super) struct PlainInsert {
     columns: Vec<Column>,
     /// The column that is the row id.
     pub(super) row_id: Option<usize>,
@@ -47,12 +47,12 @@ enum Source {
     Null,
 }
 
-/// Why the SQL of a table runs in SQLite.
-pub(super) type Why = &'static str;
+/// Reason the SQL of a table runs in SQLite.
+pub(super) type Reason = &'static str;
 
-impl Recipe {
+impl PlainInsert {
     /// Reads the `insert.sql` of a table that was created and cleaned.
-    pub(super) fn of(connection: &Connection, table: &str, insert: &str) -> Result<Self, Why> {
+    pub(super) fn of(connection: &Connection, table: &str, insert: &str) -> Result<Self, Reason> {
         let mut columns = columns(connection, table)?;
         for (name, source) in sources(table, insert, &columns)? {
             let found = columns
@@ -115,7 +115,7 @@ impl Recipe {
 }
 
 /// The columns of the table, by their names.
-fn columns(connection: &Connection, table: &str) -> Result<Vec<(String, Column)>, Why> {
+fn columns(connection: &Connection, table: &str) -> Result<Vec<(String, Column)>, Reason> {
     let listed: (String, bool, bool) = connection
         .query_row(
             "select type, wr, strict from pragma_table_list \
@@ -188,8 +188,8 @@ fn columns(connection: &Connection, table: &str) -> Result<Vec<(String, Column)>
 }
 
 /// The columns of each unique index, with that of a primary key other than the row id.
-fn unique(connection: &Connection, table: &str) -> Result<Vec<Vec<usize>>, Why> {
-    const OTHER: Why = "the table has a unique index that is partial or of an expression";
+fn unique(connection: &Connection, table: &str) -> Result<Vec<Vec<usize>>, Reason> {
+    const OTHER: Reason = "the table has a unique index that is partial or of an expression";
     let read = || -> rusqlite::Result<Option<Vec<Vec<usize>>>> {
         let mut statement = connection
             .prepare("select name, partial from pragma_index_list(?1) where \"unique\"")?;
@@ -216,7 +216,7 @@ fn unique(connection: &Connection, table: &str) -> Result<Vec<Vec<usize>>, Why> 
 }
 
 /// The column that is another name of the row id.
-fn row_id(connection: &Connection, table: &str) -> Result<Option<String>, Why> {
+fn row_id(connection: &Connection, table: &str) -> Result<Option<String>, Reason> {
     let read = || -> rusqlite::Result<Option<String>> {
         // Any other primary key has an index.
         let has_index: bool = connection.query_row(
@@ -238,7 +238,7 @@ fn query<T: rusqlite::types::FromSql>(
     connection: &Connection,
     sql: &str,
     table: &str,
-) -> Result<T, Why> {
+) -> Result<T, Reason> {
     let found = connection.query_row(sql, [table], |row| row.get(0));
     found.map_err(|_| "the table cannot be described")
 }
@@ -248,8 +248,8 @@ fn sources(
     table: &str,
     sql: &str,
     columns: &[(String, Column)],
-) -> Result<Vec<(String, Source)>, Why> {
-    const OTHER: Why = "insert.sql is not one insert of a row of parameters";
+) -> Result<Vec<(String, Source)>, Reason> {
+    const OTHER: Reason = "insert.sql is not one insert of a row of parameters";
     let parsed = Parser::parse_sql(&SQLiteDialect {}, sql).map_err(|_| OTHER)?;
     let [Statement::Insert(insert)] = parsed.as_slice() else {
         return Err(OTHER);
