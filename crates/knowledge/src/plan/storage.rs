@@ -131,6 +131,7 @@ mod tests {
             "1e400",
             "inf",
             "nan",
+            "-0.0",
             "_",
             "-9223372036854775808.0",
             "-9223372036854775809",
@@ -192,6 +193,8 @@ mod tests {
                     .stored(text.as_bytes())
                     .unwrap();
                 let found = Value::try_from(found).unwrap();
+                // A negative zero equals zero.
+                let (found, expected) = (format!("{found:?}"), format!("{expected:?}"));
                 assert_eq!(found, expected, "{text:?} as {declared}, seed {seed}");
             }
         }

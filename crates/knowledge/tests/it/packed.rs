@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use lookaside_knowledge::{ErrorKind, Knowledge, PlanKind, Value, params};
+use lookaside_knowledge::{
+    Answers, BatchQuery, ErrorKind, Knowledge, Lookup, ParamBatch, PlanKind, Value, params,
+};
 use tempfile::TempDir;
 
 /// A project with a derived table `t` of integers, ranges and texts.
@@ -84,6 +86,27 @@ fn only_statements_without_a_native_plan_copy_a_table() {
         .unwrap();
     assert_eq!(row[0], Value::Int(20_000));
     assert_eq!(row[2], Value::Int(200_005));
+}
+
+#[test]
+fn batches_are_answered_as_single_lookups() {
+    let folder = project("", 5000);
+    let knowledge = Knowledge::open(folder.path()).unwrap();
+    let mut session = knowledge.session();
+    for sql in [BY_KEY, BY_RANGE, BY_SQLITE] {
+        let statement = Lookup::prepare(&mut session, sql, &["x".into()]).unwrap();
+        let keys = (0..333).map(|number| Value::Int(number * 17 % 5100));
+        let mut batch = ParamBatch::new(1);
+        keys.clone().for_each(|key| batch.push([key]));
+        let mut answers = Answers::new();
+        session.answer(BatchQuery::first(statement), &batch, &mut answers);
+        assert_eq!(answers.len(), 333);
+        for (index, key) in keys.enumerate() {
+            let row = knowledge.query_first(sql, &params! {"x" => key}).unwrap();
+            let expected = row.as_ref().map(|row| &row[..]);
+            assert_eq!(answers.row(index).unwrap(), expected, "{sql}, {index}");
+        }
+    }
 }
 
 #[test]
