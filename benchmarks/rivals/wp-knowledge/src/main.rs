@@ -11,15 +11,11 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use rival_common::measure::{Seen, process_cpu};
 use wp_knowledge::cache::FieldQueryCache;
 use wp_knowledge::facade::{cache_query_fields, init_thread_cloned_from_knowdb};
 use wp_knowledge::runtime::{CachePolicy, QueryRequest, fields_to_params, runtime};
 use wp_model_core::model::{DataField, Value};
-
-/// The allocator that our own program uses, so that it is no difference between the two.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const SQL: &str = "select value from kv where id = :id";
 /// Operations of all threads between two looks at the clock.
@@ -86,13 +82,13 @@ fn main() {
         })
         .collect();
 
-    let mut hash = Fnv::default();
+    let mut hash = Seen::hash();
     for looker in &mut lookers {
-        hash = Fnv::default();
+        hash = Seen::hash();
         for &key in &keys {
             let row = requests.ask(key, &mut looker.local);
             match row.first().map(DataField::get_value) {
-                Some(Value::Chars(text)) => hash.add(text.as_str().as_bytes()),
+                Some(Value::Chars(text)) => hash.see(text.as_str().as_bytes()),
                 other => panic!("key {key} answered {other:?}"),
             }
         }
@@ -103,7 +99,7 @@ fn main() {
         .iter_mut()
         .for_each(|looker| looker.look(&requests, &keys, BLOCK));
     let started = Instant::now();
-    let cpu_before = cpu_time();
+    let cpu_before = process_cpu();
     let mut op_count = 0_u64;
     while started.elapsed() < Duration::from_secs_f64(arguments.seconds) {
         if let [looker] = &mut lookers[..] {
@@ -119,7 +115,7 @@ fn main() {
         });
         op_count += (share * lookers.len()) as u64;
     }
-    let cpu = cpu_time() - cpu_before;
+    let cpu = process_cpu() - cpu_before;
     let wall = started.elapsed();
     std::fs::remove_dir_all(&scratch).expect("the scratch folder goes");
     println!(
@@ -136,7 +132,7 @@ fn main() {
         requests.distinct,
         cpu.as_nanos() as f64 / op_count as f64,
         wall.as_nanos() as f64 / op_count as f64,
-        hash.0,
+        hash.hashed(),
     );
 }
 
@@ -199,28 +195,6 @@ impl Looker {
         for _ in 0..count {
             black_box(requests.ask(keys[self.next], &mut self.local));
             self.next = (self.next + 1) % keys.len();
-        }
-    }
-}
-
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// FNV-1a with a line feed after each answer.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        for &byte in bytes.iter().chain(b"\n") {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
 }

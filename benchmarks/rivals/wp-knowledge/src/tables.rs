@@ -12,13 +12,10 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use rival_common::measure::{Seen, process_cpu};
 use wp_knowledge::facade::init_thread_cloned_from_knowdb;
 use wp_knowledge::runtime::{CachePolicy, QueryRequest, fields_to_params, runtime};
 use wp_model_core::model::{DataField, Value};
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const ENGINE: &str = "wp-knowledge 0.19.0";
 /// Lookups between two clock readings.
@@ -47,7 +44,7 @@ fn main() {
     let scratch = std::env::temp_dir().join(format!("rival-wp-tables-{}", std::process::id()));
     fs::create_dir_all(&scratch).expect("a scratch folder");
     let authority = scratch.join("authority.sqlite");
-    let (empty, started, cpu_before) = (memory("VmRSS:"), Instant::now(), cpu_time());
+    let (empty, started, cpu_before) = (memory("VmRSS:"), Instant::now(), process_cpu());
     init_thread_cloned_from_knowdb(
         &folder,
         &folder.join("knowdb.toml"),
@@ -62,7 +59,7 @@ fn main() {
          \"cpu_s\":{},\"resident_empty\":{empty},\"resident\":{},\"resident_max\":{}}}",
         open.as_secs_f64(),
         started.elapsed().as_secs_f64(),
-        (cpu_time() - cpu_before).as_secs_f64(),
+        (process_cpu() - cpu_before).as_secs_f64(),
         memory("VmRSS:"),
         memory("VmHWM:"),
     );
@@ -73,11 +70,11 @@ fn main() {
         .lines()
         .map(|line| line.parse().expect("a key is an integer"))
         .collect();
-    let mut hash = Fnv::default();
+    let mut hash = Seen::hash();
     for &key in &keys {
         let row = row(&request(&sql, key, CachePolicy::Bypass));
         let values: Vec<String> = row.iter().map(|field| text(field.get_value())).collect();
-        hash.add(values.join("|").as_bytes());
+        hash.see(values.join("|").as_bytes());
     }
     for (case, policy) in [
         ("SQLite", CachePolicy::Bypass),
@@ -95,7 +92,7 @@ fn main() {
         let mut rounds = Vec::new();
         let mut next = 0;
         for _ in 0..3 {
-            let (started, cpu_before, mut count) = (Instant::now(), cpu_time(), 0);
+            let (started, cpu_before, mut count) = (Instant::now(), process_cpu(), 0);
             while started.elapsed() < seconds / 3 {
                 for _ in 0..BLOCK {
                     black_box(row(&requests[next]));
@@ -103,13 +100,13 @@ fn main() {
                 }
                 count += BLOCK;
             }
-            rounds.push((cpu_time() - cpu_before).as_nanos() as f64 / count as f64);
+            rounds.push((process_cpu() - cpu_before).as_nanos() as f64 / count as f64);
         }
         rounds.sort_by(f64::total_cmp);
         println!(
             "{{\"engine\":\"{ENGINE}, {case}\",\"bench\":\"table-probes\",\"case\":\"single\",\
              \"cpu_ns_per_op\":{{\"min\":{:.1},\"median\":{:.1},\"max\":{:.1}}},\"hash\":\"{:016x}\"}}",
-            rounds[0], rounds[1], rounds[2], hash.0
+            rounds[0], rounds[1], rounds[2], hash.hashed()
         );
     }
     fs::remove_dir_all(&scratch).expect("the scratch folder goes");
@@ -139,26 +136,4 @@ fn memory(name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.split_whitespace().next());
     kib.and_then(|kib| kib.parse::<u64>().ok()).expect("a size") << 10
-}
-
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// FNV-1a with a line feed after each answer.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        for &byte in bytes.iter().chain(b"\n") {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
 }
