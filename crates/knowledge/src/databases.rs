@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
@@ -17,6 +17,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use crate::Result;
 use crate::config::SqliteCopy;
 use crate::error::Error;
+use crate::lock::lock;
 use crate::sql_name::quote_name;
 use crate::store::{Store, StoreBuilder, Undo};
 use crate::table::{PackedTable, PackedTables};
@@ -219,9 +220,4 @@ fn copy_rows(builder: &StoreBuilder, name: &str, table: &PackedTable) -> rusqlit
         connection.execute_batch(sql)?;
     }
     Ok(())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic leaves nothing inconsistent: each value is replaced as a whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

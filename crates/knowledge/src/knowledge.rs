@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
@@ -19,6 +19,7 @@ use crate::file_stamp::Watched;
 use crate::generation::Generation;
 use crate::idle::IdleSessions;
 use crate::load::{LoadReport, Progress};
+use crate::lock::lock;
 use crate::plan::{Explanation, TableInfo};
 use crate::policy::Policy;
 use crate::provider::{self, RouteTarget};
@@ -500,9 +501,4 @@ impl fmt::Debug for Knowledge {
             .field("generation", &self.generation())
             .finish_non_exhaustive()
     }
-}
-
-/// A panic cannot leave the data of these locks inconsistent.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -83,6 +83,7 @@ mod index;
 mod knowledge;
 mod le_bytes;
 mod load;
+mod lock;
 mod metrics_telemetry;
 mod mutant;
 mod pattern;

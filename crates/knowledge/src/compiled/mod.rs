@@ -2,9 +2,8 @@
 //! a fraction of the time of a load.
 //!
 //! The files are only a cache. They are used if their key is that of the data, the SQL and the
-//! configuration as they are now, which is why all data is read and hashed first ([`Key`]). Anything else
-//! about them, up to a checksum that is right over content that is not, leads to a load, never to a failure
-//! or a panic. `docs/COMPILED.md` has the layout.
+//! configuration as they are now, which is why all data is read and hashed first ([`Key`]). A file that is
+//! damaged or inconsistent leads to a load, never to a failure or a panic. `docs/COMPILED.md` has the layout.
 
 mod file;
 mod form;
@@ -38,6 +37,9 @@ const DATA_SIZE_MIN: u64 = 4 << 20;
 /// The size limit of a table's name in the name of a file in bytes; file systems allow 255.
 const NAME_SIZE_MAX: usize = 100;
 
+/// The most indexes of a table that are written: queries that are only made once need others.
+const INDEX_COUNT_MAX: usize = 16;
+
 /// The tables that are compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Selection {
@@ -65,9 +67,6 @@ pub(crate) struct CompiledFile {
     key: Key,
     has_warned: Arc<AtomicBool>,
 }
-
-/// The most indexes of a table that are written: queries that are only made once need others.
-const INDEX_COUNT_MAX: usize = 16;
 
 impl CompiledTables {
     pub(crate) fn new(folder: Option<&Path>, selection: Selection) -> Self {
@@ -148,7 +147,7 @@ impl CompiledFile {
     /// Replaces the index of these columns.
     pub(crate) fn write_index(&self, columns: &[usize], index: &HashIndex) {
         let path = self.index_path(columns);
-        if self.index_count() >= INDEX_COUNT_MAX && !path.exists() {
+        if !path.exists() && self.index_files().len() >= INDEX_COUNT_MAX {
             return;
         }
         let written = file::write(&path, self.key, 1, |_, out| {
@@ -166,28 +165,21 @@ impl CompiledFile {
         self.path.with_added_extension(suffix)
     }
 
-    /// How many indexes of the table are written.
-    fn index_count(&self) -> usize {
+    /// The files of the indexes of the table.
+    fn index_files(&self) -> Vec<PathBuf> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let prefix = format!("{name}.");
         let folder = self.path.parent().and_then(|it| it.read_dir().ok());
-        let names = folder.into_iter().flatten().flatten();
-        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let is_index = |other: &String| other.starts_with(&*name) && other.ends_with(".index");
-        names.filter(is_index).count()
+        let entries = folder.into_iter().flatten().flatten();
+        let is_index = |name: &str| name.starts_with(&prefix) && name.ends_with(".index");
+        let files = entries.filter(|entry| is_index(&entry.file_name().to_string_lossy()));
+        files.map(|entry| entry.path()).collect()
     }
 
     fn remove_indexes(&self) {
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let folder = self.path.parent().and_then(|it| it.read_dir().ok());
-        for entry in folder.into_iter().flatten().flatten() {
-            let other = entry.file_name();
-            let suffix = other
-                .to_str()
-                .and_then(|other| other.strip_prefix(&format!("{name}.")));
-            if suffix.is_some_and(|suffix| suffix.ends_with(".index")) {
-                // It has another key and would not be used.
-                drop(std::fs::remove_file(entry.path()));
-            }
+        for file in self.index_files() {
+            // It has another key and would not be used.
+            drop(std::fs::remove_file(file));
         }
     }
 
@@ -202,8 +194,16 @@ impl CompiledFile {
                 );
                 return None;
             }
-            Err(Refused::Malformed(problem)) => problem.0.to_owned(),
-            Err(Refused::Io(error)) => error.to_string(),
+            Err(Refused::Malformed(problem)) => problem.0,
+            Err(Refused::Io(error)) => {
+                tracing::warn!(
+                    table = self.table,
+                    file = %path.display(),
+                    %error,
+                    "the compiled form cannot be read and is not used",
+                );
+                return None;
+            }
         };
         tracing::warn!(
             table = self.table,

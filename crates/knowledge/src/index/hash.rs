@@ -111,7 +111,7 @@ impl HashIndex {
 
     /// Reads what a probe of this key reads first, so that its cache line is loaded.
     #[inline]
-    pub(crate) fn touch(&self, key: Key<'_>) -> u32 {
+    pub(crate) fn prefetch(&self, key: Key<'_>) -> u32 {
         match (&self.table, key) {
             (Table::Dense { min, slots }, Key::Int(key)) => {
                 let place = (key as u64).wrapping_sub(*min as u64);
@@ -119,10 +119,10 @@ impl HashIndex {
                 slot.copied().unwrap_or(Slot::NONE).bits()
             }
             (Table::NarrowInts { min, table }, Key::Int(key)) => {
-                narrow(key, *min).map_or(0, |key| table.touch(hash_narrow(key)))
+                narrow(key, *min).map_or(0, |key| table.prefetch(hash_narrow(key)))
             }
-            (Table::Ints(table), Key::Int(key)) => table.touch(hash_int(key)),
-            (Table::Encoded(table), key) => table.keys.touch(hash_parts(&[key])),
+            (Table::Ints(table), Key::Int(key)) => table.prefetch(hash_int(key)),
+            (Table::Encoded(table), key) => table.keys.prefetch(hash_parts(&[key])),
             _ => 0,
         }
     }

@@ -46,7 +46,7 @@ impl<K: Copy + Default> OpenTable<K> {
 
     /// Reads the place at which the search for a key begins.
     #[inline]
-    pub(super) fn touch(&self, hash: u64) -> u32 {
+    pub(super) fn prefetch(&self, hash: u64) -> u32 {
         self.places[hash as usize & (self.places.len() - 1)]
             .1
             .bits()

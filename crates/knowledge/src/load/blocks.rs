@@ -8,11 +8,12 @@ use std::io::{self, Read as _};
 use std::mem;
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::source::{self, FilePosition, Source};
 use crate::config::{CsvConfig, TableConfig};
+use crate::lock::lock;
 
 /// The least size of a block in bytes, except for the last one.
 const BLOCK_SIZE: usize = if cfg!(test) { 64 } else { 1 << 20 };
@@ -310,9 +311,4 @@ impl<T, E: From<CutError>> Shared<T, E> {
             self.failure = Some((number, error));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // If a thread panics, the scope panics as well.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -127,7 +127,7 @@ impl RowIds {
 
 impl<'a> CsvFiles<'a> {
     /// Opens the files. They are read directly if there is one, or all have the same fields; `None` if
-    /// not, or if there is no record: then the rows are read as those of any other format.
+    /// not, or if the files are empty: then the rows are read as those of any other format.
     pub(super) fn open(config: &Config, table: &'a TableConfig) -> Result<Option<Self>> {
         if table.format != TableFormat::Csv {
             return Ok(None);

@@ -16,6 +16,7 @@ mod document;
 mod duplicates;
 mod errors;
 mod fuzz;
+mod insert;
 mod json_lines;
 mod kept;
 mod keys;
@@ -37,17 +38,16 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::Instant;
 
-use rusqlite::types::ToSqlOutput;
-use rusqlite::{Connection, ErrorCode, Statement};
+use rusqlite::Connection;
 
 use self::compiled::CompiledTable;
 use self::direct::{CsvFiles, Failure, Limits, Loaded};
 pub use self::fuzz::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};
+use self::insert::Insert;
 use self::kept::BeforeLoad;
 pub(crate) use self::kept::KeptTables;
 use self::keys::{DerivedTable, add_indexes};
 use self::plain_insert::{PlainInsert, Reason};
-use self::records::NextRecord;
 pub use self::report::{
     Compiled, LoadProgress, LoadReport, NoProgress, Progress, SkippedRow, TableReport,
 };
@@ -56,7 +56,7 @@ use self::sql::SqlFiles;
 pub use self::sql::{SqlText, TableSql, table_sql};
 use crate::Result;
 use crate::compiled::{CompiledIndexes, CompiledTables, Selection};
-use crate::config::{Config, LoadConfig, OnError, SqliteCopy, TableConfig, TableFormat};
+use crate::config::{Config, OnError, SqliteCopy, TableConfig, TableFormat};
 use crate::databases::Databases;
 use crate::download::Pending;
 use crate::error::Error;
@@ -64,9 +64,6 @@ use crate::first_of;
 use crate::plan::Tables;
 use crate::store::{StoreBuilder, Undo};
 use crate::table::PackedTables;
-
-/// The number of records between two calls of [`Progress::advanced`].
-const PROGRESS_RECORD_COUNT: u64 = 8192;
 
 /// A statement that will be queried, for [`Builder::statements`](crate::Builder::statements).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,8 +135,10 @@ fn load_with(
     let (mut kept, mut unchanged) = (KeptTables::default(), Vec::new());
     let mut derived = Vec::new();
     let mut downloads = Vec::new();
-    let named = named_by_others(config)?;
-    for table in config.enabled_tables() {
+    let sqls = config.enabled_tables().map(SqlFiles::read);
+    let sqls: Vec<SqlFiles> = sqls.collect::<Result<_>>()?;
+    let named = named_by_others(config, &sqls);
+    for (table, sql) in config.enabled_tables().zip(sqls) {
         let (table, warning) = fetched(table, report.tables.len(), &mut downloads)?;
         let loading = Loading {
             config,
@@ -148,7 +147,6 @@ fn load_with(
             memory_used: packed.size() as u64,
             is_named: named.contains(&table.name),
         };
-        let sql = SqlFiles::read(&table)?;
         let before = BeforeLoad::of(config, &table, &sql);
         let same = last.and_then(|last| last.kept.unchanged(&table.name, &before));
         let same = same.filter(|_| !loading.is_named);
@@ -225,18 +223,15 @@ fn load_with(
 }
 
 /// The tables whose names occur in the SQL of other tables.
-fn named_by_others(config: &Config) -> Result<HashSet<String>> {
-    let mut texts = Vec::new();
-    for table in config.enabled_tables() {
-        texts.push((&table.name, SqlFiles::read(table)?.words(table)));
-    }
-    let names = config.enabled_tables().map(|table| &table.name);
+fn named_by_others(config: &Config, sqls: &[SqlFiles]) -> HashSet<String> {
+    let names = || config.enabled_tables().map(|table| &table.name);
+    let words: Vec<_> = names().zip(sqls.iter().map(SqlFiles::words)).collect();
     let is_named = |name: &&String| {
         let word = name.to_lowercase();
-        let mut others = texts.iter().filter(|(other, _)| other != name);
+        let mut others = words.iter().filter(|(other, _)| other != name);
         others.any(|(_, words)| words.contains(&word))
     };
-    Ok(names.filter(is_named).cloned().collect())
+    names().filter(is_named).cloned().collect()
 }
 
 /// The statements, with those that read a name of `[[first_of]]` replaced by one for each table.
@@ -445,150 +440,4 @@ fn judge_row_count(table: &TableConfig, report: &mut TableReport) -> Result<()> 
         report.warnings.push(warning);
     }
     Ok(())
-}
-
-/// The prepared insert of a table and the fields that it binds.
-struct Insert<'a> {
-    table: &'a TableConfig,
-    sql: &'a SqlText,
-    connection: &'a Connection,
-    statement: Statement<'a>,
-    /// The number of values of a row.
-    width: usize,
-}
-
-impl<'a> Insert<'a> {
-    fn prepare(
-        connection: &'a Connection,
-        table: &'a TableConfig,
-        sql: &'a SqlText,
-        width: usize,
-    ) -> Result<Self> {
-        let statement = connection
-            .prepare(&sql.text)
-            .map_err(|source| Error::script(table, sql, source))?;
-        // Without records, the number of fields is unknown and nothing is bound.
-        if width > 0 && statement.parameter_count() != width {
-            let count = statement.parameter_count();
-            return Err(Error::parameter_count(table, sql, count, width));
-        }
-        Ok(Self {
-            table,
-            sql,
-            connection,
-            statement,
-            width,
-        })
-    }
-
-    fn run(
-        &mut self,
-        load: LoadConfig,
-        rows: &mut Rows<'_>,
-        report: &mut TableReport,
-        advanced: &dyn Fn(&Rows<'_>, u64),
-    ) -> Result<()> {
-        let mut batch = Batch::begin(self.connection, load, self.table)?;
-        for record_index in 1_u64.. {
-            match rows.next()? {
-                NextRecord::End => break,
-                NextRecord::Record => match self.insert(rows) {
-                    Ok(row_count) => {
-                        report.rows += row_count;
-                        batch.count_row()?;
-                    }
-                    Err(error) if load.on_error == OnError::Skip && self.may_skip(&error, load) => {
-                        report.skip(rows.place(), error.to_string());
-                    }
-                    Err(error) => {
-                        let place = rows.place();
-                        return Err(Error::row_insert(self.table, self.sql, &place, error));
-                    }
-                },
-                NextRecord::Bad {
-                    line,
-                    reason,
-                    is_fatal: false,
-                } if load.on_error == OnError::Skip => {
-                    report.skip(rows.place_of_line(line), reason);
-                }
-                NextRecord::Bad { line, reason, .. } => {
-                    return Err(Error::row(&rows.place_of_line(line), &reason));
-                }
-            }
-            if record_index % PROGRESS_RECORD_COUNT == 0 {
-                advanced(rows, report.rows);
-            }
-        }
-        batch.commit()
-    }
-
-    /// Binds the values and inserts. Fields of CSV are text, and an empty field is an empty string.
-    fn insert(&mut self, rows: &Rows<'_>) -> rusqlite::Result<u64> {
-        for index in 0..self.width {
-            let value = ToSqlOutput::Borrowed(rows.value(index));
-            self.statement.raw_bind_parameter(index + 1, value)?;
-        }
-        self.statement.raw_execute().map(|count| count as u64)
-    }
-
-    /// Whether the failure concerns this row only: the statement was rolled back, but not the
-    /// batch.
-    fn may_skip(&self, error: &rusqlite::Error, load: LoadConfig) -> bool {
-        let of_row = matches!(
-            error.sqlite_error_code(),
-            Some(
-                ErrorCode::ConstraintViolation
-                    | ErrorCode::TypeMismatch
-                    | ErrorCode::TooBig
-                    | ErrorCode::Unknown
-            )
-        );
-        // `insert or rollback` and `raise(rollback)` also roll back the previous rows.
-        of_row && (!load.transaction || !self.connection.is_autocommit())
-    }
-}
-
-/// Groups inserts into transactions.
-struct Batch<'a> {
-    connection: &'a Connection,
-    table: &'a TableConfig,
-    /// The rows per transaction; `None` if each insert is its own transaction.
-    size: Option<u64>,
-    row_count: u64,
-}
-
-impl<'a> Batch<'a> {
-    fn begin(connection: &'a Connection, load: LoadConfig, table: &'a TableConfig) -> Result<Self> {
-        let batch = Self {
-            connection,
-            table,
-            size: load.transaction.then_some(load.batch_size),
-            row_count: 0,
-        };
-        batch.execute("begin")?;
-        Ok(batch)
-    }
-
-    fn count_row(&mut self) -> Result<()> {
-        self.row_count += 1;
-        if Some(self.row_count) == self.size {
-            self.row_count = 0;
-            self.execute("commit; begin")?;
-        }
-        Ok(())
-    }
-
-    fn commit(self) -> Result<()> {
-        self.execute("commit")
-    }
-
-    fn execute(&self, sql: &str) -> Result<()> {
-        if self.size.is_none() {
-            return Ok(());
-        }
-        self.connection
-            .execute_batch(sql)
-            .map_err(|source| Error::transaction(self.table, source))
-    }
 }

@@ -90,7 +90,7 @@ impl SqlFiles {
 
     /// The names in all texts, in lower case, as far as they consist of letters, digits and `_`; a name in
     /// quotes counts as a whole as well.
-    pub(super) fn words(&self, table: &TableConfig) -> HashSet<String> {
+    pub(super) fn words(&self) -> HashSet<String> {
         let texts = [&self.create, &self.clean, &self.insert]
             .into_iter()
             .flatten();
@@ -102,7 +102,6 @@ impl SqlFiles {
             let quoted = text.split(['"', '`', '[', ']', '\'']);
             words.extend(quoted.map(str::to_owned));
         }
-        words.remove(&table.name.to_lowercase());
         words
     }
 

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
+use super::records::NextRecord;
 use super::*;
 use crate::databases::Database;
 

@@ -39,13 +39,13 @@ impl Native {
             && let [part] = parts.as_slice()
             && index.size() > CACHED_SIZE_MAX
         {
-            let mut touched = 0;
+            let mut loaded = 0;
             for set in sets.clone() {
                 if let Some(Converted::Key(key)) = part.plain_key(set) {
-                    touched ^= index.touch(key);
+                    loaded ^= index.prefetch(key);
                 }
             }
-            black_box(touched);
+            black_box(loaded);
         }
         probes.extend(sets.map(|set| self.first(set)));
         let rows = probes[start..].iter().filter_map(|probe| match probe {
@@ -54,11 +54,11 @@ impl Native {
         });
         match &self.rows {
             StoredRows::Packed(packed) => {
-                black_box(rows.fold(0, |touched, row| touched ^ packed.touch(row)));
+                black_box(rows.fold(0, |loaded, row| loaded ^ packed.prefetch(row)));
             }
             StoredRows::Set(set) if set.len() * size_of::<Value>() > CACHED_SIZE_MAX => {
-                let touch = |row: usize| set.row(row).first().is_some_and(Value::is_null);
-                black_box(rows.fold(false, |touched, row| touched ^ touch(row)));
+                let prefetch = |row: usize| set.row(row).first().is_some_and(Value::is_null);
+                black_box(rows.fold(false, |loaded, row| loaded ^ prefetch(row)));
             }
             StoredRows::Set(_) => {}
         }

@@ -9,7 +9,9 @@ use super::schema::Table;
 use super::table_rows::TableRows;
 use crate::bind::SqlValue;
 use crate::functions::{self, Function, SqlOut};
-use crate::index::{Bound, HashIndex, HashIndexBuilder, IntervalIndex, IntervalIndexBuilder, Key};
+use crate::index::{
+    Bound, HashIndex, HashIndexBuilder, IntervalIndex, IntervalIndexBuilder, Key, TooLarge,
+};
 use crate::table::PackedTable;
 
 /// The most columns of a key; more are not used in practice, and the parts of a probe are on the
@@ -34,25 +36,18 @@ pub(super) fn hash(
     let mut row_at = 0;
     let mut results: Vec<SqlOut> = parts.iter().map(|_| SqlOut::Null).collect();
     rows.each(table, &columns, |values| {
-        let mut keys = [Key::Int(0); KEY_COLUMN_COUNT_MAX];
         row_at += 1;
         for (index, (part, result)) in parts.iter().zip(&mut results).enumerate() {
             if let Some(function) = part.function {
                 *result = call(function, values[index])?;
             }
         }
-        let keys_and_parts = keys.iter_mut().zip(parts.iter().zip(&results));
-        for (index, (key, (part, result))) in keys_and_parts.enumerate() {
-            let value = match part.function {
-                Some(_) => result.as_value_ref(),
-                None => values[index],
-            };
-            match Key::of(value) {
-                Some(part) => *key = part,
-                None => return Ok(()),
-            }
-        }
-        Ok(builder.push(row_at - 1, &keys[..parts.len()])?)
+        let keys = parts.iter().zip(&results).zip(values);
+        let keys = keys.map(|((part, result), value)| match part.function {
+            Some(_) => result.as_value_ref(),
+            None => *value,
+        });
+        Ok(push_key(&mut builder, row_at - 1, keys)?)
     })?;
     Ok(builder.build()?)
 }
@@ -64,20 +59,29 @@ pub(crate) fn key_index(table: &PackedTable, columns: &[usize]) -> Option<HashIn
     let columns: Vec<Option<usize>> = columns.iter().copied().map(Some).collect();
     let mut next_row = 0;
     let read = table.each(&columns, |values| {
-        let row = next_row;
         next_row += 1;
-        let mut keys = [Key::Int(0); KEY_COLUMN_COUNT_MAX];
-        for (key, value) in keys.iter_mut().zip(values) {
-            match Key::of(*value) {
-                Some(part) => *key = part,
-                // NULL is equal to nothing.
-                None => return Ok(()),
-            }
-        }
-        builder.push(row, &keys[..values.len()])
+        push_key(&mut builder, next_row - 1, values.iter().copied())
     });
     read.ok()?;
     builder.build().ok()
+}
+
+/// Adds a row whose key has these values, unless one of them is NULL, which equals nothing.
+#[inline]
+fn push_key<'v>(
+    builder: &mut HashIndexBuilder,
+    row: usize,
+    values: impl Iterator<Item = ValueRef<'v>>,
+) -> Result<(), TooLarge> {
+    let (mut keys, mut count) = ([Key::Int(0); KEY_COLUMN_COUNT_MAX], 0);
+    for (key, value) in keys.iter_mut().zip(values) {
+        let Some(part) = Key::of(value) else {
+            return Ok(());
+        };
+        *key = part;
+        count += 1;
+    }
+    builder.push(row, &keys[..count])
 }
 
 /// Calls a function with the value of a row. An error is one of each query, which SQLite reports.

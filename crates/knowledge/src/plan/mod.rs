@@ -342,7 +342,7 @@ impl NativeProbe {
     /// Whether [`ListOrder::LowDescending`] leaves the order of any two of them open.
     fn has_ties(&self) -> bool {
         match self {
-            // There is no such order.
+            // Only ranges have this order.
             Self::Hash { .. } => false,
             Self::Interval { interval, .. } | Self::Ip4Between { interval, .. } => {
                 interval.index.has_ties()

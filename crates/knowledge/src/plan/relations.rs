@@ -56,7 +56,7 @@ impl Related {
         match self {
             Self::Networks(index) => index.has_ties(),
             Self::Hosts { index, .. } | Self::Paths { index, .. } => index.has_ties(),
-            // There is no such order.
+            // Only ranges have this order.
             Self::Patterns(_) => false,
         }
     }

@@ -50,7 +50,7 @@ impl Storage {
             (_, Number::None) => ValueRef::Text(text),
             (Self::Real, Number::Int(int)) => ValueRef::Real(int as f64),
             // SQLite stores whole numbers as integers, and makes them real again when it reads them, so
-            // that there is no negative zero.
+            // zero is never negative.
             (Self::Real, Number::Real(real)) => ValueRef::Real(real + 0.0),
             (_, Number::Int(int)) => ValueRef::Integer(int),
             (_, Number::Real(real)) => match real_key(real) {

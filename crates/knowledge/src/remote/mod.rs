@@ -22,7 +22,7 @@ use std::error::Error as _;
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
@@ -48,6 +48,7 @@ use crate::cache::{CacheBytes, KeyRef};
 use crate::config::ProviderConfig;
 use crate::error::Error;
 use crate::feed::{Feed, FeedState, FeedStatus, OnChange, TrackedStatement};
+use crate::lock::lock;
 use crate::postgres_mirror;
 use crate::provider::{LocalTables, Names};
 use crate::runtime::Runtime;
@@ -528,9 +529,4 @@ impl fmt::Debug for Remote {
             .field("config", &self.config)
             .finish_non_exhaustive()
     }
-}
-
-/// A panic cannot leave the data of these locks inconsistent.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -150,7 +150,7 @@ impl PackedTable {
     /// The segment of a row, and the number of the row in it.
     ///
     /// # Panics
-    /// When there is no such row.
+    /// When the table does not have the row.
     #[inline]
     fn locate(&self, row: usize) -> (&Segment, usize) {
         let mut index = self.buckets[row >> BUCKET_SIZE_BITS] as usize;
@@ -182,15 +182,15 @@ impl PackedTable {
     /// Reads a byte of a row, so that its cache line is loaded. Loads of several rows overlap, whereas a
     /// row that is read in full waits for its own.
     #[inline]
-    fn touch(&self, row: usize) -> u8 {
+    fn prefetch(&self, row: usize) -> u8 {
         let (segment, at) = self.locate(row);
-        segment.touch(at)
+        segment.prefetch(at)
     }
 
     /// A value as SQLite stores it.
     ///
     /// # Panics
-    /// When there is no such row or column.
+    /// When the table does not have the row or the column.
     pub(crate) fn value_ref(&self, row: usize, column: usize) -> ValueRef<'_> {
         let (segment, at) = self.locate(row);
         segment.value_ref(at, column)
@@ -258,9 +258,9 @@ impl PackedRows {
         self.table.push_values(row, &self.positions, values);
     }
 
-    /// As [`PackedTable::touch`].
+    /// As [`PackedTable::prefetch`].
     #[inline]
-    pub(crate) fn touch(&self, row: usize) -> u8 {
-        self.table.touch(row)
+    pub(crate) fn prefetch(&self, row: usize) -> u8 {
+        self.table.prefetch(row)
     }
 }

@@ -63,7 +63,7 @@ impl Segment {
     }
 
     #[inline]
-    pub(super) fn touch(&self, row: usize) -> u8 {
+    pub(super) fn prefetch(&self, row: usize) -> u8 {
         self.rows[row * self.stride]
     }
 

@@ -82,7 +82,7 @@ fn check(seed: u64) {
     for _ in 0..row_count.min(200) {
         let at = random.usize(..row_count);
         let mut values = Vec::new();
-        table.touch(at);
+        table.prefetch(at);
         table.push_values(at, &columns, &mut values);
         let expected = rows[at].iter().map(|value| value_of(value.into()));
         let expected: Vec<Value> = expected.chain([Value::Int(at as i64 + 1)]).collect();

@@ -319,6 +319,17 @@ fn tables_that_other_sql_names_are_loaded_by_sqlite() {
         folder.write("u/create.sql", create);
         assert_eq!(folder.select("select * from t"), expected, "{script}");
     }
+    // A trigger of another table.
+    let both = "[[tables]]\nname = 't'\n[[tables]]\nname = 'u'\n";
+    let folder = Folder::new(both, "a,b\n1,x\n");
+    let create = "create table {table} (a, b); create table x (id);
+        create trigger tr after insert on x begin insert into t values (new.id, 'made'); end;";
+    folder.write("t/create.sql", create);
+    folder.write("u/data.csv", "k\n7\n");
+    folder.write("u/create.sql", "create table {table} (k)");
+    folder.write("u/insert.sql", "insert into x values (?1)");
+    let rows = "\"1\",\"x\" \"7\",\"made\"";
+    assert_eq!(folder.select("select * from t"), rows);
     let temporary = "create table {table} (a integer, b text);
         create temp trigger tr after insert on {table} begin
             update t set b = b || '!' where rowid = new.rowid; end;";
