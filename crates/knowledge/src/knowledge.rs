@@ -18,6 +18,7 @@ use crate::event::Outcome;
 use crate::file_stamp::Watched;
 use crate::generation::Generation;
 use crate::idle::IdleSessions;
+use crate::load::RowChanges;
 use crate::load::{LoadReport, Progress};
 use crate::lock::lock;
 use crate::plan::{Explanation, TableInfo};
@@ -242,6 +243,16 @@ impl Knowledge {
         }
         // The last step that can fail.
         self.update_reloader(&next)?;
+        for table in &next.loaded.report.tables {
+            if let Some(RowChanges { added, removed }) = table.changes {
+                tracing::info!(
+                    table = table.name,
+                    added,
+                    removed,
+                    "loaded rows that have changed"
+                );
+            }
+        }
         engine.serve(next);
         // Idle sessions would keep the old tables in memory.
         self.0.idle.clear();

@@ -95,6 +95,7 @@ mod provider;
 mod reloader;
 mod remote;
 mod resolver;
+mod row_bits;
 mod rows;
 mod runtime;
 mod scan;
@@ -131,8 +132,8 @@ pub use feed::{FeedResetReason, FeedState, FeedStatus, LogPosition};
 pub use freshness::Freshness;
 pub use knowledge::Knowledge;
 pub use load::{
-    Compiled, LoadProgress, LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport,
-    TableSql, UsedStatement, compile, table_sql, try_load,
+    Compiled, LoadProgress, LoadReport, NoProgress, Progress, RowChanges, SkippedRow, SqlText,
+    TableReport, TableSql, UsedStatement, compile, table_sql, try_load,
 };
 #[doc(hidden)]
 pub use load::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::file::{Refused, SectionReader};
 use super::{put_column, threads};
-use crate::index::{HashIndex, ROW_COUNT_MAX};
+use crate::index::{HashIndex, KeyIndex, ROW_COUNT_MAX};
 use crate::le_bytes::{LeReader, Malformed, put_list, put_text};
 use crate::table::{PackedTable, Segment, UniqueIndex};
 
@@ -83,7 +83,7 @@ impl CompiledForm {
             Some(segment) => segment.serialize(out),
             None => {
                 let (_, index) = &self.unique_indexes[section - self.table.segments().len()];
-                index.serialize(out);
+                index.base().serialize(out);
             }
         }
     }
@@ -140,7 +140,7 @@ impl CompiledForm {
             reader.end()?;
             match index.has_several() {
                 true => Err(Refused::from(Malformed("a unique key has several rows"))),
-                false => Ok(Arc::new(index)),
+                false => Ok(KeyIndex::from(index)),
             }
         })?;
         Ok(Self {

@@ -73,7 +73,7 @@ fn random_form(random: &mut Rng, row_count_end: usize) -> CompiledForm {
     CompiledForm {
         table: Arc::new(PackedTable::new(segments, row_id, usize::MAX).unwrap()),
         column_count: kinds.len() + 1,
-        unique_indexes: vec![(vec![0], Arc::new(index.build().unwrap()))],
+        unique_indexes: vec![(vec![0], index.build().unwrap().into())],
         report: StoredReport {
             files: vec!["t/data.csv".to_owned()],
             derived: random.bool().then(|| {
@@ -216,7 +216,7 @@ fn changed_and_cut_files_are_refused() {
     let file = file_in(&folder, KEY);
     file.write(&form).unwrap();
     let (_, index) = &form.unique_indexes[0];
-    file.write_index(&[0], index);
+    file.write_index(&[0], index.base());
     let row_count = form.table.row_count();
     for path in [file.path.clone(), file.index_path(&[0])] {
         let whole = fs::read(&path).unwrap();
@@ -248,7 +248,7 @@ fn use_form(form: &CompiledForm) {
     let packed = crate::table::PackedRows::new(Arc::clone(&form.table), &columns, []);
     (0..packed.len()).for_each(|row| packed.push_values(row, &mut values));
     for (_, index) in &form.unique_indexes {
-        use_index(index, form.table.row_count());
+        use_index(index.base(), form.table.row_count());
     }
 }
 
@@ -522,7 +522,7 @@ fn files_belong_to_their_owner_and_leave_nothing_else() {
     let file = tables.file("t", 0, || Ok(KEY)).unwrap();
     let form = random_form(&mut Rng::with_seed(3), 40);
     file.write(&form).unwrap();
-    file.write_index(&[0], &form.unique_indexes[0].1);
+    file.write_index(&[0], form.unique_indexes[0].1.base());
     for path in [&file.path, &file.index_path(&[0])] {
         assert_eq!(
             fs::metadata(path).unwrap().permissions().mode() & 0o777,

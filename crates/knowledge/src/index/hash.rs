@@ -295,7 +295,7 @@ impl HashIndexBuilder {
         }
     }
 
-    /// Adds a row whose key has these parts; its position is greater than those before.
+    /// Adds a row whose key has these parts. The rows of a key come in scan order.
     pub(crate) fn push(&mut self, row: usize, parts: &[Key<'_>]) -> Result<(), TooLarge> {
         assert_eq!(parts.len(), self.part_count, "a part a column");
         if row >= ROW_COUNT_MAX {
@@ -460,8 +460,8 @@ fn lists_of(
     lists: &mut Lists,
     first: impl Fn(u32) -> Slot,
 ) -> Result<Vec<(u32, Slot)>, TooLarge> {
-    // Rows of a key stay in scan order, as they ascend.
-    repeated.sort_unstable();
+    // The sort is stable: the rows of a key stay in scan order.
+    repeated.sort_by_key(|(key, _)| *key);
     let mut rows = Vec::new();
     let keys = repeated.chunk_by(|one, next| one.0 == next.0);
     let slots = keys.map(|others| {

@@ -11,6 +11,7 @@ mod fixed;
 mod hash;
 mod intervals;
 mod ints;
+mod key_index;
 mod nested;
 mod open;
 mod patterns;
@@ -20,6 +21,7 @@ mod slots;
 
 pub(crate) use hash::{HashIndex, HashIndexBuilder, Key, hash_bytes, hash_probe};
 pub(crate) use intervals::{Bound, Gap, IntervalIndex, IntervalIndexBuilder};
+pub(crate) use key_index::{KeyChangesBuilder, KeyIndex};
 pub(crate) use nested::{NestedIndex, NestedIndexBuilder};
 pub(crate) use patterns::{PatternError, PatternIndex, PatternIndexBuilder};
 pub(crate) use slots::{ListOrder, ROW_COUNT_MAX, Rows};

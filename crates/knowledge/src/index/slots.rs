@@ -68,6 +68,25 @@ pub(crate) enum Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// The first row.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<u32> {
+        match self {
+            Self::None => None,
+            Self::One(row) => Some(*row),
+            Self::Many(rows) => rows.first().copied(),
+        }
+    }
+
+    /// The positions in a slice.
+    pub(crate) fn as_slice(&self) -> &[u32] {
+        match self {
+            Self::None => &[],
+            Self::One(row) => std::slice::from_ref(row),
+            Self::Many(rows) => rows,
+        }
+    }
+
     /// The positions in a list.
     pub(crate) fn to_vec(self) -> Vec<u32> {
         match self {

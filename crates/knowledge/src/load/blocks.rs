@@ -42,6 +42,14 @@ impl Block {
     pub(super) fn is_first(&self) -> bool {
         self.number == 0
     }
+
+    /// The first bytes of the block, which may end within a record.
+    pub(super) fn prefix(&self, size: usize) -> Self {
+        Self {
+            text: self.text[..size.min(self.text.len())].to_vec(),
+            ..*self
+        }
+    }
 }
 
 /// Why a file cannot be cut.

@@ -1,5 +1,6 @@
 //! Loads a table of CSV files without SQLite, on all cores.
 
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,16 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::types::ValueRef;
 
 use super::blocks::{self, Block, CutError};
+use super::changes::{EarlierRows, Run};
 use super::derive;
 use super::plain_insert::{PlainInsert, Reason};
 use super::records::{NextRecord, Records};
-use super::report::{LoadProgress, SKIPPED_KEPT_MAX, SkippedRow, TableReport};
+use super::report::{LoadProgress, RowChanges, SKIPPED_KEPT_MAX, SkippedRow, TableReport};
 use super::rows::{Rows, Spot};
 use crate::Result;
 use crate::config::{Config, CsvConfig, OnError, TableConfig, TableFormat};
 use crate::error::Error;
-use crate::index::ROW_COUNT_MAX;
-use crate::plan::key_index;
+use crate::index::{KeyIndex, ROW_COUNT_MAX};
+use crate::plan::{changed_key_index, key_index};
 use crate::table::{PackedTable, Segment, SegmentBuilder, TooManyRows, UniqueIndex};
 
 /// The CSV files of a table, with their columns.
@@ -58,6 +60,24 @@ pub(super) struct Loaded {
     pub(super) unique_indexes: Vec<UniqueIndex>,
 }
 
+impl Loaded {
+    /// Whether the table has these keys and this number of columns. Derived SQL may have changed.
+    fn is_of(&self, plain_insert: &PlainInsert) -> bool {
+        let unique = self.unique_indexes.iter().map(|(columns, _)| columns);
+        self.table.column_count() == plain_insert.width()
+            && self.table.row_id() == plain_insert.row_id
+            && unique.eq(&plain_insert.unique)
+    }
+
+    /// The index of columns in which a table has the same values as this one.
+    fn unique_index_of(&self, table: &PackedTable, columns: &[usize]) -> Option<KeyIndex> {
+        let mut indexes = self.unique_indexes.iter();
+        let (_, index) = indexes.find(|(of, _)| of == columns)?;
+        let is_shared = table.has_columns_of(&self.table, columns);
+        is_shared.then(|| index.clone())
+    }
+}
+
 /// The limits of a load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
@@ -85,6 +105,8 @@ struct Part {
     skipped: Vec<SkippedRow>,
     skipped_count: u64,
     row_ids: RowIds,
+    /// Where its rows are in the earlier table, if there is one.
+    runs: Vec<Run>,
 }
 
 /// The integers of the column that is the row id.
@@ -191,24 +213,128 @@ impl<'a> CsvFiles<'a> {
         Ok(all)
     }
 
-    /// Loads the rows.
+    /// Loads the rows; those that the table of the last load has too are shared with it.
     pub(super) fn load(
         &self,
         plain_insert: &PlainInsert,
         limits: Limits,
+        last: Option<&Loaded>,
         report: &mut TableReport,
         advanced: &dyn Fn(LoadProgress<'_>),
     ) -> std::result::Result<Loaded, Failure> {
-        let mut segments = Vec::new();
-        let (mut size_before, mut row_ids) = (0, RowIds::NONE);
+        if let Some(last) = last.filter(|last| last.is_of(plain_insert))
+            && let Some(earlier) = EarlierRows::of(&last.table)
+        {
+            let loaded = self.load_changes(plain_insert, limits, &earlier, last, advanced)?;
+            if let Some((loaded, of_changes)) = loaded {
+                *report = of_changes;
+                return Ok(loaded);
+            }
+        }
+        let parts = self.parts(plain_insert, limits, None, advanced)?;
+        let parts = parts.expect("rows only differ from those of another table");
+        let row_ids = add_to_report(&parts, report);
+        report.warnings.extend(self.warnings.iter().cloned());
+        let segments = parts.into_iter().flat_map(|part| part.segments);
+        let segments = segments.map(Arc::new);
+        let table = PackedTable::new(segments, plain_insert.row_id, ROW_COUNT_MAX)
+            .map_err(|TooManyRows| Failure::NotDirect("it has more than 2,147,483,647 rows"))?;
+        let table = match plain_insert.row_id {
+            Some(column) if !row_ids.ascend => {
+                let sorted = table.sorted_by_row_id(column, blocks::thread_count());
+                sorted.ok_or(Failure::NotDirect("two rows have the same primary key"))?
+            }
+            _ => table,
+        };
+        let unique_indexes = plain_insert.unique.iter().map(|columns| {
+            let shared = last.and_then(|last| last.unique_index_of(&table, columns));
+            let index = match shared {
+                Some(index) => index,
+                None => key_index(&table, columns).ok_or(TOO_MANY_KEYS)?.into(),
+            };
+            unique(columns, index)
+        });
+        Ok(Loaded {
+            unique_indexes: unique_indexes.collect::<std::result::Result<_, _>>()?,
+            table: Arc::new(table),
+        })
+    }
+
+    /// Loads the rows that the table of the last load does not have; `None` if the table must be loaded as a
+    /// whole.
+    fn load_changes<'e>(
+        &self,
+        plain_insert: &PlainInsert,
+        limits: Limits,
+        earlier: &'e EarlierRows<'e>,
+        last: &Loaded,
+        advanced: &dyn Fn(LoadProgress<'_>),
+    ) -> std::result::Result<Option<(Loaded, TableReport)>, Failure> {
+        let limits = Limits {
+            memory_used: limits.memory_used + earlier.table().size() as u64,
+            ..limits
+        };
+        let parts = match self.parts(plain_insert, limits, Some(earlier), advanced) {
+            Ok(Some(parts)) => parts,
+            // The table may fit without the earlier one.
+            Ok(None) | Err(Failure::Memory(_)) => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        let mut report = TableReport::default();
+        let row_ids = add_to_report(&parts, &mut report);
+        report.warnings.extend(self.warnings.iter().cloned());
+        if plain_insert.row_id.is_some() && !row_ids.ascend {
+            return Ok(None);
+        }
+        let blocks = parts.into_iter().map(|part| (part.runs, part.segments));
+        let Some((table, same_count)) = earlier.changed(blocks) else {
+            return Ok(None);
+        };
+        report.changes = Some(RowChanges {
+            added: report.rows - same_count,
+            removed: earlier.table().row_count() as u64 - same_count,
+        });
+        let unique_indexes = last.unique_indexes.iter().map(|(columns, index)| {
+            let index = match table.is_changed() {
+                true => changed_key_index(&table, index.base(), columns).ok_or(TOO_MANY_KEYS)?,
+                false => Arc::clone(index.base()).into(),
+            };
+            unique(columns, index)
+        });
+        let loaded = Loaded {
+            unique_indexes: unique_indexes.collect::<std::result::Result<_, _>>()?,
+            table: Arc::new(table),
+        };
+        Ok(Some((loaded, report)))
+    }
+
+    /// The rows of all files, or those that an earlier table does not have; `None` if these are many.
+    fn parts(
+        &self,
+        plain_insert: &PlainInsert,
+        limits: Limits,
+        earlier: Option<&EarlierRows<'_>>,
+        advanced: &dyn Fn(LoadProgress<'_>),
+    ) -> std::result::Result<Option<Vec<Part>>, Failure> {
+        let (mut all, mut size_before) = (Vec::new(), 0);
         let (rows, size) = (AtomicU64::new(0), AtomicU64::new(limits.memory_used));
-        let bytes_read = AtomicU64::new(0);
+        let (bytes_read, new_rows) = (AtomicU64::new(0), AtomicU64::new(0));
         for file in &self.files {
             let parse = |builder: &mut SegmentBuilder, block: Block| {
-                // Relaxed: the numbers are only shown and compared with a limit.
+                // Relaxed: the numbers are only shown and compared with limits.
+                let is_different = || {
+                    let count_max = earlier.map(EarlierRows::new_row_count_max);
+                    count_max.is_some_and(|max| new_rows.load(Ordering::Relaxed) > max)
+                };
+                if is_different() {
+                    return Ok(None);
+                }
                 bytes_read.fetch_add(block.text.len() as u64, Ordering::Relaxed);
-                let part = self.part(file, block, plain_insert, limits.on_error, builder)?;
+                let on_error = limits.on_error;
+                let part = self.part(file, block, plain_insert, on_error, earlier, builder)?;
                 rows.fetch_add(part.row_count, Ordering::Relaxed);
+                let part_rows: usize = part.segments.iter().map(Segment::row_count).sum();
+                new_rows.fetch_add(part_rows as u64, Ordering::Relaxed);
                 let part_size: usize = part.segments.iter().map(Segment::size).sum();
                 let size = size.fetch_add(part_size as u64, Ordering::Relaxed) + part_size as u64;
                 match limits.memory_max {
@@ -217,7 +343,7 @@ impl<'a> CsvFiles<'a> {
                         let need = limits.need(size, read, self.size);
                         Err(Failure::Memory(Error::table_memory(self.table, need, max)))
                     }
-                    _ => Ok(part),
+                    _ => Ok(Some(part)),
                 }
             };
             let builder = || SegmentBuilder::new(plain_insert.width());
@@ -230,46 +356,20 @@ impl<'a> CsvFiles<'a> {
                     bytes_total: self.size.max(bytes_read),
                 });
             })?;
-            for part in parts {
-                row_ids.append(part.row_ids);
-                report.rows += part.row_count;
-                report.skipped_count += part.skipped_count;
-                let free = SKIPPED_KEPT_MAX - report.skipped.len();
-                report.skipped.extend(part.skipped.into_iter().take(free));
-                segments.extend(part.segments.into_iter().map(Arc::new));
-            }
+            all.extend(parts);
             size_before += std::fs::metadata(self.table.readable(file)).map_or(0, |it| it.len());
         }
-        report.warnings.extend(self.warnings.iter().cloned());
-        let table = PackedTable::new(segments, plain_insert.row_id, ROW_COUNT_MAX)
-            .map_err(|TooManyRows| Failure::NotDirect("it has more than 2,147,483,647 rows"))?;
-        let table = match plain_insert.row_id {
-            Some(column) if !row_ids.ascend => {
-                let sorted = table.sorted_by_row_id(column, blocks::thread_count());
-                sorted.ok_or(Failure::NotDirect("two rows have the same primary key"))?
-            }
-            _ => table,
-        };
-        let unique_indexes = plain_insert.unique.iter().map(|columns| {
-            let index = key_index(&table, columns).ok_or(TOO_MANY_KEYS)?;
-            match index.has_several() {
-                true => Err(Failure::NotDirect("two rows have the same unique key")),
-                false => Ok((columns.clone(), Arc::new(index))),
-            }
-        });
-        Ok(Loaded {
-            unique_indexes: unique_indexes.collect::<std::result::Result<_, _>>()?,
-            table: Arc::new(table),
-        })
+        Ok(all.into_iter().collect())
     }
 
-    /// The rows of a block.
+    /// The rows of a block, or those that an earlier table does not have.
     fn part(
         &self,
         file: &Path,
         block: Block,
         plain_insert: &PlainInsert,
         on_error: OnError,
+        earlier: Option<&EarlierRows<'_>>,
         builder: &mut SegmentBuilder,
     ) -> std::result::Result<Part, Failure> {
         let mut part = Part {
@@ -278,6 +378,15 @@ impl<'a> CsvFiles<'a> {
             skipped: Vec::new(),
             skipped_count: 0,
             row_ids: RowIds::NONE,
+            runs: Vec::new(),
+        };
+        let width = plain_insert.width();
+        let mut finder = match earlier {
+            Some(earlier) => Some((
+                earlier,
+                earlier.finder(self.start(file, &block, plain_insert, earlier)?),
+            )),
+            None => None,
         };
         let mut records = self.records(file, block)?;
         loop {
@@ -300,9 +409,28 @@ impl<'a> CsvFiles<'a> {
                     return Err(Failure::Load(Error::row(&records.place(line), &reason)));
                 }
             }
+            let value =
+                |column| plain_insert.value(column, |field| records.field(self.mapping[field]));
+            if let Some((earlier, finder)) = &mut finder {
+                let has_value = |row: usize, column: usize, value: Option<ValueRef<'_>>| {
+                    value.is_some_and(|value| earlier.table().has_value(row, column, value))
+                };
+                // Most rows that are not the same differ in the first column.
+                let first = value(0);
+                let is_row = |row: usize| {
+                    let mut others = 1..width;
+                    has_value(row, 0, first) && others.all(|it| has_value(row, it, value(it)))
+                };
+                if finder.find(is_row, || earlier.hash((0..width).map_while(value))) {
+                    let row_id = plain_insert.row_id.and_then(value);
+                    row_id.map(|value| part.row_ids.push(value));
+                    part.row_count += 1;
+                    continue;
+                }
+            }
             let mut is_known = true;
-            let values = (0..plain_insert.width()).map(|column| {
-                let value = plain_insert.value(column, |field| records.field(self.mapping[field]));
+            let values = (0..width).map(|column| {
+                let value = value(column);
                 is_known &= value.is_some();
                 if Some(column) == plain_insert.row_id
                     && let Some(value) = value
@@ -321,7 +449,36 @@ impl<'a> CsvFiles<'a> {
             }
         }
         part.segments.push(builder.build());
+        part.runs = finder.map_or(Vec::new(), |(_, finder)| finder.runs());
         Ok(part)
+    }
+
+    /// How many rows of an earlier table are about before the first one of a block.
+    fn start(
+        &self,
+        file: &Path,
+        block: &Block,
+        plain_insert: &PlainInsert,
+        earlier: &EarlierRows<'_>,
+    ) -> std::result::Result<usize, Failure> {
+        let mut records = self.records(file, block.prefix(START_SIZE))?;
+        let hashes = iter::from_fn(|| {
+            loop {
+                match records.next() {
+                    Ok(NextRecord::Record) => break,
+                    // They are reported when they are loaded.
+                    Ok(NextRecord::Bad {
+                        is_fatal: false, ..
+                    }) => {}
+                    _ => return None,
+                }
+            }
+            let field = |field: usize| records.field(self.mapping[field]);
+            let values =
+                (0..plain_insert.width()).map_while(|column| plain_insert.value(column, field));
+            Some(earlier.hash(values))
+        });
+        Ok(earlier.start(hashes).unwrap_or(0))
     }
 
     fn records(&self, file: &Path, block: Block) -> std::result::Result<Records<'a>, Failure> {
@@ -334,5 +491,30 @@ impl<'a> CsvFiles<'a> {
         Records::read(self.table, file, &self.csv, text, Arc::default()).map_err(Failure::Load)
     }
 }
+
+/// Adds the rows of all blocks to the report; returns their row ids.
+fn add_to_report(parts: &[Part], report: &mut TableReport) -> RowIds {
+    let mut row_ids = RowIds::NONE;
+    for part in parts {
+        row_ids.append(part.row_ids);
+        report.rows += part.row_count;
+        report.skipped_count += part.skipped_count;
+        let free = SKIPPED_KEPT_MAX - report.skipped.len();
+        report
+            .skipped
+            .extend(part.skipped.iter().take(free).cloned());
+    }
+    row_ids
+}
+
+fn unique(columns: &[usize], index: KeyIndex) -> std::result::Result<UniqueIndex, Failure> {
+    match index.has_several() {
+        true => Err(Failure::NotDirect("two rows have the same unique key")),
+        false => Ok((columns.to_vec(), index)),
+    }
+}
+
+/// The bytes of a block in which a row of the earlier table is searched, to begin there.
+const START_SIZE: usize = 64 << 10;
 
 const TOO_MANY_KEYS: Failure = Failure::NotDirect("its unique keys need more than 4 GiB");

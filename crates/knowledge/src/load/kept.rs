@@ -1,4 +1,5 @@
-//! Tables of the last load whose files have not changed: the next load takes them as they are.
+//! Tables of the last load: the next load takes those whose files have not changed as they are, and shares
+//! rows with the others.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -20,7 +21,8 @@ pub(crate) struct KeptTables(HashMap<String, KeptTable>);
 /// A table that was loaded without SQLite.
 #[derive(Clone)]
 pub(super) struct KeptTable {
-    stamps: FileStamps,
+    /// `None` if the files may have changed without another stamp.
+    stamps: Option<FileStamps>,
     /// What its rows depend on, apart from its files.
     settings: String,
     pub(super) sql: TableSql,
@@ -49,10 +51,17 @@ impl KeptTables {
     /// The table, if nothing that its rows depend on has changed since it was loaded.
     pub(super) fn unchanged(&self, name: &str, now: &BeforeLoad) -> Option<&KeptTable> {
         let kept = self.0.get(name)?;
-        (kept.stamps == now.stamps && kept.settings == now.settings).then_some(kept)
+        let is_same = kept.stamps.as_ref() == Some(&now.stamps) && kept.settings == now.settings;
+        is_same.then_some(kept)
     }
 
-    /// Keeps a table for the next load, if the stamps of its files show each change since `before`.
+    /// The table, if its SQL and settings are the same.
+    pub(super) fn with_settings(&self, name: &str, now: &BeforeLoad) -> Option<&KeptTable> {
+        let kept = self.0.get(name)?;
+        (kept.settings == now.settings).then_some(kept)
+    }
+
+    /// Keeps a table for the next load.
     pub(super) fn keep(
         &mut self,
         before: BeforeLoad,
@@ -60,19 +69,16 @@ impl KeptTables {
         report: TableReport,
         loaded: Loaded,
     ) {
-        let Some(time) = before.time.checked_sub(STAMP_AGE_MIN) else {
-            return;
+        let time = before.time.checked_sub(STAMP_AGE_MIN);
+        let is_certain = time.is_some_and(|time| before.stamps.are_older_than(time));
+        let kept = KeptTable {
+            stamps: is_certain.then_some(before.stamps),
+            settings: before.settings,
+            sql,
+            report,
+            loaded,
         };
-        if before.stamps.are_older_than(time) {
-            let kept = KeptTable {
-                stamps: before.stamps,
-                settings: before.settings,
-                sql,
-                report,
-                loaded,
-            };
-            self.0.insert(kept.report.name.clone(), kept);
-        }
+        self.0.insert(kept.report.name.clone(), kept);
     }
 
     /// Keeps a table that is unchanged for one more load.

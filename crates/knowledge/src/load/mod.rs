@@ -5,6 +5,7 @@
 //! consistency.
 
 mod blocks;
+mod changes;
 #[cfg_attr(not(feature = "parquet"), path = "columnar_absent.rs")]
 mod columnar;
 mod compiled;
@@ -44,12 +45,12 @@ use self::compiled::CompiledTable;
 use self::direct::{CsvFiles, Failure, Limits, Loaded};
 pub use self::fuzz::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};
 use self::insert::Insert;
-use self::kept::BeforeLoad;
 pub(crate) use self::kept::KeptTables;
+use self::kept::{BeforeLoad, KeptTable};
 use self::keys::{DerivedTable, add_indexes};
 use self::plain_insert::{PlainInsert, Reason};
 pub use self::report::{
-    Compiled, LoadProgress, LoadReport, NoProgress, Progress, SkippedRow, TableReport,
+    Compiled, LoadProgress, LoadReport, NoProgress, Progress, RowChanges, SkippedRow, TableReport,
 };
 use self::rows::Rows;
 use self::sql::SqlFiles;
@@ -133,6 +134,7 @@ fn load_with(
     let mut indexes = CompiledIndexes::default();
     let mut packed = PackedTables::default();
     let (mut kept, mut unchanged) = (KeptTables::default(), Vec::new());
+    let mut similar_names = Vec::new();
     let mut derived = Vec::new();
     let mut downloads = Vec::new();
     let sqls = config.enabled_tables().map(SqlFiles::read);
@@ -148,8 +150,9 @@ fn load_with(
             is_named: named.contains(&table.name),
         };
         let before = BeforeLoad::of(config, &table, &sql);
+        let last = last.filter(|_| !loading.is_named);
         let same = last.and_then(|last| last.kept.unchanged(&table.name, &before));
-        let same = same.filter(|_| !loading.is_named);
+        let similar = last.and_then(|last| last.kept.with_settings(&table.name, &before));
         let (loaded, sql) = match same {
             Some(same) => {
                 run_scripts(&loading, &table, &same.sql)?;
@@ -167,12 +170,16 @@ fn load_with(
                     true => None,
                     false => CompiledTable::open(config, &table, &sql, &compiled),
                 };
-                let (mut loaded, sql, rows) = load_table(&loading, &table, sql, compiled.as_ref())?;
+                let (mut loaded, sql, rows) =
+                    load_table(&loading, &table, sql, compiled.as_ref(), similar)?;
                 loaded.warnings.extend(warning);
                 if let Some(rows) = rows {
                     kept.keep(before, sql.clone(), loaded.clone(), rows.clone());
+                    if let (Some(compiled), false) = (compiled, rows.table.is_changed()) {
+                        indexes.insert(compiled.file);
+                    }
                     packed.insert(&table.name, rows.table, rows.unique_indexes);
-                    compiled.into_iter().for_each(|it| indexes.insert(it.file));
+                    similar_names.extend(similar.map(|_| table.name.clone()));
                 }
                 (loaded, sql)
             }
@@ -200,6 +207,9 @@ fn load_with(
         Tables::with_compiled(store.reader()?, packed.clone(), indexes, pattern_memory_max);
     if let Some(last) = last {
         tables.adopt(last.tables, &unchanged);
+        similar_names
+            .iter()
+            .for_each(|name| tables.share(last.tables, name));
     }
     duplicates::add_warnings(&connection, &tables, config, statements, reports);
     drop(connection);
@@ -301,12 +311,14 @@ fn run_scripts(loading: &Loading<'_>, table: &TableConfig, sql: &TableSql) -> Re
     Ok(())
 }
 
-/// Loads a table; also returns its SQL, and its rows if they are not in SQLite.
+/// Loads a table; also returns its SQL, and its rows if they are not in SQLite. `last` is the table of the
+/// last load, with the same settings.
 fn load_table(
     loading: &Loading<'_>,
     table: &TableConfig,
     sql: SqlFiles,
     compiled: Option<&CompiledTable<'_>>,
+    last: Option<&KeptTable>,
 ) -> Result<(TableReport, TableSql, Option<Loaded>)> {
     let Loading {
         config,
@@ -342,9 +354,11 @@ fn load_table(
     let loaded = match (found, &plain_insert) {
         (Some(found), _) => Ok(found.into_loaded(&mut report)),
         (None, plain_insert) => {
-            let loaded = load_directly(loading, table, plain_insert.as_ref(), &mut report)?;
+            let last = last.map(|last| &last.loaded);
+            let loaded = load_directly(loading, table, plain_insert.as_ref(), last, &mut report)?;
             if let (Some(compiled), Ok(plain_insert), Ok(loaded)) =
                 (compiled, plain_insert, &loaded)
+                && !loaded.table.is_changed()
             {
                 compiled.write(plain_insert, loaded, &sql, &mut report);
             }
@@ -386,6 +400,7 @@ fn load_directly(
     loading: &Loading<'_>,
     table: &TableConfig,
     plain_insert: std::result::Result<&PlainInsert, &Reason>,
+    last: Option<&Loaded>,
     report: &mut TableReport,
 ) -> Result<std::result::Result<Loaded, Reason>> {
     let config = loading.config;
@@ -406,10 +421,11 @@ fn load_directly(
         memory_used: loading.memory_used,
     };
     let advanced = |progressed: LoadProgress<'_>| loading.progress.advanced(progressed);
-    let packed = files.load(plain_insert, limits, &mut loaded, &advanced);
+    let packed = files.load(plain_insert, limits, last, &mut loaded, &advanced);
     match packed {
         Ok(packed) => {
             report.rows = loaded.rows;
+            report.changes = loaded.changes;
             report.skipped = loaded.skipped;
             report.skipped_count = loaded.skipped_count;
             report.warnings.append(&mut loaded.warnings);

@@ -62,10 +62,23 @@ pub struct TableReport {
     pub warnings: Vec<String>,
     /// Why SQLite has loaded the table; `None` if it was loaded directly, on all cores.
     pub loaded_by_sqlite: Option<&'static str>,
+    /// How many rows a reload has changed; `None` if the table was loaded as a whole.
+    pub changes: Option<RowChanges>,
     /// What became of the compiled form.
     pub compiled: Compiled,
     /// How long it took.
     pub elapsed: Duration,
+}
+
+/// How many rows differ from those of the last load. A row with another value, or at another place among
+/// the others, counts as one that was removed and one that was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RowChanges {
+    /// Rows that the last load did not have.
+    pub added: u64,
+    /// Rows that only the last load had.
+    pub removed: u64,
 }
 
 /// What a load did with the compiled form of a table.

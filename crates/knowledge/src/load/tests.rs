@@ -1,5 +1,6 @@
 //! Loads of small folders: their rows, reports and errors.
 
+mod changes;
 #[cfg(feature = "parquet")]
 mod columnar;
 mod compiled;

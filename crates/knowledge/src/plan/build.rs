@@ -9,8 +9,10 @@ use super::schema::Table;
 use super::table_rows::TableRows;
 use crate::bind::SqlValue;
 use crate::functions::{self, Function, SqlOut};
+use crate::index::ROW_COUNT_MAX;
 use crate::index::{
-    Bound, HashIndex, HashIndexBuilder, IntervalIndex, IntervalIndexBuilder, Key, TooLarge,
+    Bound, HashIndex, HashIndexBuilder, IntervalIndex, IntervalIndexBuilder, Key,
+    KeyChangesBuilder, KeyIndex, TooLarge,
 };
 use crate::table::PackedTable;
 
@@ -33,21 +35,11 @@ pub(super) fn hash(
 ) -> Result<HashIndex, Reason> {
     let columns: Vec<usize> = parts.iter().map(|part| part.column).collect();
     let mut builder = HashIndexBuilder::new(parts.len(), rows.count(table)?);
-    let mut row_at = 0;
-    let mut results: Vec<SqlOut> = parts.iter().map(|_| SqlOut::Null).collect();
+    let mut numbers = rows.numbers(table);
+    let mut results = Results::new(parts);
     rows.each(table, &columns, |values| {
-        row_at += 1;
-        for (index, (part, result)) in parts.iter().zip(&mut results).enumerate() {
-            if let Some(function) = part.function {
-                *result = call(function, values[index])?;
-            }
-        }
-        let keys = parts.iter().zip(&results).zip(values);
-        let keys = keys.map(|((part, result), value)| match part.function {
-            Some(_) => result.as_value_ref(),
-            None => *value,
-        });
-        Ok(push_key(&mut builder, row_at - 1, keys)?)
+        let row = numbers.next().unwrap_or(ROW_COUNT_MAX);
+        results.with_key(parts, |index| values[index], |key| builder.push(row, key))
     })?;
     Ok(builder.build()?)
 }
@@ -57,21 +49,97 @@ pub(super) fn hash(
 pub(crate) fn key_index(table: &PackedTable, columns: &[usize]) -> Option<HashIndex> {
     let mut builder = HashIndexBuilder::new(columns.len(), table.row_count());
     let columns: Vec<Option<usize>> = columns.iter().copied().map(Some).collect();
-    let mut next_row = 0;
+    let mut numbers = table.scan();
     let read = table.each(&columns, |values| {
-        next_row += 1;
-        push_key(&mut builder, next_row - 1, values.iter().copied())
+        let row = numbers.next().unwrap_or(ROW_COUNT_MAX);
+        with_parts(values.iter().copied(), |key| builder.push(row, key))
     });
     read.ok()?;
     builder.build().ok()
 }
 
-/// Adds a row whose key has these values, unless one of them is NULL, which equals nothing.
+/// The index of a changed table by the values of these columns, none of which is a row id that is not
+/// stored, from that of its base.
+pub(super) fn changed_hash(
+    table: &PackedTable,
+    base: Arc<HashIndex>,
+    parts: &[KeyPart],
+) -> Result<KeyIndex, Reason> {
+    let first_added = table.base_row_count();
+    let mut builder = KeyChangesBuilder::new(base, parts.len(), first_added);
+    let mut results = Results::new(parts);
+    let value = |row: usize| move |index: usize| table.value_ref(row, parts[index].column);
+    let added_count = table.change_counts().1;
+    for row in table
+        .removed()
+        .chain(first_added..first_added + added_count)
+    {
+        results.with_key(parts, value(row), |key| {
+            builder.add_key(key);
+            Ok(())
+        })?;
+    }
+    for row in table.scan() {
+        if row >= first_added || builder.is_changed(row) {
+            results.with_key(parts, value(row), |key| builder.push(row, key))?;
+        }
+    }
+    Ok(builder.build()?)
+}
+
+/// As [`changed_hash`], for columns; `None` if the index would be too large.
+pub(crate) fn changed_key_index(
+    table: &PackedTable,
+    base: &Arc<HashIndex>,
+    columns: &[usize],
+) -> Option<KeyIndex> {
+    let parts: Vec<KeyPart> = columns.iter().copied().map(KeyPart::from).collect();
+    changed_hash(table, Arc::clone(base), &parts).ok()
+}
+
+impl From<usize> for KeyPart {
+    fn from(column: usize) -> Self {
+        let function = None;
+        Self { column, function }
+    }
+}
+
+/// The results of the functions of one row's key.
+struct Results(Vec<SqlOut>);
+
+impl Results {
+    fn new(parts: &[KeyPart]) -> Self {
+        Self(parts.iter().map(|_| SqlOut::Null).collect())
+    }
+
+    /// Calls `work` with the key of a row, unless a part of it is NULL, which equals nothing. `value`
+    /// returns the value of the column of a part.
+    #[inline]
+    fn with_key<'v>(
+        &mut self,
+        parts: &[KeyPart],
+        value: impl Fn(usize) -> ValueRef<'v>,
+        work: impl FnOnce(&[Key<'_>]) -> Result<(), TooLarge>,
+    ) -> Result<(), Reason> {
+        for (index, (part, result)) in parts.iter().zip(&mut self.0).enumerate() {
+            if let Some(function) = part.function {
+                *result = call(function, value(index))?;
+            }
+        }
+        let keys = parts.iter().zip(&self.0).enumerate();
+        let keys = keys.map(|(index, (part, result))| match part.function {
+            Some(_) => result.as_value_ref(),
+            None => value(index),
+        });
+        Ok(with_parts(keys, work)?)
+    }
+}
+
+/// Calls `work` with the key of these values, unless one of them is NULL.
 #[inline]
-fn push_key<'v>(
-    builder: &mut HashIndexBuilder,
-    row: usize,
+fn with_parts<'v>(
     values: impl Iterator<Item = ValueRef<'v>>,
+    work: impl FnOnce(&[Key<'_>]) -> Result<(), TooLarge>,
 ) -> Result<(), TooLarge> {
     let (mut keys, mut count) = ([Key::Int(0); KEY_COLUMN_COUNT_MAX], 0);
     for (key, value) in keys.iter_mut().zip(values) {
@@ -81,7 +149,7 @@ fn push_key<'v>(
         *key = part;
         count += 1;
     }
-    builder.push(row, &keys[..count])
+    work(&keys[..count])
 }
 
 /// Calls a function with the value of a row. An error is one of each query, which SQLite reports.

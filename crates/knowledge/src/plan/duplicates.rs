@@ -44,10 +44,6 @@ impl TableCache {
             position.ok_or(Reason::fixed("it has no such column"))
         };
         let columns: Vec<usize> = key.columns.iter().map(position).collect::<Result<_, _>>()?;
-        let part = |column: &usize| KeyPart {
-            column: *column,
-            function: None,
-        };
         let mut constants = Vec::new();
         for (name, value) in &key.constants {
             constants.push((position(name)?, value));
@@ -55,7 +51,7 @@ impl TableCache {
         let parts = columns
             .iter()
             .chain(constants.iter().map(|(column, _)| column));
-        let index = self.hash(&table, parts.map(part).collect())?;
+        let index = self.hash(&table, parts.copied().map(KeyPart::from).collect())?;
         let is_wanted = |row: u32| {
             constants.iter().all(|(column, constant)| {
                 let affinity = table.column(*column).affinity;
@@ -70,6 +66,7 @@ impl TableCache {
                 matches!(constant, Converted::Key(constant) if Key::of(value) == Some(constant))
             })
         };
+        let rank = |row: u32| packed.rank(row as usize);
         let mut found: Option<(u32, DuplicateKeys)> = None;
         for rows in index.lists().filter(|rows| is_wanted(rows[0])) {
             let (first, found) = found.get_or_insert_with(|| {
@@ -81,7 +78,7 @@ impl TableCache {
                 (u32::MAX, keys)
             });
             found.count += 1;
-            if rows[0] < *first {
+            if *first == u32::MAX || rank(rows[0]) < rank(*first) {
                 *first = rows[0];
                 found.example_row_count = rows.len() as u64;
             }

@@ -44,13 +44,11 @@ mod warnings;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use lookaside_value::{Text, Value};
 
 pub(crate) use self::bool_words::{BOOL_TEXT, BoolWords};
 use self::build::{Class, Interval, Stored};
-pub(crate) use self::build::{KEY_COLUMN_COUNT_MAX, key_index};
+pub(crate) use self::build::{KEY_COLUMN_COUNT_MAX, changed_key_index, key_index};
 pub(crate) use self::comparisons::equal_columns;
 pub(crate) use self::duplicates::DuplicateKeys;
 pub use self::explain::{Explanation, PlanKind, ProviderPlan};
@@ -71,7 +69,7 @@ pub use self::warnings::{StatementWarning, WarningKind};
 use crate::bind::SqlValue;
 use crate::config::ProviderKind;
 use crate::functions::{self, Host, Path};
-use crate::index::{Gap, HashIndex, IntervalIndex, Key, ListOrder, PatternIndex, Rows};
+use crate::index::{Gap, IntervalIndex, Key, KeyIndex, ListOrder, PatternIndex, Rows};
 
 /// The plan of one statement in one generation.
 pub(crate) struct LookupPlan(ChosenPlan);
@@ -99,7 +97,7 @@ struct Native {
 
 enum NativeProbe {
     Hash {
-        index: Arc<HashIndex>,
+        index: KeyIndex,
         parts: Vec<Compared>,
     },
     Interval {
@@ -473,7 +471,7 @@ fn find_ip4_between<'a>(
 }
 
 #[inline]
-fn find_equal<'a>(index: &'a HashIndex, parts: &[Compared], params: &[Value]) -> Found<'a> {
+fn find_equal<'a>(index: &'a KeyIndex, parts: &[Compared], params: &[Value]) -> Found<'a> {
     match parts {
         [part] => match part.plain_key(params) {
             Some(Converted::Key(key)) => Found::Rows(index.rows(&[key])),
@@ -486,7 +484,7 @@ fn find_equal<'a>(index: &'a HashIndex, parts: &[Compared], params: &[Value]) ->
 }
 
 #[inline(never)]
-fn find_equal_parts<'a>(index: &'a HashIndex, parts: &[Compared], params: &[Value]) -> Found<'a> {
+fn find_equal_parts<'a>(index: &'a KeyIndex, parts: &[Compared], params: &[Value]) -> Found<'a> {
     let mut scratches = [const { [const { Scratch::new() }; 2] }; KEY_COLUMN_COUNT_MAX];
     let mut keys = [Key::Int(0); KEY_COLUMN_COUNT_MAX];
     let mut has_null = false;

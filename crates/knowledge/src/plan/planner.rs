@@ -179,7 +179,11 @@ pub(super) fn plan(
         }
     };
     let columns = projection.iter().map(|(column, _)| *column).collect();
-    let rows = tables.snapshot(&table, columns, seen.columns)?;
+    let rows = match probe {
+        NativeProbe::Hash { .. } => tables.stored_rows(&table, columns, seen.columns)?,
+        // Other indexes number the rows in scan order.
+        _ => tables.snapshot(&table, columns, seen.columns)?,
+    };
     let is_by_row_id = |row_id: &Ident| -> Result<bool, Reason> {
         let (position, _) = column(&table, row_id)?;
         Ok(table.is_rowid(position))

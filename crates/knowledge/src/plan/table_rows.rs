@@ -100,6 +100,18 @@ impl TableRows<'_> {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
+    /// The numbers of the rows in scan order, by which indexes and packed rows know them.
+    pub(super) fn numbers(self, table: &Table) -> impl Iterator<Item = usize> {
+        let packed = self.packed.get(&table.name);
+        let scan = packed.map(|packed| packed.scan());
+        let counted = if scan.is_none() {
+            0..ROW_COUNT_MAX
+        } else {
+            0..0
+        };
+        scan.into_iter().flatten().chain(counted)
+    }
+
     /// The rows of a table in these columns as values; `None` if they are too large.
     pub(super) fn values(
         self,

@@ -18,7 +18,7 @@ use super::shape::Relation;
 use super::stored::StoredRows;
 use super::table_rows::TableRows;
 use crate::compiled::CompiledIndexes;
-use crate::index::HashIndex;
+use crate::index::{HashIndex, KeyIndex};
 use crate::table::{PackedTable, PackedTables};
 
 /// A reader of one generation's tables with everything that plans built from them.
@@ -33,7 +33,11 @@ pub(super) struct TableCache {
     compiled: CompiledIndexes,
     descriptions: HashMap<String, Result<Arc<Table>, Reason>>,
     snapshots: HashMap<SnapshotKey, Result<StoredRows, Reason>>,
-    hashes: HashMap<(String, Vec<KeyPart>), Result<Arc<HashIndex>, Reason>>,
+    hashes: HashMap<HashKey, Result<KeyIndex, Reason>>,
+    /// Indexes of the last load that are those of tables that have changed, or of their bases.
+    bases: HashMap<HashKey, Arc<HashIndex>>,
+    /// Changed tables, with rows that are numbered in scan order.
+    in_scan_order: HashMap<String, Result<Arc<PackedTable>, Reason>>,
     intervals: HashMap<(String, IntervalColumns), Result<Interval, Reason>>,
     /// By table, column and relation.
     relations: HashMap<(String, usize, Relation), Result<RelationIndex, Reason>>,
@@ -47,6 +51,9 @@ pub(super) struct TableCache {
     /// Whether a table has a column of booleans as text.
     has_bool_texts: Option<bool>,
 }
+
+/// A table and the parts of a key.
+type HashKey = (String, Vec<KeyPart>);
 
 /// Table, columns, and the names that the statement gives them.
 type SnapshotKey = (String, Vec<usize>, Vec<Text>);
@@ -74,6 +81,8 @@ impl Tables {
                 descriptions: HashMap::new(),
                 snapshots: HashMap::new(),
                 hashes: HashMap::new(),
+                bases: HashMap::new(),
+                in_scan_order: HashMap::new(),
                 intervals: HashMap::new(),
                 relations: HashMap::new(),
                 pattern_memory_max,
@@ -110,6 +119,26 @@ impl Tables {
                 take(&mut to.column_types, &from.column_types, |key| {
                     is_named(&key.0)
                 });
+            });
+        });
+    }
+
+    /// Shares the indexes of a table that was loaded again with those of its rows that have not changed.
+    pub(crate) fn share(&self, other: &Self, table: &str) {
+        self.with(|to| {
+            other.with(|from| {
+                let (Some(new), Some(old)) = (to.packed.get(table), from.packed.get(table)) else {
+                    return;
+                };
+                let bases = from.hashes.iter().filter_map(|(key, index)| {
+                    let index = index.as_ref().ok()?;
+                    let columns: Vec<usize> = key.1.iter().map(|part| part.column).collect();
+                    // A changed table has the base of the old one.
+                    let is_shared = key.0.eq_ignore_ascii_case(table)
+                        && (new.is_changed() || new.has_columns_of(old, &columns));
+                    is_shared.then(|| (key.clone(), Arc::clone(index.base())))
+                });
+                to.bases.extend(bases);
             });
         });
     }
@@ -175,12 +204,39 @@ impl TableCache {
         let rows = match self.rows().values(table, columns, names) {
             Ok(Some(rows)) => Ok(rows),
             Ok(None) => self
-                .packed(table)
+                .in_scan_order(table)
                 .map(|packed| StoredRows::packed(&packed, table, columns, names.clone())),
             Err(reason) => Err(reason),
         };
         self.snapshots.insert(key, rows.clone());
         rows
+    }
+
+    /// The rows of a table in these columns, numbered as those of [`Self::hash`].
+    pub(super) fn stored_rows(
+        &mut self,
+        table: &Table,
+        columns: Vec<usize>,
+        names: Vec<Text>,
+    ) -> Result<StoredRows, Reason> {
+        match self.packed.get(&table.name) {
+            Some(packed) if packed.is_changed() => {
+                Ok(StoredRows::packed(packed, table, &columns, names))
+            }
+            _ => self.snapshot(table, columns, names),
+        }
+    }
+
+    /// The packed form of a table, with rows that are numbered in scan order.
+    fn in_scan_order(&mut self, table: &Table) -> Result<Arc<PackedTable>, Reason> {
+        let packed = self.packed(table)?;
+        if !packed.is_changed() {
+            return Ok(packed);
+        }
+        shared(&mut self.in_scan_order, table.name.clone(), || {
+            let packed = packed.in_scan_order().map(Arc::new);
+            packed.ok_or(Reason::fixed("a copy of the table would be very large"))
+        })
     }
 
     pub(super) fn is_packed(&self, table: &str) -> bool {
@@ -198,33 +254,73 @@ impl TableCache {
         Ok(packed)
     }
 
-    pub(super) fn hash(
-        &mut self,
+    /// The index of the rows by a key. Its numbers of rows are those of the packed table, if it is packed.
+    pub(super) fn hash(&mut self, table: &Table, parts: Vec<KeyPart>) -> Result<KeyIndex, Reason> {
+        let key = (table.name.clone(), parts);
+        if let Some(known) = self.hashes.get(&key) {
+            return known.clone();
+        }
+        let index = self.make_hash(table, &key);
+        self.hashes.insert(key, index.clone());
+        index
+    }
+
+    fn make_hash(&mut self, table: &Table, key: &HashKey) -> Result<KeyIndex, Reason> {
+        let parts = &key.1;
+        let columns: Vec<usize> = parts.iter().map(|part| part.column).collect();
+        let is_plain = parts.iter().all(|part| part.function.is_none());
+        if is_plain && let Some(index) = self.packed.unique_index(&table.name, &columns) {
+            return Ok(index.clone());
+        }
+        let base = self.bases.remove(key);
+        let packed = self.packed.get(&table.name);
+        if let Some(packed) = packed
+            && packed.is_changed()
+        {
+            // The row ids of all rows have changed, unless they are stored.
+            if columns.iter().any(|column| table.is_rowid(*column)) {
+                return build::hash(self.rows(), table, parts).map(KeyIndex::from);
+            }
+            let packed = Arc::clone(packed);
+            let base = match base {
+                Some(base) => base,
+                None => Arc::new(self.hash_of_base(table, &packed, parts)?),
+            };
+            return build::changed_hash(&packed, base, parts);
+        }
+        if !is_plain {
+            return match base {
+                Some(index) => Ok(index.into()),
+                None => build::hash(self.rows(), table, parts).map(KeyIndex::from),
+            };
+        }
+        if let Some(packed) = packed
+            && let Some(index) = (self.compiled).read(&table.name, &columns, packed.row_count())
+        {
+            return Ok(index.into());
+        }
+        let index = match base {
+            Some(index) => index,
+            None => Arc::new(build::hash(self.rows(), table, parts)?),
+        };
+        self.compiled.write(&table.name, columns, &index);
+        Ok(index.into())
+    }
+
+    /// The index of all rows of the base of a changed table.
+    fn hash_of_base(
+        &self,
         table: &Table,
-        parts: Vec<KeyPart>,
-    ) -> Result<Arc<HashIndex>, Reason> {
+        changed: &PackedTable,
+        parts: &[KeyPart],
+    ) -> Result<HashIndex, Reason> {
+        let mut base = PackedTables::default();
+        base.insert(&table.name, Arc::new(changed.base()), Vec::new());
         let rows = TableRows {
             connection: &self.connection,
-            packed: &self.packed,
+            packed: &base,
         };
-        let key = (table.name.clone(), parts.clone());
-        shared(&mut self.hashes, key, || {
-            let columns: Vec<usize> = parts.iter().map(|part| part.column).collect();
-            if parts.iter().any(|part| part.function.is_some()) {
-                return build::hash(rows, table, &parts).map(Arc::new);
-            }
-            if let Some(index) = rows.packed.unique_index(&table.name, &columns) {
-                return Ok(Arc::clone(index));
-            }
-            if let Some(packed) = rows.packed.get(&table.name)
-                && let Some(index) = (self.compiled).read(&table.name, &columns, packed.row_count())
-            {
-                return Ok(Arc::new(index));
-            }
-            let index = build::hash(rows, table, &parts).map(Arc::new)?;
-            self.compiled.write(&table.name, columns, &index);
-            Ok(index)
-        })
+        build::hash(rows, table, parts)
     }
 
     pub(super) fn interval(

@@ -5,10 +5,12 @@
 //! own values need ([`encoding`]): integers as differences from the least, text as a code of a
 //! dictionary, within the row or in a heap. A [`Value`] is made when it is answered.
 //!
-//! Rows are numbered in the scan order of the table. The module does not depend on SQL: values come and
+//! Rows are numbered in the scan order of the table, except for those that a reload has added: see
+//! [`changes`]. The module does not depend on SQL: values come and
 //! go as SQLite's storage classes.
 
 mod builder;
+mod changes;
 mod encoding;
 mod packed_tables;
 mod segment;
@@ -16,6 +18,7 @@ mod serialize;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
@@ -23,6 +26,8 @@ use lookaside_value::{Text, Value};
 use rusqlite::types::ValueRef;
 
 pub(crate) use self::builder::{RowTooLarge, SegmentBuilder};
+use self::changes::Changes;
+pub(crate) use self::changes::Scan;
 pub(crate) use self::packed_tables::{PackedTables, UniqueIndex};
 pub(crate) use self::segment::Segment;
 
@@ -36,6 +41,8 @@ pub(crate) struct PackedTable {
     buckets: Box<[u32]>,
     /// The column of the row ids; `None` if they count from 1.
     row_id: Option<usize>,
+    /// What differs from the base, if the table shares segments with one.
+    changes: Option<Box<Changes>>,
 }
 
 /// Rows of a bucket, by which the segment of a row is found. Most segments have more rows, so the next
@@ -74,7 +81,119 @@ impl PackedTable {
             starts: starts.into(),
             buckets: buckets.into(),
             row_id,
+            changes: None,
         })
+    }
+
+    /// A table with these rows of the base of this table, in ascending order, and with added rows, each
+    /// before the row of the base with the number in `places`, which ascend.
+    pub(crate) fn changed(
+        &self,
+        kept: &[Range<u32>],
+        added: impl IntoIterator<Item = Segment>,
+        places: Vec<u32>,
+        row_count_max: usize,
+    ) -> Result<Self, TooManyRows> {
+        let base = self.base_segments();
+        let segments = base.iter().cloned();
+        let added = added.into_iter().map(Arc::new);
+        let mut table = Self::new(segments.chain(added), self.row_id, row_count_max)?;
+        let changes = Changes::new(base.len(), self.base_row_count(), kept, places);
+        table.changes = Some(Box::new(changes));
+        Ok(table)
+    }
+
+    /// The segments that a changed table shares with other tables: those of its base; all if the table is
+    /// not changed.
+    fn base_segments(&self) -> &[Arc<Segment>] {
+        match &self.changes {
+            Some(changes) => &self.segments[..changes.base_segment_count],
+            None => &self.segments,
+        }
+    }
+
+    /// How many rows the base has. Those with greater numbers are added.
+    pub(crate) fn base_row_count(&self) -> usize {
+        match &self.changes {
+            Some(changes) => changes.base_row_count,
+            None => self.row_count(),
+        }
+    }
+
+    /// The base with all of its rows, which have the same numbers in this table.
+    pub(crate) fn base(&self) -> Self {
+        let segments = self.base_segments().iter().cloned();
+        Self::new(segments, self.row_id, self.base_row_count()).expect("the base has as many rows")
+    }
+
+    /// Whether rows are removed from a base and added to it, so that numbers of rows are not in scan order.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.changes.is_some()
+    }
+
+    /// How many rows of the base are removed, and how many are added.
+    pub(crate) fn change_counts(&self) -> (usize, usize) {
+        let changes = self.changes.as_ref();
+        changes.map_or((0, 0), |it| (it.removed_count(), it.added_count()))
+    }
+
+    /// The removed rows of the base.
+    pub(crate) fn removed(&self) -> impl Iterator<Item = usize> {
+        self.changes.iter().flat_map(|it| it.removed())
+    }
+
+    /// Whether there is a row with this number.
+    pub(crate) fn has_row(&self, row: usize) -> bool {
+        let is_removed = |changes: &Changes| changes.is_removed(row);
+        row < self.starts[self.segments.len()] as usize
+            && !self.changes.as_deref().is_some_and(is_removed)
+    }
+
+    /// The numbers of the rows in scan order.
+    pub(crate) fn scan(&self) -> Scan<'_> {
+        match &self.changes {
+            Some(changes) => Scan::with_changes(changes),
+            None => Scan::new(self.row_count()),
+        }
+    }
+
+    /// How many rows are before this one in the scan order.
+    #[inline]
+    pub(crate) fn rank(&self, row: usize) -> usize {
+        match &self.changes {
+            Some(changes) => changes.rank(row),
+            None => row,
+        }
+    }
+
+    /// Whether the rows have the same values in these columns as those of another table, one by one. A
+    /// column beyond those of the table is the row id.
+    pub(crate) fn has_columns_of(&self, other: &Self, columns: &[usize]) -> bool {
+        let is_same_row = |row: usize| {
+            let ((segment, at), (other, other_at)) = (self.locate(row), other.locate(row));
+            let is_stored = |column: &usize| *column < segment.column_count();
+            // Row ids that are not stored are the numbers of the rows.
+            let stored = |column: usize| Some(column).filter(is_stored).or(self.row_id);
+            let mut stored = columns.iter().filter_map(|column| stored(*column));
+            stored.all(|it| segment.value_ref(at, it) == other.value_ref(other_at, it))
+        };
+        !self.is_changed()
+            && !other.is_changed()
+            && self.row_count() == other.row_count()
+            && self.row_id == other.row_id
+            && (0..self.row_count()).all(is_same_row)
+    }
+
+    /// Whether a row has this value in a column.
+    #[inline]
+    pub(crate) fn has_value(&self, row: usize, column: usize, value: ValueRef<'_>) -> bool {
+        self.value_ref(row, column) == value
+    }
+
+    /// The same rows, numbered in the scan order; `None` if they do not fit.
+    pub(crate) fn in_scan_order(&self) -> Option<Self> {
+        let segments = self.packed_again(self.scan())?.into_iter().map(Arc::new);
+        Self::new(segments, self.row_id, self.row_count()).ok()
     }
 
     /// The rows in ascending order of an integer column, which becomes the row id; `None` if two rows have
@@ -112,7 +231,7 @@ impl PackedTable {
 
     /// Segments of these rows in this order; `None` if they do not fit.
     fn packed_again(&self, rows: impl Iterator<Item = usize>) -> Option<Vec<Segment>> {
-        let column_count = self.segments.first().map_or(0, |it| it.column_count());
+        let column_count = self.column_count();
         let mut builder = SegmentBuilder::new(column_count);
         let mut segments = Vec::new();
         for row in rows {
@@ -127,6 +246,11 @@ impl PackedTable {
         Some(segments)
     }
 
+    /// The number of columns; 0 if there are no rows.
+    pub(crate) fn column_count(&self) -> usize {
+        self.segments.first().map_or(0, |it| it.column_count())
+    }
+
     /// The segments, none of which is empty.
     pub(crate) fn segments(&self) -> &[Arc<Segment>] {
         &self.segments
@@ -139,12 +263,16 @@ impl PackedTable {
 
     /// How many rows there are.
     pub(crate) fn row_count(&self) -> usize {
-        self.starts[self.segments.len()] as usize
+        match &self.changes {
+            Some(changes) => changes.row_count(),
+            None => self.starts[self.segments.len()] as usize,
+        }
     }
 
-    /// The size in bytes.
+    /// The size in bytes, with that of removed rows.
     pub(crate) fn size(&self) -> usize {
-        self.segments.iter().map(|segment| segment.size()).sum()
+        let segments: usize = self.segments.iter().map(|segment| segment.size()).sum();
+        segments + self.changes.as_ref().map_or(0, |changes| changes.size())
     }
 
     /// The segment of a row, and the number of the row in it.
@@ -167,7 +295,7 @@ impl PackedTable {
         let (segment, at) = self.locate(row);
         values.extend(columns.iter().map(|column| match column {
             Some(column) => segment.value(at, *column),
-            None => Value::Int(row as i64 + 1),
+            None => Value::Int(self.rank(row) as i64 + 1),
         }));
     }
 
@@ -196,8 +324,7 @@ impl PackedTable {
         segment.value_ref(at, column)
     }
 
-    /// Calls `visit` with the values of each row in these columns, in the order of the rows, until it
-    /// fails. A column without a position is the row id.
+    /// Calls `visit` with the values of each row in these columns, in scan order, until it fails. A column without a position is the row id.
     pub(crate) fn each<E>(
         &self,
         columns: &[Option<usize>],
@@ -205,6 +332,18 @@ impl PackedTable {
     ) -> Result<(), E> {
         let columns = &*self.stored(columns);
         let mut values = Vec::with_capacity(columns.len());
+        if self.is_changed() {
+            for (rank, row) in self.scan().enumerate() {
+                let (segment, at) = self.locate(row);
+                values.clear();
+                values.extend(columns.iter().map(|column| match column {
+                    Some(column) => segment.value_ref(at, *column),
+                    None => ValueRef::Integer(rank as i64 + 1),
+                }));
+                visit(&values)?;
+            }
+            return Ok(());
+        }
         for (segment, start) in self.segments.iter().zip(&self.starts) {
             for at in 0..segment.row_count() {
                 values.clear();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::PackedTable;
-use crate::index::HashIndex;
+use crate::index::KeyIndex;
 
 /// Rows are kept as values up to this size in bytes, and packed beyond it. An answer from values borrows
 /// them; one from packed rows makes them, which takes less time than the cache misses of a large table.
@@ -26,7 +26,7 @@ struct Packed {
 }
 
 /// The index of columns of which no two rows have the same values, by the positions of the columns.
-pub(crate) type UniqueIndex = (Vec<usize>, Arc<HashIndex>);
+pub(crate) type UniqueIndex = (Vec<usize>, KeyIndex);
 
 impl Default for PackedTables {
     fn default() -> Self {
@@ -78,7 +78,7 @@ impl PackedTables {
     }
 
     /// The index of these columns of a table, if there is one.
-    pub(crate) fn unique_index(&self, name: &str, columns: &[usize]) -> Option<&Arc<HashIndex>> {
+    pub(crate) fn unique_index(&self, name: &str, columns: &[usize]) -> Option<&KeyIndex> {
         let packed = self.tables.get(&name.to_ascii_lowercase())?;
         let mut indexes = packed.unique_indexes.iter();
         indexes.find(|it| it.0 == columns).map(|(_, index)| index)

@@ -82,7 +82,7 @@ impl Segment {
 
     /// A value as SQLite stores it.
     #[inline]
-    pub(super) fn value_ref(&self, row: usize, column: usize) -> ValueRef<'_> {
+    pub(crate) fn value_ref(&self, row: usize, column: usize) -> ValueRef<'_> {
         match self.field(row, column) {
             Field::Null => ValueRef::Null,
             Field::Int(int) => ValueRef::Integer(int),

@@ -201,7 +201,7 @@ fn files_that_change_during_a_load_are_not_compiled() {
             memory_used: 0,
             is_named: false,
         };
-        let (report, ..) = load_table(&loading, table, sql, Some(&compiled)).unwrap();
+        let (report, ..) = load_table(&loading, table, sql, Some(&compiled), None).unwrap();
         report.compiled
     };
     assert!(matches!(load_changed(DATA), Compiled::Written(_)));

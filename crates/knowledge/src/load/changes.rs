@@ -1,0 +1,353 @@
+//! Finds the rows of data files in the table that was loaded from earlier ones.
+//!
+//! The rows of a file are compared in order with those of the table. A row that is not at the place after
+//! the last one is searched in a window of the next rows, and if several rows in a row are not found, in a
+//! sample of all. A row that is not found is one that was added, and a row of the table that was passed is
+//! one that was removed; a row that has moved is both. What is found need not be the least difference.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::ops::Range;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use rusqlite::types::ValueRef;
+
+use crate::index::ROW_COUNT_MAX;
+use crate::table::{PackedTable, PackedTables, Scan, Segment, SegmentBuilder};
+use lookaside_value::Value;
+
+/// One row of this many is in the sample.
+const SAMPLE_INTERVAL: usize = if cfg!(test) { 4 } else { 64 };
+
+/// The rows of the window after a row that was found, and the most of them; it grows with each row that is
+/// not found.
+const WINDOW_SIZE_MIN: usize = if cfg!(test) { 4 } else { 16 };
+const WINDOW_SIZE_MAX: usize = 4 * WINDOW_SIZE_MIN;
+
+/// After so many rows that were not found, the sample is searched.
+const MISSED_COUNT_MAX: usize = WINDOW_SIZE_MIN / 2;
+
+/// A table is loaded as a whole if more than this part of its rows is added to its base or removed from it.
+const CHANGED_PART_MAX: usize = 4;
+
+/// The table of the last load.
+pub(super) struct EarlierRows<'t> {
+    table: &'t PackedTable,
+    /// How many rows are before a row, by the hash of the row. `None` if several have the same hash.
+    sample: HashMap<u64, Option<u32>>,
+    hasher: RandomState,
+}
+
+/// Rows of a block: rows of the earlier table with consecutive numbers, or new ones.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// The number of the first one; `None` for new rows.
+    first: Option<u32>,
+    count: u32,
+    /// Whether the rows are in the segments of the block, as all new ones are.
+    is_packed: bool,
+}
+
+impl Run {
+    fn packed(first: Option<u32>, count: usize) -> Self {
+        Self {
+            first,
+            count: count as u32,
+            is_packed: true,
+        }
+    }
+}
+
+/// Finds the rows of one block.
+pub(super) struct RowFinder<'t> {
+    earlier: &'t EarlierRows<'t>,
+    /// The rows after the window.
+    scan: Scan<'t>,
+    window: VecDeque<usize>,
+    missed_count: usize,
+    runs: Vec<Run>,
+}
+
+impl<'t> EarlierRows<'t> {
+    /// `None` if the table is so small that it is loaded as a whole.
+    pub(super) fn of(table: &'t PackedTable) -> Option<Self> {
+        // The rows of a smaller table are not shared, but made of values for each statement.
+        let values_size = table.row_count() * table.column_count() * size_of::<Value>();
+        if !cfg!(test) && values_size <= PackedTables::default().values_size_max() {
+            return None;
+        }
+        let mut earlier = Self {
+            table,
+            sample: HashMap::new(),
+            hasher: RandomState::default(),
+        };
+        for (rank, row) in table.scan().enumerate().step_by(SAMPLE_INTERVAL) {
+            let values = (0..table.column_count()).map(|column| table.value_ref(row, column));
+            let hash = earlier.hash(values);
+            let known = earlier.sample.entry(hash);
+            known
+                .and_modify(|known| *known = None)
+                .or_insert(Some(rank as u32));
+        }
+        Some(earlier)
+    }
+
+    pub(super) fn table(&self) -> &'t PackedTable {
+        self.table
+    }
+
+    /// How many new rows the blocks may have, beyond which [`Self::changed`] would fail.
+    pub(super) fn new_row_count_max(&self) -> u64 {
+        (self.table.base_row_count() / CHANGED_PART_MAX) as u64
+    }
+
+    /// The hash of a row.
+    pub(super) fn hash<'v>(&self, values: impl Iterator<Item = ValueRef<'v>>) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        for value in values {
+            let (class, word, bytes): (u8, u64, &[u8]) = match value {
+                ValueRef::Null => (0, 0, &[]),
+                ValueRef::Integer(int) => (1, int as u64, &[]),
+                ValueRef::Real(real) => (2, real.to_bits(), &[]),
+                ValueRef::Text(text) => (3, text.len() as u64, text),
+                ValueRef::Blob(blob) => (4, blob.len() as u64, blob),
+            };
+            hasher.write_u8(class);
+            hasher.write_u64(word);
+            hasher.write(bytes);
+        }
+        hasher.finish()
+    }
+
+    /// About how many rows of the table are before the first row of a block, by the hashes of the rows of the block;
+    /// `None` if none of the hashes is in the sample.
+    pub(super) fn start(&self, hashes: impl Iterator<Item = u64>) -> Option<usize> {
+        let mut found = hashes.enumerate().filter_map(|(at, hash)| {
+            // If rows were removed in between, the first one is further before.
+            Some(self.rank(hash)?.saturating_sub(at + WINDOW_SIZE_MIN / 2))
+        });
+        found.next()
+    }
+
+    fn rank(&self, hash: u64) -> Option<usize> {
+        self.sample.get(&hash)?.map(|rank| rank as usize)
+    }
+
+    /// Finds rows that come after this many rows of the table.
+    pub(super) fn finder(&'t self, start: usize) -> RowFinder<'t> {
+        RowFinder {
+            earlier: self,
+            scan: self.table.scan().skip_to(start),
+            window: VecDeque::new(),
+            missed_count: 0,
+            runs: Vec::new(),
+        }
+    }
+
+    /// Finds rows that are packed as new ones: those at the start of a block, whose place was perhaps not
+    /// known without the blocks before, and those before a row that was found in the sample.
+    fn found_again(&'t self, runs: &[Run], new: &[(&Segment, usize)], start: usize) -> Vec<Run> {
+        let (mut found, mut new_count) = (Vec::with_capacity(runs.len()), 0);
+        for (index, run) in runs.iter().enumerate() {
+            if run.first.is_some() {
+                found.push(*run);
+                continue;
+            }
+            let rows = &new[new_count..][..run.count as usize];
+            new_count += rows.len();
+            let next = runs.get(index + 1).and_then(|next| next.first);
+            let next = next.unwrap_or_default() as usize;
+            let before = rows.iter().rev().zip((0..next).rev());
+            let count = before
+                .take_while(|(new, row)| self.table.has_row(*row) && self.is_row(**new, *row))
+                .count();
+            let (rows, last_rows) = rows.split_at(rows.len() - count);
+            match index {
+                0 => found.extend(self.find(start, rows)),
+                _ => found.push(Run::packed(None, rows.len())),
+            }
+            found.push(Run::packed(Some((next - count) as u32), last_rows.len()));
+        }
+        found
+    }
+
+    /// Finds rows that were packed as new ones.
+    fn find(&'t self, start: usize, rows: &[(&Segment, usize)]) -> Vec<Run> {
+        let mut finder = self.finder(start);
+        for new in rows {
+            let (segment, at) = *new;
+            let columns = 0..self.table.column_count();
+            let hash = || self.hash(columns.map(|column| segment.value_ref(at, column)));
+            finder.find(|row| self.is_row(*new, row), hash);
+        }
+        let runs = finder.runs.into_iter();
+        let packed = |run: Run| Run {
+            is_packed: true,
+            ..run
+        };
+        runs.map(packed).collect()
+    }
+
+    fn is_row(&self, (segment, at): (&Segment, usize), row: usize) -> bool {
+        let mut columns = 0..self.table.column_count();
+        let value = |column| segment.value_ref(at, column);
+        columns.all(|column| self.table.has_value(row, column, value(column)))
+    }
+
+    /// The table with the rows of these blocks, in their order, and how many of them the earlier table has;
+    /// `None` if it has too few of them.
+    pub(super) fn changed(
+        &'t self,
+        blocks: impl Iterator<Item = (Vec<Run>, Vec<Segment>)>,
+    ) -> Option<(PackedTable, u64)> {
+        let table = self.table;
+        let base_row_count = table.base_row_count();
+        let change_count_max = self.new_row_count_max() as usize;
+        let mut added = AddedRows::new(table.column_count());
+        let (mut kept, mut kept_count, mut same_count) = (Vec::<Range<u32>>::new(), 0, 0);
+        // The next row of the base and the next added row that come in order.
+        let (mut next, mut next_added, mut last) = (0, base_row_count as u32, None);
+        for (runs, segments) in blocks {
+            let new: Vec<(&Segment, usize)> = segments
+                .iter()
+                .flat_map(|segment| (0..segment.row_count()).map(move |row| (segment, row)))
+                .collect();
+            let start = last.map_or(0, |last: u32| table.rank(last as usize) + 1);
+            let runs = self.found_again(&runs, &new, start);
+            let mut new = new.into_iter();
+            for run in runs {
+                let packed_count = if run.is_packed { run.count } else { 0 };
+                let rows = new.by_ref().take(packed_count as usize);
+                let Some(first) = run.first else {
+                    for (segment, row) in rows {
+                        added.push(next, |column| segment.value_ref(row, column))?;
+                    }
+                    continue;
+                };
+                rows.for_each(drop);
+                last = (run.count > 0).then(|| first + run.count - 1).or(last);
+                for row in first..first + run.count {
+                    let is_in_base = (row as usize) < base_row_count;
+                    let next_row = if is_in_base {
+                        &mut next
+                    } else {
+                        &mut next_added
+                    };
+                    let is_in_order = *next_row <= row;
+                    // Each row of the table is the same as one other row.
+                    same_count += u64::from(is_in_order);
+                    *next_row = (*next_row).max(row + 1);
+                    if !is_in_base || !is_in_order {
+                        added.push(next, |column| table.value_ref(row as usize, column))?;
+                        continue;
+                    }
+                    match kept.last_mut() {
+                        Some(last) if last.end == row => last.end += 1,
+                        _ => kept.push(row..row + 1),
+                    }
+                    kept_count += 1;
+                }
+            }
+            if added.places.len() > change_count_max {
+                return None;
+            }
+        }
+        if base_row_count - kept_count > change_count_max {
+            return None;
+        }
+        if kept_count == base_row_count && added.places.is_empty() {
+            return Some((table.base(), same_count));
+        }
+        added.segments.push(added.builder.build());
+        let changed = table.changed(&kept, added.segments, added.places, ROW_COUNT_MAX);
+        Some((changed.ok()?, same_count))
+    }
+}
+
+/// Rows that are added to the base.
+struct AddedRows {
+    builder: SegmentBuilder,
+    segments: Vec<Segment>,
+    /// The row of the base before which each comes.
+    places: Vec<u32>,
+    column_count: usize,
+}
+
+impl AddedRows {
+    fn new(column_count: usize) -> Self {
+        Self {
+            builder: SegmentBuilder::new(column_count),
+            segments: Vec::new(),
+            places: Vec::new(),
+            column_count,
+        }
+    }
+
+    fn push<'v>(&mut self, place: u32, value: impl Fn(usize) -> ValueRef<'v>) -> Option<()> {
+        self.builder.push((0..self.column_count).map(value)).ok()?;
+        self.places.push(place);
+        if self.builder.is_full() {
+            self.segments.push(self.builder.build());
+        }
+        Some(())
+    }
+}
+
+impl RowFinder<'_> {
+    /// Whether the earlier table has the next row of the block; otherwise it is a new one. `is_row` compares it
+    /// with a row of the table.
+    pub(super) fn find(
+        &mut self,
+        is_row: impl Fn(usize) -> bool,
+        hash: impl FnOnce() -> u64,
+    ) -> bool {
+        let found = self.next_row(is_row, hash);
+        let row = found.map(|row| row as u32);
+        match self.runs.last_mut() {
+            Some(last) if last.first.map(|first| first + last.count) == row => last.count += 1,
+            _ => self.runs.push(Run {
+                first: row,
+                count: 1,
+                is_packed: row.is_none(),
+            }),
+        }
+        found.is_some()
+    }
+
+    #[inline]
+    fn next_row(
+        &mut self,
+        is_row: impl Fn(usize) -> bool,
+        hash: impl FnOnce() -> u64,
+    ) -> Option<usize> {
+        // After many rows that were not found, all that follow are probably new or elsewhere.
+        if self.missed_count < WINDOW_SIZE_MAX {
+            let size = (WINDOW_SIZE_MIN + 2 * self.missed_count).min(WINDOW_SIZE_MAX);
+            let missing = size.saturating_sub(self.window.len());
+            self.window.extend(self.scan.by_ref().take(missing));
+            if let Some(at) = self.window.iter().position(|row| is_row(*row)) {
+                let row = self.window[at];
+                self.window.drain(..=at);
+                self.missed_count = 0;
+                return Some(row);
+            }
+        }
+        self.missed_count += 1;
+        if self.missed_count > MISSED_COUNT_MAX
+            && let Some(rank) = self.earlier.rank(hash())
+        {
+            let mut scan = self.earlier.table.scan().skip_to(rank);
+            let row = scan.next().filter(|row| is_row(*row))?;
+            (self.scan, self.missed_count) = (scan, 0);
+            self.window.clear();
+            return Some(row);
+        }
+        None
+    }
+
+    /// The rows of the block.
+    pub(super) fn runs(self) -> Vec<Run> {
+        self.runs
+    }
+}
