@@ -172,7 +172,7 @@ pub(super) fn write(
     path: &Path,
     key: Key,
     section_count: usize,
-    mut serialize: impl FnMut(usize, &mut Vec<u8>),
+    mut serialize: impl FnMut(usize, &mut Vec<u8>) -> io::Result<()>,
 ) -> io::Result<u64> {
     let folder = path.parent().unwrap_or(Path::new("."));
     create_folder(folder)?;
@@ -184,7 +184,7 @@ pub(super) fn write(
     let (mut entries, mut size, mut buffer) = (Vec::new(), header_size as u64, Vec::new());
     for index in 0..section_count {
         buffer.clear();
-        serialize(index, &mut buffer);
+        serialize(index, &mut buffer)?;
         file.write_all(&buffer)?;
         size += buffer.len() as u64;
         entries.extend_from_slice(&(buffer.len() as u64).to_le_bytes());

@@ -1,5 +1,6 @@
 //! The rows of a table with what their load has found, as sections of a file.
 
+use std::io;
 use std::sync::Arc;
 
 use super::file::{Refused, SectionReader};
@@ -71,28 +72,34 @@ impl StoredReport {
 
 impl CompiledForm {
     pub(super) fn section_count(&self) -> usize {
-        HEAD_COUNT + self.table.segments().len() + self.unique_indexes.len()
+        HEAD_COUNT + self.table.scan_segment_count() + self.unique_indexes.len()
     }
 
     /// Appends a section: the head, a segment, or a unique index.
-    pub(super) fn serialize(&self, section: usize, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// When rows that are packed again do not fit into a segment.
+    pub(super) fn serialize(&self, section: usize, out: &mut Vec<u8>) -> io::Result<()> {
         let Some(section) = section.checked_sub(HEAD_COUNT) else {
-            return self.serialize_head(out);
+            self.serialize_head(out);
+            return Ok(());
         };
-        match self.table.segments().get(section) {
-            Some(segment) => segment.serialize(out),
+        match section.checked_sub(self.table.scan_segment_count()) {
             None => {
-                let (_, index) = &self.unique_indexes[section - self.table.segments().len()];
-                index.base().serialize(out);
+                let segment = self.table.scan_segment(section);
+                let segment = segment.ok_or(io::ErrorKind::FileTooLarge)?;
+                segment.serialize(out);
             }
+            Some(index) => self.unique_indexes[index].1.base().serialize(out),
         }
+        Ok(())
     }
 
     fn serialize_head(&self, out: &mut Vec<u8>) {
         put_column(out, &self.column_count);
         let row_id = self.table.row_id().map_or(NO_COLUMN, |it| it as u64);
         out.extend_from_slice(&row_id.to_le_bytes());
-        out.extend_from_slice(&(self.table.segments().len() as u64).to_le_bytes());
+        out.extend_from_slice(&(self.table.scan_segment_count() as u64).to_le_bytes());
         put_list(out, &self.unique_indexes, |out, (columns, _)| {
             put_list(out, columns, put_column);
         });

@@ -117,7 +117,7 @@ impl CompiledFile {
     pub(crate) fn write(&self, form: &CompiledForm) -> io::Result<u64> {
         let section_count = form.section_count();
         let written = file::write(&self.path, self.key, section_count, |index, out| {
-            form.serialize(index, out);
+            form.serialize(index, out)
         });
         match &written {
             Ok(_) => self.remove_indexes(),
@@ -153,6 +153,7 @@ impl CompiledFile {
         let written = file::write(&path, self.key, 1, |_, out| {
             put_list(out, columns, put_column);
             index.serialize(out);
+            Ok(())
         });
         if let Err(error) = written {
             self.warn(&path, &error);

@@ -158,6 +158,46 @@ fn parts_of(key: &[(i64, String)], has_text: bool) -> Vec<KeyPart<'_>> {
 }
 
 #[test]
+fn changed_tables_are_written_in_scan_order() {
+    const ROW_COUNT: u32 = 150_000;
+    let (mut segments, mut builder) = (Vec::new(), SegmentBuilder::new(1));
+    for row in 0..ROW_COUNT {
+        builder
+            .push([ValueRef::Integer(row.into())].into_iter())
+            .unwrap();
+        if builder.is_full() {
+            segments.push(Arc::new(builder.build()));
+        }
+    }
+    segments.push(Arc::new(builder.build()));
+    let base = PackedTable::new(segments, None, usize::MAX).unwrap();
+    [-1, -2, -3].map(|int| builder.push([ValueRef::Integer(int)].into_iter()).unwrap());
+    // The segments of the base do not end where those of the file do.
+    let kept = [10..70_000, 70_001..ROW_COUNT];
+    let places = vec![0, 65_536, ROW_COUNT];
+    let changed = base.changed(&kept, [builder.build()], places, usize::MAX);
+    let form = CompiledForm {
+        table: Arc::new(changed.unwrap()),
+        column_count: 1,
+        unique_indexes: Vec::new(),
+        report: StoredReport::default(),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = file_in(&folder, KEY);
+    file.write(&form).unwrap();
+    let (found, _) = file.read().unwrap();
+    assert!(!found.table.is_changed());
+    let found = rows(&found);
+    assert_eq!(found, rows(&form));
+    assert_eq!(found.len(), ROW_COUNT as usize - 11 + 3);
+    let ints = [0, 1, 65_527].map(|row| match &found[row][0] {
+        Value::Int(int) => *int,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(ints, [-1, 10, -2]);
+}
+
+#[test]
 fn random_indexes_are_read_as_they_were_written() {
     let seed = fastrand::u64(..1 << 60);
     for seed in (0..60).chain(seed..seed + 40) {
@@ -301,6 +341,7 @@ fn forged_sections_are_refused_or_harmless() {
             }
             let written = file::write(&file.path, KEY, count, |index, out| {
                 out.extend_from_slice(&forged[index]);
+                Ok(())
             });
             written.unwrap();
             match file.read() {

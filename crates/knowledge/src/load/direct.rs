@@ -69,6 +69,12 @@ impl Loaded {
             && unique.eq(&plain_insert.unique)
     }
 
+    /// Whether the compiled form is written. The unique indexes of a changed table would have to be built
+    /// again for it, with the memory of the table.
+    pub(super) fn can_be_compiled(&self) -> bool {
+        !self.table.is_changed() || self.unique_indexes.is_empty()
+    }
+
     /// The index of columns in which a table has the same values as this one.
     fn unique_index_of(&self, table: &PackedTable, columns: &[usize]) -> Option<KeyIndex> {
         let mut indexes = self.unique_indexes.iter();

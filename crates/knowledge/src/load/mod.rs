@@ -175,7 +175,7 @@ fn load_with(
                 loaded.warnings.extend(warning);
                 if let Some(rows) = rows {
                     kept.keep(before, sql.clone(), loaded.clone(), rows.clone());
-                    if let (Some(compiled), false) = (compiled, rows.table.is_changed()) {
+                    if let (Some(compiled), true) = (compiled, rows.can_be_compiled()) {
                         indexes.insert(compiled.file);
                     }
                     packed.insert(&table.name, rows.table, rows.unique_indexes);
@@ -358,7 +358,7 @@ fn load_table(
             let loaded = load_directly(loading, table, plain_insert.as_ref(), last, &mut report)?;
             if let (Some(compiled), Ok(plain_insert), Ok(loaded)) =
                 (compiled, plain_insert, &loaded)
-                && !loaded.table.is_changed()
+                && loaded.can_be_compiled()
             {
                 compiled.write(plain_insert, loaded, &sql, &mut report);
             }

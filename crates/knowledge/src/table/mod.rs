@@ -29,6 +29,7 @@ pub(crate) use self::builder::{RowTooLarge, SegmentBuilder};
 use self::changes::Changes;
 pub(crate) use self::changes::Scan;
 pub(crate) use self::packed_tables::{PackedTables, UniqueIndex};
+use self::segment::SEGMENT_ROW_COUNT_MAX;
 pub(crate) use self::segment::Segment;
 
 /// The rows of one table. They never change.
@@ -231,13 +232,10 @@ impl PackedTable {
 
     /// Segments of these rows in this order; `None` if they do not fit.
     fn packed_again(&self, rows: impl Iterator<Item = usize>) -> Option<Vec<Segment>> {
-        let column_count = self.column_count();
-        let mut builder = SegmentBuilder::new(column_count);
+        let mut builder = SegmentBuilder::new(self.column_count());
         let mut segments = Vec::new();
         for row in rows {
-            let (segment, at) = self.locate(row);
-            let values = (0..column_count).map(|column| segment.value_ref(at, column));
-            builder.push(values).ok()?;
+            self.push_to(&mut builder, row).ok()?;
             if builder.is_full() {
                 segments.push(builder.build());
             }
@@ -251,9 +249,31 @@ impl PackedTable {
         self.segments.first().map_or(0, |it| it.column_count())
     }
 
-    /// The segments, none of which is empty.
-    pub(crate) fn segments(&self) -> &[Arc<Segment>] {
-        &self.segments
+    /// The number of [`Self::scan_segment`]s.
+    pub(crate) fn scan_segment_count(&self) -> usize {
+        match &self.changes {
+            Some(changes) => changes.row_count().div_ceil(SEGMENT_ROW_COUNT_MAX),
+            None => self.segments.len(),
+        }
+    }
+
+    /// A part of the rows in scan order, which is packed again if the table is changed; `None` if it does not
+    /// fit.
+    pub(crate) fn scan_segment(&self, index: usize) -> Option<Arc<Segment>> {
+        if !self.is_changed() {
+            return Some(Arc::clone(&self.segments[index]));
+        }
+        let rows = self.scan().skip_to(index * SEGMENT_ROW_COUNT_MAX);
+        let mut builder = SegmentBuilder::new(self.column_count());
+        for row in rows.take(SEGMENT_ROW_COUNT_MAX) {
+            self.push_to(&mut builder, row).ok()?;
+        }
+        Some(Arc::new(builder.build()))
+    }
+
+    fn push_to(&self, builder: &mut SegmentBuilder, row: usize) -> Result<(), RowTooLarge> {
+        let (segment, at) = self.locate(row);
+        builder.push((0..segment.column_count()).map(|column| segment.value_ref(at, column)))
     }
 
     /// The column of the row ids; `None` if they count from 1.
