@@ -70,56 +70,63 @@ impl Segment {
     /// A value as an answer.
     #[inline]
     pub(super) fn value(&self, row: usize, column: usize) -> Value {
-        match self.field(row, column) {
+        self.read(row, column, |field| match field {
             Field::Null => Value::Null,
             Field::Int(int) => Value::Int(int),
             Field::Real(real) => Value::Float(real),
             Field::Word(word) => Value::Text(word.clone()),
             Field::Text(text) => Value::Text(text.into()),
             Field::Other(value) => value_of(value),
-        }
+        })
     }
 
     /// A value as SQLite stores it.
     #[inline]
     pub(crate) fn value_ref(&self, row: usize, column: usize) -> ValueRef<'_> {
-        match self.field(row, column) {
+        self.read(row, column, |field| match field {
             Field::Null => ValueRef::Null,
             Field::Int(int) => ValueRef::Integer(int),
             Field::Real(real) => ValueRef::Real(real),
             Field::Word(word) => ValueRef::Text(word.as_bytes()),
             Field::Text(text) => ValueRef::Text(text.as_bytes()),
             Field::Other(value) => value,
-        }
+        })
     }
 
+    /// Calls `make` where the kind of the field is known, so that it need not be tested again.
     #[inline]
-    fn field(&self, row: usize, column: usize) -> Field<'_> {
+    fn read<'a, T>(&'a self, row: usize, column: usize, make: impl FnOnce(Field<'a>) -> T) -> T {
         debug_assert!(row < self.row_count);
         let row = row * self.stride;
         match &self.encodings[column] {
-            Encoding::Null => Field::Null,
+            Encoding::Null => make(Field::Null),
             Encoding::Int {
                 base,
                 has_nulls,
                 bits,
             } => match self.bits(row, *bits) {
-                0 if *has_nulls => Field::Null,
-                difference => Field::Int(base.wrapping_add(difference as i64)),
+                0 if *has_nulls => make(Field::Null),
+                difference => make(Field::Int(base.wrapping_add(difference as i64))),
             },
             Encoding::Real { at } => match f64::from_bits(self.word(row + *at as usize)) {
-                null if null.is_nan() => Field::Null,
-                real => Field::Real(real),
+                null if null.is_nan() => make(Field::Null),
+                real => make(Field::Real(real)),
             },
             Encoding::Code { words, bits } => match words.get(self.bits(row, *bits) as usize) {
-                Some(word) => Field::Word(word),
-                None => Field::Null,
+                Some(word) => make(Field::Word(word)),
+                None => make(Field::Null),
             },
             Encoding::Inline { at } => {
                 let at = row + *at as usize;
                 match self.rows[at] {
-                    0 => Field::Null,
-                    size => text(&self.rows[at + 1..][..usize::from(size) - 1]),
+                    0 => make(Field::Null),
+                    size => {
+                        let bytes = &self.rows[at + 1..][..usize::from(size) - 1];
+                        match std::str::from_utf8(bytes) {
+                            Ok(text) => make(Field::Text(text)),
+                            Err(_) => make(Field::Other(ValueRef::Text(bytes))),
+                        }
+                    }
                 }
             }
             Encoding::Heap {
@@ -129,14 +136,14 @@ impl Segment {
             } => {
                 let word = self.bits(row, *bits);
                 match (word >> *start_bits) as usize {
-                    0 => Field::Null,
+                    0 => make(Field::Null),
                     size => {
                         let start = (word & ((1 << *start_bits) - 1)) as usize;
-                        Field::Text(&self.texts[base + start..][..size - 1])
+                        make(Field::Text(&self.texts[base + start..][..size - 1]))
                     }
                 }
             }
-            Encoding::Any { base, at } => self.any(*base, row + *at as usize),
+            Encoding::Any { base, at } => make(self.any(*base, row + *at as usize)),
         }
     }
 
@@ -165,13 +172,5 @@ impl Segment {
     pub(super) fn word(&self, at: usize) -> u64 {
         let bytes = self.rows[at..at + size_of::<u64>()].try_into();
         u64::from_le_bytes(bytes.expect("eight bytes"))
-    }
-}
-
-#[inline]
-fn text(bytes: &[u8]) -> Field<'_> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Field::Text(text),
-        Err(_) => Field::Other(ValueRef::Text(bytes)),
     }
 }
