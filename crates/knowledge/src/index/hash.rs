@@ -89,41 +89,49 @@ impl HashIndex {
     #[inline]
     pub(crate) fn rows(&self, parts: &[Key<'_>]) -> Rows<'_> {
         let slot = match (&self.table, parts) {
-            (Table::Dense { min, slots }, [Key::Int(key)]) => {
-                let place = (*key as u64).wrapping_sub(*min as u64);
-                let slot = usize::try_from(place)
-                    .ok()
-                    .and_then(|place| slots.get(place));
-                slot.copied().unwrap_or(Slot::NONE)
+            (Table::Dense { min, slots }, [Key::Int(key)]) => slot_of_dense(slots, *min, *key),
+            (Table::NarrowInts { min, table }, [Key::Int(key)]) => {
+                slot_of_narrow(table, *min, *key)
             }
-            (Table::NarrowInts { min, table }, [Key::Int(key)]) => match narrow(*key, *min) {
-                Some(key) => table.slot(hash_narrow(key), |other| *other == key),
-                None => Slot::NONE,
-            },
-            (Table::Ints(table), [Key::Int(key)]) => {
-                table.slot(hash_int(*key), |other| other == key)
-            }
+            (Table::Ints(table), [Key::Int(key)]) => slot_of_int(table, *key),
             (Table::Dense { .. } | Table::NarrowInts { .. } | Table::Ints(_), _) => Slot::NONE,
             (Table::Encoded(table), parts) => table.slot(parts),
         };
         self.lists.rows(slot, ListOrder::Scan)
     }
 
-    /// Reads what a probe of this key reads first, so that its cache line is loaded.
+    /// Loads the cache lines that the probes of these keys read first.
     #[inline]
-    pub(crate) fn prefetch(&self, key: Key<'_>) -> u32 {
-        match (&self.table, key) {
-            (Table::Dense { min, slots }, Key::Int(key)) => {
-                let place = (key as u64).wrapping_sub(*min as u64);
-                let slot = usize::try_from(place).ok().and_then(|it| slots.get(it));
-                slot.copied().unwrap_or(Slot::NONE).bits()
+    pub(crate) fn prefetch<'k>(&self, keys: impl Iterator<Item = Key<'k>>) {
+        if let Table::Encoded(table) = &self.table {
+            table.keys.prefetch(keys.map(|key| hash_parts(&[key])));
+        }
+    }
+
+    /// Whether all keys are single integers.
+    pub(crate) fn has_int_keys(&self) -> bool {
+        !matches!(self.table, Table::Encoded(_))
+    }
+
+    /// The first row of each of these keys, as [`Self::rows`] finds it; none if the keys of the index are
+    /// not integers.
+    pub(crate) fn first_of_ints(&self, keys: &[i64], rows: &mut [Option<u32>]) {
+        let first = |slot| self.lists.first(slot, ListOrder::Scan);
+        let searches = keys.iter().zip(rows);
+        match &self.table {
+            Table::Dense { min, slots } => {
+                searches.for_each(|(key, row)| *row = first(slot_of_dense(slots, *min, *key)));
             }
-            (Table::NarrowInts { min, table }, Key::Int(key)) => {
-                narrow(key, *min).map_or(0, |key| table.prefetch(hash_narrow(key)))
+            Table::NarrowInts { min, table } => {
+                let places = keys.iter().filter_map(|key| narrow(*key, *min));
+                table.prefetch(places.map(hash_narrow));
+                searches.for_each(|(key, row)| *row = first(slot_of_narrow(table, *min, *key)));
             }
-            (Table::Ints(table), Key::Int(key)) => table.prefetch(hash_int(key)),
-            (Table::Encoded(table), key) => table.keys.prefetch(hash_parts(&[key])),
-            _ => 0,
+            Table::Ints(table) => {
+                table.prefetch(keys.iter().map(|key| hash_int(*key)));
+                searches.for_each(|(key, row)| *row = first(slot_of_int(table, *key)));
+            }
+            Table::Encoded(_) => searches.for_each(|(_, row)| *row = None),
         }
     }
 
@@ -168,6 +176,27 @@ impl EncodedTable {
 #[inline]
 pub(super) fn upper(hash: u64) -> u32 {
     (hash >> 32) as u32
+}
+
+/// The slot of a key in an array.
+#[inline]
+fn slot_of_dense(slots: &[Slot], min: i64, key: i64) -> Slot {
+    let place = usize::try_from((key as u64).wrapping_sub(min as u64));
+    let slot = place.ok().and_then(|place| slots.get(place));
+    slot.copied().unwrap_or(Slot::NONE)
+}
+
+#[inline]
+fn slot_of_narrow(table: &OpenTable<u32>, min: i64, key: i64) -> Slot {
+    match narrow(key, min) {
+        Some(key) => table.slot(hash_narrow(key), |other| *other == key),
+        None => Slot::NONE,
+    }
+}
+
+#[inline]
+fn slot_of_int(table: &OpenTable<i64>, key: i64) -> Slot {
+    table.slot(hash_int(key), |other| *other == key)
 }
 
 /// A key of [`Table::NarrowInts`].
@@ -512,6 +541,19 @@ mod tests {
                 .collect();
             assert_eq!(index.rows(key).to_vec(), expected, "{key:?} in {keys:?}");
         }
+        let int = |key: &Vec<Key<'_>>| match key.as_slice() {
+            [Key::Int(int)] => Some(*int),
+            _ => None,
+        };
+        let ints: Vec<i64> = keys.iter().chain(absent).filter_map(int).collect();
+        let mut rows = vec![None; ints.len()];
+        index.first_of_ints(&ints, &mut rows);
+        let first = |int: &i64| match index.has_int_keys() {
+            true => index.rows(&[Key::Int(*int)]).to_vec().first().copied(),
+            false => None,
+        };
+        let expected: Vec<Option<u32>> = ints.iter().map(first).collect();
+        assert_eq!(rows, expected, "{ints:?} in {keys:?}");
     }
 
     #[test]

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use super::TooLarge;
 use super::addresses::AddressSegments;
 use super::bytes::{Boundary, ByteSegments};
 use super::fixed::{FixedLayout, FixedSegments};
 use super::ints::{IntSegments, ordered};
 use super::slots::{ListOrder, Lists, ROW_COUNT_MAX, Rows, Slot};
+use super::{BLOCK_SIZE, TooLarge};
 
 /// An immutable interval index.
 #[derive(Debug)]
@@ -41,6 +41,17 @@ impl IntervalIndex {
         match &self.segments {
             Segments::Ints(segments) => self.lists.rows(segments.slot(ordered(key)), order),
             _ => Rows::None,
+        }
+    }
+
+    /// The first row of each of up to [`BLOCK_SIZE`] keys, as [`Self::rows_of_int`] finds it.
+    pub(crate) fn first_of_ints(&self, keys: &[i64], order: ListOrder, rows: &mut [Option<u32>]) {
+        let mut slots = [Slot::NONE; BLOCK_SIZE];
+        if let Segments::Ints(segments) = &self.segments {
+            segments.slots(keys, &mut slots[..keys.len()]);
+        }
+        for (slot, row) in slots.iter().zip(rows) {
+            *row = self.lists.first(*slot, order);
         }
     }
 
@@ -518,6 +529,17 @@ mod tests {
                         index.rows_of_int(*key, order).to_vec(),
                         expected(&borrowed, bounds, order, key),
                         "seed {seed}, key {key}, {bounds:?}, {order:?}, {ranges:?}"
+                    );
+                }
+                for block in keys.chunks(BLOCK_SIZE) {
+                    let mut rows = vec![None; block.len()];
+                    index.first_of_ints(block, order, &mut rows);
+                    let first =
+                        |key: &i64| index.rows_of_int(*key, order).to_vec().first().copied();
+                    let expected: Vec<Option<u32>> = block.iter().map(first).collect();
+                    assert_eq!(
+                        rows, expected,
+                        "seed {seed}, {bounds:?}, {order:?}, {ranges:?}"
                     );
                 }
                 for half in &halves {

@@ -1,5 +1,6 @@
 //! Segments between integer boundaries.
 
+use super::BLOCK_SIZE;
 use super::radix::Directory;
 use super::slots::Slot;
 
@@ -75,6 +76,39 @@ impl IntSegments {
                     .count_before(key, boundaries.len(), |at| boundaries[at].0 <= key);
                 boundaries[count - 1].1
             }
+        }
+    }
+
+    /// The slots of up to [`BLOCK_SIZE`] keys, which are not yet [`ordered`].
+    pub(super) fn slots(&self, keys: &[i64], slots: &mut [Slot]) {
+        let mut offsets = [0; BLOCK_SIZE];
+        let offsets = &mut offsets[..keys.len()];
+        for (key, offset) in keys.iter().zip(&mut *offsets) {
+            *offset = ordered(*key).saturating_sub(self.base);
+        }
+        match &self.boundaries {
+            Boundaries::Narrow(boundaries) => self.slots_between(boundaries, offsets, slots),
+            Boundaries::Wide(boundaries) => self.slots_between(boundaries, offsets, slots),
+        }
+        for (key, slot) in keys.iter().zip(slots) {
+            if ordered(*key) < self.base {
+                *slot = Slot::NONE;
+            }
+        }
+    }
+
+    fn slots_between<K: Copy + Into<u64>>(
+        &self,
+        boundaries: &[(K, Slot)],
+        offsets: &[u64],
+        slots: &mut [Slot],
+    ) {
+        let mut counts = [0; BLOCK_SIZE];
+        let counts = &mut counts[..offsets.len()];
+        let is_before = |offset, at: usize| boundaries[at].0.into() <= offset;
+        (self.directory).counts_before(offsets, boundaries.len(), counts, is_before);
+        for (count, slot) in counts.iter().zip(slots) {
+            *slot = boundaries[count - 1].1;
         }
     }
 

@@ -26,6 +26,10 @@ pub(crate) use nested::{NestedIndex, NestedIndexBuilder};
 pub(crate) use patterns::{PatternError, PatternIndex, PatternIndexBuilder};
 pub(crate) use slots::{ListOrder, ROW_COUNT_MAX, Rows};
 
+/// The most keys that are looked up together. Each step of their searches is done for all of them before
+/// the next one, so that their cache misses overlap.
+pub(crate) const BLOCK_SIZE: usize = 64;
+
 /// Why an index was not built; the statement then runs in SQLite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TooLarge {

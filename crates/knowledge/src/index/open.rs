@@ -3,6 +3,8 @@
 //! Open addressing with linear probing: finding a key costs one cache line, whereas a table with
 //! separate control bytes costs two, one after the other.
 
+use std::hint::black_box;
+
 use super::slots::Slot;
 
 /// A map from keys to slots, at most four fifths full, so that every search ends.
@@ -44,12 +46,11 @@ impl<K: Copy + Default> OpenTable<K> {
         }
     }
 
-    /// Reads the place at which the search for a key begins.
+    /// Loads the places at which the searches for some keys begin, so that their cache misses overlap.
     #[inline]
-    pub(super) fn prefetch(&self, hash: u64) -> u32 {
-        self.places[hash as usize & (self.places.len() - 1)]
-            .1
-            .bits()
+    pub(super) fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
+        let place = |hash| &self.places[hash as usize & (self.places.len() - 1)];
+        black_box(hashes.fold(0, |read, hash| read ^ place(hash).1.bits()));
     }
 
     /// A table of these places; `None` if their number is not a power of two, or none of them is empty, so

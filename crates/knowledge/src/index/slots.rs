@@ -192,6 +192,16 @@ impl Lists {
         }
     }
 
+    /// The first of [`Self::rows`].
+    #[inline]
+    pub(super) fn first(&self, slot: Slot, order: ListOrder) -> Option<u32> {
+        match self.rows(slot, order) {
+            Rows::None => None,
+            Rows::One(row) => Some(row),
+            Rows::Many(rows) => rows.first().copied(),
+        }
+    }
+
     #[cold]
     fn list(&self, offset: usize, order: ListOrder) -> Rows<'_> {
         let words = match order {

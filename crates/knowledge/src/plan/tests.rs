@@ -8,7 +8,7 @@ mod warned;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use lookaside_value::{Text, Value};
+use lookaside_value::{ParamBatch, Text, Value};
 use rusqlite::Connection;
 
 use super::{LookupPlan, Probe, ProbeAll, StoredRows, Tables};
@@ -104,6 +104,7 @@ impl Fixture {
         names: &[&str],
         values: &[Value],
     ) -> Result<bool, String> {
+        check_block(plan, sql, values);
         let row = |position: usize| row_of(plan, position);
         let differs = |what: &str, native: &Answer, sqlite: &Answer| {
             Err(format!(
@@ -144,6 +145,25 @@ impl Fixture {
         }
         Ok(true)
     }
+}
+
+/// Compares the answers of a block, in which sets of several types are next to each other, with those of
+/// each set alone.
+fn check_block(plan: &LookupPlan, sql: &str, values: &[Value]) {
+    let mut params = ParamBatch::new(values.len());
+    for other in [
+        Value::Int(3),
+        Value::Null,
+        Value::from("3"),
+        Value::Float(0.5),
+    ] {
+        params.push(values.iter().cloned());
+        params.push(values.iter().map(|_| other.clone()));
+    }
+    let mut probes = Vec::new();
+    plan.first_of_each(&params, 1..params.len(), &mut probes);
+    let alone: Vec<Probe> = params.iter().skip(1).map(|set| plan.first(set)).collect();
+    assert_eq!(probes, alone, "{sql}, {params:?}");
 }
 
 /// The values of a row that a plan has found.

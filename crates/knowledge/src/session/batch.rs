@@ -10,13 +10,10 @@ use super::Session;
 use crate::Result;
 use crate::error::Error;
 use crate::generation::Prepared;
+use crate::index::BLOCK_SIZE;
 use crate::plan::{Probe, StoredRows};
 use crate::policy::Policy;
 use crate::statement::Origin;
-
-/// The number of sets whose rows are found together: the loads of their keys and rows overlap, and they
-/// fit into the cache.
-const PROBE_COUNT: usize = 64;
 
 impl Lookup for Session {
     fn prepare(
@@ -84,11 +81,11 @@ impl Session {
         // Rows of one set are kept alive by one entry, made for the first hit.
         let mut shared: Option<(*const StoredRows, u32)> = None;
         let (mut hit_count, mut absent_count) = (0, 0);
-        let mut probes = Vec::with_capacity(PROBE_COUNT.min(params.len()));
-        for start in (0..params.len()).step_by(PROBE_COUNT) {
-            let range = start..params.len().min(start + PROBE_COUNT);
+        let mut probes = Vec::with_capacity(BLOCK_SIZE.min(params.len()));
+        for start in (0..params.len()).step_by(BLOCK_SIZE) {
+            let range = start..params.len().min(start + BLOCK_SIZE);
             probes.clear();
-            plan.first_of_each(range.clone().map(|index| params.set(index)), &mut probes);
+            plan.first_of_each(params, range.clone(), &mut probes);
             for (index, probe) in range.zip(&probes) {
                 match *probe {
                     Probe::Row(position) => {
