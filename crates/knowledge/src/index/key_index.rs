@@ -55,10 +55,28 @@ impl KeyIndex {
         }
     }
 
-    /// Reads what a probe of this key reads first, so that its cache line is loaded.
+    /// Loads the cache lines that the probes of these keys read first.
     #[inline]
-    pub(crate) fn prefetch(&self, key: Key<'_>) -> u32 {
-        self.base.prefetch(key)
+    pub(crate) fn prefetch<'k>(&self, keys: impl Iterator<Item = Key<'k>>) {
+        self.base.prefetch(keys);
+    }
+
+    /// Whether all keys of the base are single integers.
+    pub(crate) fn has_int_keys(&self) -> bool {
+        self.base.has_int_keys()
+    }
+
+    /// The first row of each of these keys, as [`Self::rows`] finds it, if [`Self::has_int_keys`].
+    pub(crate) fn first_of_ints(&self, keys: &[i64], rows: &mut [Option<u32>]) {
+        self.base.first_of_ints(keys, rows);
+        let Some(changes) = &self.changes else {
+            return;
+        };
+        for (key, row) in keys.iter().zip(rows) {
+            if row.is_none_or(|row| changes.changed.contains(row as usize)) {
+                *row = changes.index.rows(&[Key::Int(*key)]).first();
+            }
+        }
     }
 
     /// The rows of each key that has several.

@@ -13,7 +13,7 @@ use super::build::{Class, Interval};
 use super::key::{Affinity, Converted};
 use super::operand::Operand;
 use super::{ChosenPlan, Compared, LookupPlan, Native, NativeProbe, Probe, StoredRows};
-use crate::index::{BLOCK_SIZE, HashIndex, Key};
+use crate::index::{BLOCK_SIZE, Key, KeyIndex};
 
 /// The size in bytes beyond which an index is probably not in the cache of a core.
 const CACHED_SIZE_MAX: usize = 1 << 20;
@@ -24,7 +24,7 @@ const CACHED_VALUES_SIZE_MAX: usize = 4 << 20;
 
 /// An index of integers.
 enum IntIndex<'a> {
-    Hash(&'a HashIndex),
+    Hash(&'a KeyIndex),
     Interval(&'a Interval),
 }
 

@@ -1,7 +1,7 @@
 //! A table that is reloaded shares rows and indexes with that of the last load, and answers as one that is
 //! loaded for the first time.
 
-use lookaside_value::Value;
+use lookaside_value::{Answers, BatchQuery, Lookup, ParamBatch, Value};
 
 use super::*;
 use crate::{Knowledge, RowChanges, params};
@@ -120,7 +120,7 @@ fn change(random: &mut fastrand::Rng, records: &mut Vec<Record>, has_unique: boo
 
 /// Everything that a project answers.
 fn answers(knowledge: &Knowledge) -> Vec<String> {
-    let mut answers = Vec::new();
+    let (mut answers, mut session) = (Vec::new(), knowledge.session());
     let report = knowledge.load_report();
     answers.push(format!(
         "{} {:?}",
@@ -148,6 +148,13 @@ fn answers(knowledge: &Knowledge) -> Vec<String> {
             .map(Value::from)
             .into_iter()
             .chain(numbers.map(Value::from));
+        let statement = Lookup::prepare(&mut session, sql, &["x".into()]).unwrap();
+        let mut batch = ParamBatch::new(1);
+        values.clone().for_each(|value| batch.push([value]));
+        let mut batched = Answers::new();
+        session.answer(BatchQuery::first(statement), &batch, &mut batched);
+        let rows = (0..batched.len()).map(|index| format!("{:?}", batched.row(index)));
+        answers.push(format!("{sql}: {:?}", rows.collect::<Vec<_>>()));
         for value in values {
             let params = params! {"x" => value.clone()};
             let all = knowledge.query_all(sql, &params).map(|rows| {
