@@ -109,6 +109,7 @@ mod statement_errors;
 mod store;
 mod table;
 mod telemetry;
+mod threads;
 mod versions;
 mod wait;
 

@@ -4,10 +4,11 @@ use std::io;
 use std::sync::Arc;
 
 use super::file::{Refused, SectionReader};
-use super::{put_column, threads};
+use super::put_column;
 use crate::index::{HashIndex, KeyIndex, ROW_COUNT_MAX};
 use crate::le_bytes::{LeReader, Malformed, put_list, put_text};
-use crate::table::{PackedTable, Segment, UniqueIndex};
+use crate::table::{KeyColumns, PackedTable, Segment, UniqueIndex};
+use crate::threads;
 
 /// A table, and the report of its load.
 #[derive(Clone, Debug)]
@@ -140,10 +141,14 @@ impl CompiledForm {
         })?;
         let table = PackedTable::new(segments, head.row_id, ROW_COUNT_MAX)
             .map_err(|_| Malformed("it has too many rows"))?;
+        let table = Arc::new(table);
         let indexes = threads::map(head.unique.len(), |buffer, index| {
+            let columns: Vec<Option<usize>> =
+                head.unique[index].iter().copied().map(Some).collect();
+            let keys = Arc::new(KeyColumns::new(Arc::clone(&table), &columns));
             let index = HEAD_COUNT + head.segment_count + index;
             let mut reader = LeReader::new(sections.read(index, buffer)?);
-            let index = HashIndex::deserialize(&mut reader, table.row_count())?;
+            let index = HashIndex::deserialize(&mut reader, keys)?;
             reader.end()?;
             match index.has_several() {
                 true => Err(Refused::from(Malformed("a unique key has several rows"))),
@@ -151,7 +156,7 @@ impl CompiledForm {
             }
         })?;
         Ok(Self {
-            table: Arc::new(table),
+            table,
             column_count: head.column_count,
             unique_indexes: head.unique.into_iter().zip(indexes).collect(),
             report: head.report,
@@ -174,11 +179,15 @@ impl Head {
                 _ => return Err(Malformed("the row id is not a column")),
             },
         };
+        let column = |reader: &mut LeReader<'_>| match reader.size()? {
+            column if column < column_count => Ok(column),
+            _ => Err(Malformed("a unique key has a column that does not exist")),
+        };
         Ok(Self {
             column_count,
             row_id,
             segment_count: reader.size()?,
-            unique: reader.list(|reader| reader.list(LeReader::size))?,
+            unique: reader.list(|reader| reader.list(column))?,
             report: StoredReport {
                 files: texts(reader)?,
                 derived: match reader.bool()? {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use super::CompiledFile;
-use crate::index::HashIndex;
+use crate::index::{HashIndex, RowKeys};
 
 /// The compiled indexes of the tables of one generation.
 #[derive(Debug, Default)]
@@ -27,10 +27,10 @@ impl CompiledIndexes {
         &self,
         table: &str,
         columns: &[usize],
-        row_count: usize,
+        keys: Arc<dyn RowKeys>,
     ) -> Option<HashIndex> {
         let file = self.files.get(&table.to_ascii_lowercase())?;
-        file.read_index(columns, row_count)
+        file.read_index(columns, keys)
     }
 
     /// Writes an index on another thread, if the table is compiled.

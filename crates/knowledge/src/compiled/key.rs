@@ -7,11 +7,11 @@ use std::path::Path;
 
 use twox_hash::XxHash3_128;
 
-use super::threads;
 use crate::index::hash_probe;
+use crate::threads;
 
 /// The version of the layout of all files. It must change with any part of it.
-pub(super) const LAYOUT_VERSION: u32 = 1;
+pub(super) const LAYOUT_VERSION: u32 = 2;
 
 /// The bytes that a thread hashes at once.
 const CHUNK_SIZE: u64 = if cfg!(test) { 64 } else { 4 << 20 };

@@ -11,7 +11,6 @@ mod indexes;
 mod key;
 #[cfg(test)]
 mod tests;
-mod threads;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,7 +23,7 @@ use self::file::{Refused, SectionReader};
 pub(crate) use self::form::{CompiledForm, DerivedColumn, StoredReport};
 pub(crate) use self::indexes::CompiledIndexes;
 pub(crate) use self::key::Key;
-use crate::index::HashIndex;
+use crate::index::{HashIndex, RowKeys};
 use crate::le_bytes::{LeReader, Malformed, put_list};
 
 /// The folder of the compiled forms, within that of `knowdb.toml`.
@@ -127,7 +126,11 @@ impl CompiledFile {
     }
 
     /// The index of these columns, if there is one with this key.
-    pub(crate) fn read_index(&self, columns: &[usize], row_count: usize) -> Option<HashIndex> {
+    pub(crate) fn read_index(
+        &self,
+        columns: &[usize],
+        keys: Arc<dyn RowKeys>,
+    ) -> Option<HashIndex> {
         let path = self.index_path(columns);
         let read = || -> Result<HashIndex, Refused> {
             let sections = SectionReader::open(&path, self.key)?;
@@ -137,7 +140,7 @@ impl CompiledFile {
             if stored != columns || sections.section_count() != 1 {
                 return Err(Malformed("it is another index").into());
             }
-            let index = HashIndex::deserialize(&mut reader, row_count)?;
+            let index = HashIndex::deserialize(&mut reader, keys)?;
             reader.end()?;
             Ok(index)
         };

@@ -11,8 +11,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::bind::value_of;
-use crate::index::{HashIndexBuilder, Key as KeyPart};
-use crate::table::{PackedTable, Segment, SegmentBuilder};
+use crate::index::{HashIndexBuilder, Key as KeyPart, TestKeys};
+use crate::plan::key_index;
+use crate::table::{KeyColumns, PackedTable, Segment, SegmentBuilder};
 
 const KEY: Key = Key(0x1234_5678_9abc_def0);
 
@@ -44,7 +45,6 @@ fn random_form(random: &mut Rng, row_count_end: usize) -> CompiledForm {
     let null_one_in = random.usize(1..9);
     let (mut segments, mut builder) = (Vec::new(), SegmentBuilder::new(kinds.len() + 1));
     let row_count = random.usize(..row_count_end);
-    let mut index = HashIndexBuilder::new(1, row_count);
     let spread = [1, 1 << 20][random.usize(..2)];
     let is_text = random.bool();
     for row in 0..row_count {
@@ -57,11 +57,6 @@ fn random_form(random: &mut Rng, row_count_end: usize) -> CompiledForm {
             0 if null_one_in > 1 => Owned::Null,
             _ => draw(random, *kind),
         }));
-        let key = match &values[0] {
-            Owned::Text(text) => KeyPart::Text(text.as_bytes()),
-            _ => KeyPart::Int(id),
-        };
-        index.push(row, &[key]).unwrap();
         builder.push(values.iter().map(ValueRef::from)).unwrap();
         if random.usize(..300) == 0 {
             segments.push(Arc::new(builder.build()));
@@ -70,10 +65,12 @@ fn random_form(random: &mut Rng, row_count_end: usize) -> CompiledForm {
     segments.push(Arc::new(builder.build()));
     let texts = |random: &mut Rng| vec!["a note".to_owned(); random.usize(..3)];
     let row_id = (!is_text && random.bool()).then_some(0);
+    let table = Arc::new(PackedTable::new(segments, row_id, usize::MAX).unwrap());
+    let index = key_index(Arc::new(KeyColumns::new(Arc::clone(&table), &[Some(0)])));
     CompiledForm {
-        table: Arc::new(PackedTable::new(segments, row_id, usize::MAX).unwrap()),
+        table,
         column_count: kinds.len() + 1,
-        unique_indexes: vec![(vec![0], index.build().unwrap().into())],
+        unique_indexes: vec![(vec![0], index.unwrap().into())],
         report: StoredReport {
             files: vec!["t/data.csv".to_owned()],
             derived: random.bool().then(|| {
@@ -88,6 +85,16 @@ fn random_form(random: &mut Rng, row_count_end: usize) -> CompiledForm {
             skipped: vec![("t/data.csv:3".to_owned(), "é".to_owned()); random.usize(..3)],
         },
     }
+}
+
+/// Integers as the keys of rows.
+fn int_keys(row_count: usize) -> Arc<dyn RowKeys> {
+    Arc::new(TestKeys {
+        rows: (0..row_count as i64)
+            .map(|row| vec![Some(KeyPart::Int(row))])
+            .collect(),
+        part_count: 1,
+    })
 }
 
 /// All values of a table with their row ids.
@@ -171,7 +178,9 @@ fn changed_tables_are_written_in_scan_order() {
     }
     segments.push(Arc::new(builder.build()));
     let base = PackedTable::new(segments, None, usize::MAX).unwrap();
-    [-1, -2, -3].map(|int| builder.push([ValueRef::Integer(int)].into_iter()).unwrap());
+    for int in [-1, -2, -3] {
+        builder.push([ValueRef::Integer(int)].into_iter()).unwrap();
+    }
     // The segments of the base do not end where those of the file do.
     let kept = [10..70_000, 70_001..ROW_COUNT];
     let places = vec![0, 65_536, ROW_COUNT];
@@ -221,7 +230,7 @@ fn random_indexes_are_read_as_they_were_written() {
         let folder = tempfile::tempdir().unwrap();
         let file = file_in(&folder, KEY);
         file.write_index(&[3, 1], &index);
-        let found = file.read_index(&[3, 1], row_count).unwrap();
+        let found = file.read_index(&[3, 1], int_keys(row_count)).unwrap();
         assert_eq!(found.len(), index.len(), "seed {seed}");
         for key in &keys {
             let parts = parts_of(key, kind == 2);
@@ -230,12 +239,12 @@ fn random_indexes_are_read_as_they_were_written() {
             assert_eq!(found.rows(&parts).to_vec(), expected, "seed {seed}");
         }
         // Another index, another table, and fewer rows than the index has.
-        assert!(file.read_index(&[1, 3], row_count).is_none());
+        assert!(file.read_index(&[1, 3], int_keys(row_count)).is_none());
         let other = file_in(&folder, Key(1));
-        assert!(other.read_index(&[3, 1], row_count).is_none());
+        assert!(other.read_index(&[3, 1], int_keys(row_count)).is_none());
         if row_count > 0 {
             assert!(
-                file.read_index(&[3, 1], row_count - 1).is_none(),
+                file.read_index(&[3, 1], int_keys(row_count - 1)).is_none(),
                 "seed {seed}"
             );
         }
@@ -264,7 +273,7 @@ fn changed_and_cut_files_are_refused() {
             fs::write(&path, bytes).unwrap();
             match path == file.path {
                 true => file.read().is_some(),
-                false => file.read_index(&[0], row_count).is_some(),
+                false => file.read_index(&[0], int_keys(row_count)).is_some(),
             }
         };
         assert!(is_read(&whole));
@@ -320,7 +329,7 @@ fn forged_sections_are_refused_or_harmless() {
         let sections: Vec<Vec<u8>> = (0..form.section_count())
             .map(|index| {
                 let mut out = Vec::new();
-                form.serialize(index, &mut out);
+                form.serialize(index, &mut out).unwrap();
                 out
             })
             .collect();
@@ -478,7 +487,7 @@ fn indexes_that_would_not_end_or_leave_the_table_are_refused() {
             .for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
         bytes.extend_from_slice(&rest.concat());
         let mut reader = LeReader::new(&bytes);
-        let read = HashIndex::deserialize(&mut reader, 5);
+        let read = HashIndex::deserialize(&mut reader, int_keys(5));
         read.map(|index| use_index(&index, 5)).map_err(|it| it.0)
     };
     let slot = |slot: u32| slot.to_le_bytes();
@@ -552,7 +561,14 @@ fn indexes_that_would_not_end_or_leave_the_table_are_refused() {
     assert_eq!(read(&[], &[&head, &narrow(7, &slot(5)), &free]), row);
     let other = narrow(u32::MAX, &slot(1));
     assert_eq!(read(&[], &[&head, &narrow(7, &slot(4)), &other]), full);
-    assert_eq!(read(&[], &[&[4]]), Err("a kind of index is unknown"));
+    let head = [&[4][..], &2_u64.to_le_bytes()].concat();
+    assert_eq!(read(&[], &[&head, &narrow(7, &slot(4)), &free]), Ok(()));
+    assert_eq!(read(&[], &[&head, &narrow(7, &slot(5)), &free]), row);
+    assert_eq!(read(&[], &[&head, &narrow(7, &slot(4)), &other]), full);
+    let list = slot(1 << 31);
+    assert_eq!(read(&[2, 0, 4], &[&head, &narrow(7, &list), &free]), Ok(()));
+    assert_eq!(read(&[], &[&head, &narrow(7, &list), &free]), row);
+    assert_eq!(read(&[], &[&[5]]), Err("a kind of index is unknown"));
 }
 
 #[test]

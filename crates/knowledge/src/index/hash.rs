@@ -1,38 +1,22 @@
 //! The hash index, which finds the rows with exactly a given key.
 //!
-//! It has one of three layouts: a plain array for dense integer keys (such as a sequential primary
-//! key), a table of integers for other single integer keys, and a table of encoded keys in one
-//! arena for everything else, including keys of several columns.
+//! It has one of four layouts: a plain array for dense integer keys (such as a sequential primary
+//! key), a table of integers for other single integer keys, and for everything else, including keys of
+//! several columns, a table of rows, with which keys are compared, or of encoded keys in one arena.
 
-use std::hash::BuildHasher;
 use std::ops::Range;
+use std::sync::Arc;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use super::TooLarge;
+use super::key::{Key, hash_bytes, hash_int, hash_parts, upper};
 use super::open::OpenTable;
-use super::slots::{ListOrder, Lists, ROW_COUNT_MAX, Rows, Slot};
+use super::row_keys::{RowKeyTable, RowKeys};
+use super::slots::{ListOrder, Lists, ROW_COUNT_MAX, Repeated, Rows, Slot};
 
 /// An array is used if it has at most this many places per key.
 const DENSE_PLACES_PER_KEY_MAX: u64 = 4;
-
-/// The hash needs no secret seed: the stored keys come from the owner of the tables only.
-const HASHER: FixedState = FixedState::with_seed(0x6c6f_6f6b_6173_6964);
-
-/// One column's part of a key. Two keys are the same if SQLite's `=` is true for them, which is
-/// when they are equal here: numbers are already normalised, and NULL is not a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key<'a> {
-    /// An integer, or a real number that is one.
-    Int(i64),
-    /// The bits of any other real number.
-    Real(u64),
-    /// Text in UTF-8, as it is stored, valid or not.
-    Text(&'a [u8]),
-    /// A blob.
-    Blob(&'a [u8]),
-}
 
 /// An immutable hash index.
 #[derive(Debug)]
@@ -55,6 +39,7 @@ pub(super) enum Table {
     },
     Ints(OpenTable<i64>),
     Encoded(EncodedTable),
+    Rows(RowKeyTable),
 }
 
 #[derive(Debug)]
@@ -81,6 +66,13 @@ impl HashIndex {
         }
     }
 
+    /// An index of the keys of all rows, which refers to the rows.
+    pub(crate) fn of_rows(keys: Arc<dyn RowKeys>) -> Result<Self, TooLarge> {
+        let mut lists = Lists::default();
+        let (table, key_count) = RowKeyTable::build(keys, &mut lists)?;
+        Ok(Self::new(Table::Rows(table), lists, key_count))
+    }
+
     pub(super) fn table(&self) -> &Table {
         &self.table
     }
@@ -96,6 +88,7 @@ impl HashIndex {
             (Table::Ints(table), [Key::Int(key)]) => slot_of_int(table, *key),
             (Table::Dense { .. } | Table::NarrowInts { .. } | Table::Ints(_), _) => Slot::NONE,
             (Table::Encoded(table), parts) => table.slot(parts),
+            (Table::Rows(table), parts) => table.slot(parts, &self.lists),
         };
         self.lists.rows(slot, ListOrder::Scan)
     }
@@ -103,14 +96,21 @@ impl HashIndex {
     /// Loads the cache lines that the probes of these keys read first.
     #[inline]
     pub(crate) fn prefetch<'k>(&self, keys: impl Iterator<Item = Key<'k>>) {
-        if let Table::Encoded(table) = &self.table {
-            table.keys.prefetch(keys.map(|key| hash_parts(&[key])));
+        match &self.table {
+            Table::Encoded(table) => table.keys.prefetch(keys.map(|key| hash_parts(&[key]))),
+            Table::Rows(table) => table.prefetch(keys),
+            Table::Dense { .. } | Table::NarrowInts { .. } | Table::Ints(_) => {}
         }
     }
 
     /// Whether all keys are single integers.
     pub(crate) fn has_int_keys(&self) -> bool {
-        !matches!(self.table, Table::Encoded(_))
+        !matches!(self.table, Table::Encoded(_) | Table::Rows(_))
+    }
+
+    /// Whether it can be used without the rows that it was built of.
+    pub(crate) fn has_own_keys(&self) -> bool {
+        !matches!(self.table, Table::Rows(_))
     }
 
     /// The first row of each of these keys, as [`Self::rows`] finds it; none if the keys of the index are
@@ -131,7 +131,7 @@ impl HashIndex {
                 table.prefetch(keys.iter().map(|key| hash_int(*key)));
                 searches.for_each(|(key, row)| *row = first(slot_of_int(table, *key)));
             }
-            Table::Encoded(_) => searches.for_each(|(_, row)| *row = None),
+            Table::Encoded(_) | Table::Rows(_) => searches.for_each(|(_, row)| *row = None),
         }
     }
 
@@ -150,7 +150,7 @@ impl HashIndex {
         self.key_count
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory, without those of rows that keys are compared with.
     pub(crate) fn size(&self) -> usize {
         self.lists.size()
             + match &self.table {
@@ -158,6 +158,7 @@ impl HashIndex {
                 Table::NarrowInts { table, .. } => table.size(),
                 Table::Ints(table) => table.size(),
                 Table::Encoded(table) => table.keys.size() + table.arena.len(),
+                Table::Rows(table) => table.places().size(),
             }
     }
 }
@@ -166,16 +167,11 @@ impl EncodedTable {
     #[inline]
     fn slot(&self, parts: &[Key<'_>]) -> Slot {
         let hash = hash_parts(parts);
-        self.keys.slot(hash, |key| {
+        self.keys.slot(hash, |key, _| {
             key.hash == upper(hash)
                 && is_encoded(parts, &self.arena[key.start as usize..key.end as usize])
         })
     }
-}
-
-#[inline]
-pub(super) fn upper(hash: u64) -> u32 {
-    (hash >> 32) as u32
 }
 
 /// The slot of a key in an array.
@@ -189,14 +185,14 @@ fn slot_of_dense(slots: &[Slot], min: i64, key: i64) -> Slot {
 #[inline]
 fn slot_of_narrow(table: &OpenTable<u32>, min: i64, key: i64) -> Slot {
     match narrow(key, min) {
-        Some(key) => table.slot(hash_narrow(key), |other| *other == key),
+        Some(key) => table.slot(hash_narrow(key), |other, _| *other == key),
         None => Slot::NONE,
     }
 }
 
 #[inline]
 fn slot_of_int(table: &OpenTable<i64>, key: i64) -> Slot {
-    table.slot(hash_int(key), |other| *other == key)
+    table.slot(hash_int(key), |other, _| *other == key)
 }
 
 /// A key of [`Table::NarrowInts`].
@@ -208,42 +204,6 @@ fn narrow(key: i64, min: i64) -> Option<u32> {
 #[inline]
 fn hash_narrow(key: u32) -> u64 {
     hash_int(i64::from(key))
-}
-
-#[inline]
-fn hash_int(key: i64) -> u64 {
-    HASHER.hash_one(key)
-}
-
-#[inline]
-fn hash_parts(parts: &[Key<'_>]) -> u64 {
-    // One part, the common case, is hashed in one go. The hash ignores the types of parts; the
-    // comparison distinguishes them.
-    let mut hash = 0_u64;
-    for part in parts {
-        let part = match part {
-            Key::Int(int) => hash_int(*int),
-            Key::Real(bits) => hash_int(*bits as i64),
-            Key::Text(bytes) | Key::Blob(bytes) => hash_bytes(bytes),
-        };
-        hash = hash.rotate_left(5) ^ part;
-    }
-    hash
-}
-
-#[inline]
-pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
-    use std::hash::Hasher as _;
-    let mut hasher = HASHER.build_hasher();
-    hasher.write(bytes);
-    hasher.finish()
-}
-
-/// Hashes of some keys, which differ if keys are hashed otherwise, as in another version of foldhash.
-pub(crate) fn hash_probe() -> [u64; 4] {
-    let texts: [&[u8]; 3] = [b"probe", b"a probe of 20 bytes.", &[7; 100]];
-    let [short, middle, long] = texts.map(hash_bytes);
-    [hash_int(0x0123_4567_89ab_cdef), short, middle, long]
 }
 
 const INT: u8 = 1;
@@ -309,9 +269,6 @@ struct EncodedKeys {
     repeated: Repeated,
 }
 
-/// Further rows of keys that have one already: the place or the position of the key, and the row.
-type Repeated = Vec<(u32, u32)>;
-
 impl HashIndexBuilder {
     /// An index over keys of `part_count` parts, of up to `row_count` rows.
     pub(crate) fn new(part_count: usize, row_count: usize) -> Self {
@@ -374,7 +331,7 @@ impl HashIndexBuilder {
                     }
                 }
                 let key_count = self.ints.len() - repeated.len();
-                for (place, slot) in lists_of(repeated, &mut lists, |it| slots[it as usize])? {
+                for (place, slot) in lists.push_repeated(repeated, |it| slots[it as usize])? {
                     slots[place as usize] = slot;
                 }
                 (Table::Dense { min, slots }, key_count)
@@ -413,15 +370,16 @@ fn open_table<K: Copy + Default + Eq>(
     let mut table = OpenTable::with_room_for(count);
     let mut repeated = Repeated::new();
     for (key, row) in keys {
-        if let Err(place) = table.insert(hash(&key), key, Slot::one(row)) {
+        let is_key = |other: &K, _| *other == key;
+        if let Err(place) = table.insert(hash(&key), key, Slot::one(row), is_key) {
             repeated.push((place, row));
         }
     }
     let key_count = count - repeated.len();
-    for (place, slot) in lists_of(repeated, lists, |it| table.slot_at(it))? {
+    for (place, slot) in lists.push_repeated(repeated, |it| table.slot_at(it))? {
         table.set_slot(place, slot);
     }
-    Ok((table.shrunk(key_count, hash), key_count))
+    Ok((table.shrunk(key_count, |key, _| hash(key)), key_count))
 }
 
 impl EncodedKeys {
@@ -451,7 +409,7 @@ impl EncodedKeys {
         drop(self.known);
         let mut slots: Vec<Slot> = keys.iter().map(|(_, row)| Slot::one(*row)).collect();
         let mut lists = Lists::default();
-        for (position, slot) in lists_of(self.repeated, &mut lists, |it| slots[it as usize])? {
+        for (position, slot) in lists.push_repeated(self.repeated, |it| slots[it as usize])? {
             slots[position as usize] = slot;
         }
         let mut table = OpenTable::with_room_for(keys.len());
@@ -481,26 +439,6 @@ fn range(keys: &[(u32, u32)], position: u32) -> Range<usize> {
         position => keys[position - 1].0,
     };
     start as usize..keys[position].0 as usize
-}
-
-/// Stores the rows of each key that has further ones; returns the keys and their slots.
-fn lists_of(
-    mut repeated: Repeated,
-    lists: &mut Lists,
-    first: impl Fn(u32) -> Slot,
-) -> Result<Vec<(u32, Slot)>, TooLarge> {
-    // The sort is stable: the rows of a key stay in scan order.
-    repeated.sort_by_key(|(key, _)| *key);
-    let mut rows = Vec::new();
-    let keys = repeated.chunk_by(|one, next| one.0 == next.0);
-    let slots = keys.map(|others| {
-        let key = others[0].0;
-        rows.clear();
-        rows.extend(first(key).row());
-        rows.extend(others.iter().map(|(_, row)| *row));
-        Ok((key, lists.push(&rows)?))
-    });
-    slots.collect()
 }
 
 /// [`hash_parts`] of an encoded key.

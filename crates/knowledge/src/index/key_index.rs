@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::TooLarge;
-use super::hash::{HashIndex, HashIndexBuilder, Key};
+use super::hash::{HashIndex, HashIndexBuilder};
+use super::key::Key;
 use super::slots::Rows;
 use crate::row_bits::RowBits;
 

@@ -11,19 +11,25 @@ mod fixed;
 mod hash;
 mod intervals;
 mod ints;
+mod key;
 mod key_index;
 mod nested;
 mod open;
 mod patterns;
 mod radix;
+mod row_keys;
 mod serialize;
 mod slots;
 
-pub(crate) use hash::{HashIndex, HashIndexBuilder, Key, hash_bytes, hash_probe};
+pub(crate) use hash::{HashIndex, HashIndexBuilder};
 pub(crate) use intervals::{Bound, Gap, IntervalIndex, IntervalIndexBuilder};
+pub(crate) use key::{Key, hash_bytes, hash_probe};
 pub(crate) use key_index::{KeyChangesBuilder, KeyIndex};
 pub(crate) use nested::{NestedIndex, NestedIndexBuilder};
 pub(crate) use patterns::{PatternError, PatternIndex, PatternIndexBuilder};
+pub(crate) use row_keys::RowKeys;
+#[cfg(test)]
+pub(crate) use row_keys::TestKeys;
 pub(crate) use slots::{ListOrder, ROW_COUNT_MAX, Rows};
 
 /// The most keys that are looked up together. Each step of their searches is done for all of them before

@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::TooLarge;
-use super::hash::{hash_bytes, upper};
+use super::key::{hash_bytes, upper};
 use super::open::OpenTable;
 use super::slots::{ListOrder, Lists, ROW_COUNT_MAX, Rows, Slot};
 
@@ -43,7 +43,7 @@ impl NestedIndex {
         if self.filter[word] & bit == 0 {
             return None;
         }
-        let slot = self.keys.slot(hash, |other| {
+        let slot = self.keys.slot(hash, |other, _| {
             other.hash == upper(hash)
                 && self.arena[other.start as usize..other.end as usize] == *key.as_bytes()
         });

@@ -35,11 +35,11 @@ impl<K: Copy + Default> OpenTable<K> {
 
     /// The slot of the key that `is_key` accepts; [`Slot::NONE`] if there is none.
     #[inline]
-    pub(super) fn slot(&self, hash: u64, is_key: impl Fn(&K) -> bool) -> Slot {
+    pub(super) fn slot(&self, hash: u64, is_key: impl Fn(&K, Slot) -> bool) -> Slot {
         let mut at = hash as usize & (self.places.len() - 1);
         loop {
             let (key, slot) = &self.places[at];
-            if *slot == Slot::NONE || is_key(key) {
+            if *slot == Slot::NONE || is_key(key, *slot) {
                 return *slot;
             }
             at = (at + 1) & (self.places.len() - 1);
@@ -68,15 +68,23 @@ impl<K: Copy + Default> OpenTable<K> {
     pub(super) fn size(&self) -> usize {
         size_of_val(&*self.places)
     }
-}
 
-impl<K: Copy + Default + Eq> OpenTable<K> {
-    /// Inserts a key, unless it is in the table; then returns its place.
+    /// Inserts a key, unless there is one that `is_key` accepts; then returns its place.
     #[inline]
-    pub(super) fn insert(&mut self, hash: u64, key: K, slot: Slot) -> Result<(), u32> {
+    pub(super) fn insert(
+        &mut self,
+        hash: u64,
+        key: K,
+        slot: Slot,
+        is_key: impl Fn(&K, Slot) -> bool,
+    ) -> Result<(), u32> {
         let mut at = hash as usize & (self.places.len() - 1);
-        while self.places[at].1 != Slot::NONE {
-            if self.places[at].0 == key {
+        loop {
+            let (other, other_slot) = &self.places[at];
+            if *other_slot == Slot::NONE {
+                break;
+            }
+            if is_key(other, *other_slot) {
                 return Err(at as u32);
             }
             at = (at + 1) & (self.places.len() - 1);
@@ -96,13 +104,13 @@ impl<K: Copy + Default + Eq> OpenTable<K> {
     }
 
     /// The table with no more places than its `key_count` keys need.
-    pub(super) fn shrunk(self, key_count: usize, hash: impl Fn(&K) -> u64) -> Self {
+    pub(super) fn shrunk(self, key_count: usize, hash: impl Fn(&K, Slot) -> u64) -> Self {
         let mut smaller = Self::with_room_for(key_count);
         if smaller.places.len() == self.places.len() {
             return self;
         }
         for (key, slot) in self.places.iter().filter(|(_, slot)| *slot != Slot::NONE) {
-            smaller.insert_new(hash(key), *key, *slot);
+            smaller.insert_new(hash(key, *slot), *key, *slot);
         }
         smaller
     }
@@ -116,14 +124,20 @@ mod tests {
         let entries = keys.iter().zip(0_u32..keys.len() as u32);
         let mut table = OpenTable::with_room_for(keys.len() * 4);
         for (key, row) in entries {
-            assert_eq!(table.insert(hash(*key), *key, Slot::one(row)), Ok(()));
+            assert_eq!(
+                table.insert(hash(*key), *key, Slot::one(row), |other, _| other == key),
+                Ok(())
+            );
         }
-        let table = table.shrunk(keys.len(), |key| hash(*key));
+        let table = table.shrunk(keys.len(), |key, _| hash(*key));
         assert!(table.places.len() <= 2 * keys.len() + keys.len() / 2 + 2);
         for (key, row) in keys.iter().zip(0..) {
-            assert_eq!(table.slot(hash(*key), |other| other == key), Slot::one(row));
+            assert_eq!(
+                table.slot(hash(*key), |other, _| other == key),
+                Slot::one(row)
+            );
         }
-        assert_eq!(table.slot(hash(-1), |other| *other == -1), Slot::NONE);
+        assert_eq!(table.slot(hash(-1), |other, _| *other == -1), Slot::NONE);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Hash indexes as bytes; `docs/COMPILED.md` has the layout.
 
+use std::sync::Arc;
+
 use super::hash::{EncodedKey, EncodedTable, HashIndex, Table};
 use super::open::OpenTable;
+use super::row_keys::{RowKeyTable, RowKeys};
 use super::slots::{Lists, Slot};
 use crate::le_bytes::{LeReader, Malformed};
 
@@ -11,6 +14,7 @@ mod tag {
     pub(super) const INTS: u8 = 1;
     pub(super) const ENCODED: u8 = 2;
     pub(super) const NARROW_INTS: u8 = 3;
+    pub(super) const ROWS: u8 = 4;
 }
 
 impl HashIndex {
@@ -44,15 +48,23 @@ impl HashIndex {
                 out.extend_from_slice(&(table.arena.len() as u64).to_le_bytes());
                 out.extend_from_slice(&table.arena);
             }
+            Table::Rows(table) => {
+                out.push(tag::ROWS);
+                let put_key = |hash: &u32, out: &mut Vec<u8>| {
+                    out.extend_from_slice(&hash.to_le_bytes());
+                };
+                table.places().serialize(out, put_key);
+            }
         }
     }
 
-    /// Reads an index of a table with this many rows. What it returns can be searched without a panic,
-    /// whatever the bytes are, and finds only rows of the table.
+    /// Reads an index of a table with these keys. What it returns can be searched without a panic, whatever
+    /// the bytes are, and finds only rows of the table.
     pub(crate) fn deserialize(
         reader: &mut LeReader<'_>,
-        row_count: usize,
+        keys: Arc<dyn RowKeys>,
     ) -> Result<Self, Malformed> {
+        let row_count = keys.row_count();
         let (lists, starts) = Lists::deserialize(reader, row_count)?;
         let is_valid = |slot: Slot| match slot.list() {
             _ if slot == Slot::NONE => true,
@@ -107,6 +119,13 @@ impl HashIndex {
                     return Err(Malformed("a key is not within its index"));
                 }
                 (Table::Encoded(EncodedTable { keys, arena }), key_count)
+            }
+            tag::ROWS => {
+                let places = OpenTable::deserialize(reader, size_of::<u32>(), u32_of)?;
+                check(places.slots().all(is_valid))?;
+                let key_count = places.slots().filter(|slot| *slot != Slot::NONE).count();
+                let table = RowKeyTable::of_places(places, keys);
+                (Table::Rows(table), key_count)
             }
             _ => return Err(Malformed("a kind of index is unknown")),
         };

@@ -37,15 +37,20 @@ impl Slot {
     }
 
     /// The offset of the list, if there is one.
+    #[inline]
     pub(super) fn list(self) -> Option<u32> {
         (self.0 & Self::LIST != 0).then_some(self.0 & !Self::LIST)
     }
 
     /// The row, if it is exactly one.
+    #[inline]
     pub(super) fn row(self) -> Option<u32> {
         (self != Self::NONE && self.0 & Self::LIST == 0).then_some(self.0)
     }
 }
+
+/// Further rows of keys that have one already: a position of the key, and the row.
+pub(super) type Repeated = Vec<(u32, u32)>;
 
 /// How the rows of one key are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +130,27 @@ impl Lists {
         Ok(Slot(offset as u32 | Slot::LIST))
     }
 
+    /// Stores the rows of each key that has further ones, after the first one, which is in its slot; returns
+    /// the positions of the keys and their new slots.
+    pub(super) fn push_repeated(
+        &mut self,
+        mut repeated: Repeated,
+        first: impl Fn(u32) -> Slot,
+    ) -> Result<Vec<(u32, Slot)>, TooLarge> {
+        // The sort is stable: the rows of a key stay in scan order.
+        repeated.sort_by_key(|(key, _)| *key);
+        let mut rows = Vec::new();
+        let keys = repeated.chunk_by(|one, next| one.0 == next.0);
+        let slots = keys.map(|others| {
+            let key = others[0].0;
+            rows.clear();
+            rows.extend(first(key).row());
+            rows.extend(others.iter().map(|(_, row)| *row));
+            Ok((key, self.push(&rows)?))
+        });
+        slots.collect()
+    }
+
     /// Stores rows that are in scan order, with their lower bounds' ranks: the greatest lower bound
     /// has the least rank.
     pub(super) fn push_ranked(&mut self, rows: &mut [(u32, u32)]) -> Result<Slot, TooLarge> {
@@ -179,6 +205,15 @@ impl Lists {
 
     pub(super) fn size(&self) -> usize {
         size_of_val(&*self.scan) + size_of_val(&*self.low_descending)
+    }
+
+    /// The first row in scan order of a slot that has rows.
+    #[inline]
+    pub(super) fn first_of_some(&self, slot: Slot) -> u32 {
+        match slot.list() {
+            Some(offset) => self.scan[offset as usize + 1],
+            None => slot.bits(),
+        }
     }
 
     #[inline]

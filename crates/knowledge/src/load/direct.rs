@@ -19,7 +19,7 @@ use crate::config::{Config, CsvConfig, OnError, TableConfig, TableFormat};
 use crate::error::Error;
 use crate::index::{KeyIndex, ROW_COUNT_MAX};
 use crate::plan::{changed_key_index, key_index};
-use crate::table::{PackedTable, Segment, SegmentBuilder, TooManyRows, UniqueIndex};
+use crate::table::{KeyColumns, PackedTable, Segment, SegmentBuilder, TooManyRows, UniqueIndex};
 
 /// The CSV files of a table, with their columns.
 pub(super) struct CsvFiles<'a> {
@@ -79,7 +79,8 @@ impl Loaded {
     fn unique_index_of(&self, table: &PackedTable, columns: &[usize]) -> Option<KeyIndex> {
         let mut indexes = self.unique_indexes.iter();
         let (_, index) = indexes.find(|(of, _)| of == columns)?;
-        let is_shared = table.has_columns_of(&self.table, columns);
+        // An index that refers to rows would keep all of the earlier ones.
+        let is_shared = index.base().has_own_keys() && table.has_columns_of(&self.table, columns);
         is_shared.then(|| index.clone())
     }
 }
@@ -252,17 +253,22 @@ impl<'a> CsvFiles<'a> {
             }
             _ => table,
         };
+        let table = Arc::new(table);
         let unique_indexes = plain_insert.unique.iter().map(|columns| {
             let shared = last.and_then(|last| last.unique_index_of(&table, columns));
             let index = match shared {
                 Some(index) => index,
-                None => key_index(&table, columns).ok_or(TOO_MANY_KEYS)?.into(),
+                None => {
+                    let positions: Vec<Option<usize>> = columns.iter().copied().map(Some).collect();
+                    let keys = KeyColumns::new(Arc::clone(&table), &positions);
+                    key_index(Arc::new(keys)).map_err(|_| TOO_LARGE)?.into()
+                }
             };
             unique(columns, index)
         });
         Ok(Loaded {
             unique_indexes: unique_indexes.collect::<std::result::Result<_, _>>()?,
-            table: Arc::new(table),
+            table,
         })
     }
 
@@ -302,7 +308,7 @@ impl<'a> CsvFiles<'a> {
         });
         let unique_indexes = last.unique_indexes.iter().map(|(columns, index)| {
             let index = match table.is_changed() {
-                true => changed_key_index(&table, index.base(), columns).ok_or(TOO_MANY_KEYS)?,
+                true => changed_key_index(&table, index.base(), columns).ok_or(TOO_LARGE)?,
                 false => Arc::clone(index.base()).into(),
             };
             unique(columns, index)
@@ -523,4 +529,4 @@ fn unique(columns: &[usize], index: KeyIndex) -> std::result::Result<UniqueIndex
 /// The bytes of a block in which a row of the earlier table is searched, to begin there.
 const START_SIZE: usize = 64 << 10;
 
-const TOO_MANY_KEYS: Failure = Failure::NotDirect("its unique keys need more than 4 GiB");
+const TOO_LARGE: Failure = Failure::NotDirect("the index of its unique keys would be too large");

@@ -9,12 +9,11 @@ use super::schema::Table;
 use super::table_rows::TableRows;
 use crate::bind::SqlValue;
 use crate::functions::{self, Function, SqlOut};
-use crate::index::ROW_COUNT_MAX;
 use crate::index::{
     Bound, HashIndex, HashIndexBuilder, IntervalIndex, IntervalIndexBuilder, Key,
-    KeyChangesBuilder, KeyIndex, TooLarge,
+    KeyChangesBuilder, KeyIndex, ROW_COUNT_MAX, RowKeys, TooLarge,
 };
-use crate::table::PackedTable;
+use crate::table::{KeyColumns, PackedTable};
 
 /// The most columns of a key; more are not used in practice, and the parts of a probe are on the
 /// stack.
@@ -44,18 +43,18 @@ pub(super) fn hash(
     Ok(builder.build()?)
 }
 
-/// Builds an index of the rows of a packed table by the values of these columns; `None` if it would be too
-/// large.
-pub(crate) fn key_index(table: &PackedTable, columns: &[usize]) -> Option<HashIndex> {
-    let mut builder = HashIndexBuilder::new(columns.len(), table.row_count());
-    let columns: Vec<Option<usize>> = columns.iter().copied().map(Some).collect();
-    let mut numbers = table.scan();
-    let read = table.each(&columns, |values| {
-        let row = numbers.next().unwrap_or(ROW_COUNT_MAX);
-        with_parts(values.iter().copied(), |key| builder.push(row, key))
-    });
-    read.ok()?;
-    builder.build().ok()
+/// Builds an index of the rows of a packed table by these columns.
+pub(crate) fn key_index(keys: Arc<KeyColumns>) -> Result<HashIndex, TooLarge> {
+    if !keys.is_integer() {
+        return HashIndex::of_rows(keys);
+    }
+    let mut builder = HashIndexBuilder::new(1, keys.row_count());
+    for row in 0..keys.row_count() {
+        if let Some(key) = keys.part(row as u32, 0) {
+            builder.push(row, &[key])?;
+        }
+    }
+    builder.build()
 }
 
 /// The index of a changed table by the values of these columns, none of which is a row id that is not

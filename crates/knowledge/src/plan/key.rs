@@ -8,8 +8,6 @@
 //! How a text becomes a number and how a real number is written is left to SQLite
 //! ([`super::conversion`]), except for plain integers.
 
-use rusqlite::types::ValueRef;
-
 use super::conversion;
 use super::operand::Scratch;
 use crate::bind::SqlValue;
@@ -46,20 +44,6 @@ impl Affinity {
     }
 }
 
-impl<'a> Key<'a> {
-    /// The key that equals a stored value; `None` for NULL, which equals nothing.
-    #[inline]
-    pub(super) fn of(value: ValueRef<'a>) -> Option<Self> {
-        Some(match value {
-            ValueRef::Null => return None,
-            ValueRef::Integer(int) => Self::Int(int),
-            ValueRef::Real(float) => real_key(float),
-            ValueRef::Text(bytes) => Self::Text(bytes),
-            ValueRef::Blob(bytes) => Self::Blob(bytes),
-        })
-    }
-}
-
 /// A parameter after the column's affinity was applied.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Converted<'a> {
@@ -87,7 +71,7 @@ pub(super) fn convert<'a>(
         }
         (SqlValue::Text(text), _) => match conversion::number_of(text) {
             Some(SqlValue::Int(int)) => Converted::Key(Key::Int(int)),
-            Some(SqlValue::Float(float)) => Converted::Key(real_key(float)),
+            Some(SqlValue::Float(float)) => Converted::Key(Key::of_real(float)),
             Some(_) => Converted::Key(Key::Text(text.as_bytes())),
             None => Converted::Refused,
         },
@@ -110,7 +94,7 @@ pub(super) fn convert_plain<'a>(value: SqlValue<'a>, affinity: Affinity) -> Opti
         (SqlValue::Null, _) => Converted::Null,
         (SqlValue::Blob(bytes), _) => Converted::Key(Key::Blob(bytes)),
         (SqlValue::Int(int), _) => Converted::Key(Key::Int(int)),
-        (SqlValue::Float(float), _) => Converted::Key(real_key(float)),
+        (SqlValue::Float(float), _) => Converted::Key(Key::of_real(float)),
         (SqlValue::Text(text), Affinity::Text | Affinity::Blob) => {
             Converted::Key(Key::Text(text.as_bytes()))
         }
@@ -127,17 +111,6 @@ fn plain_number_of(text: &str) -> Option<Key<'_>> {
             text.parse().ok().map(Key::Int)
         }
         _ => Some(Key::Text(bytes)),
-    }
-}
-
-/// The key of a real number: whole ones equal integers.
-pub(super) fn real_key<'a>(float: f64) -> Key<'a> {
-    const INT_END: f64 = 9_223_372_036_854_775_808.0;
-    if float.fract() == 0.0 && (-INT_END..INT_END).contains(&float) {
-        // In range and whole, so the cast is exact; it makes -0.0 the same as 0.
-        Key::Int(float as i64)
-    } else {
-        Key::Real(float.to_bits())
     }
 }
 

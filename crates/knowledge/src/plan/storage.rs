@@ -3,7 +3,7 @@
 use rusqlite::types::ValueRef;
 
 use super::conversion;
-use super::key::{Affinity, real_key};
+use super::key::Affinity;
 use crate::bind::SqlValue;
 use crate::index::Key;
 
@@ -53,7 +53,7 @@ impl Storage {
             // zero is never negative.
             (Self::Real, Number::Real(real)) => ValueRef::Real(real + 0.0),
             (_, Number::Int(int)) => ValueRef::Integer(int),
-            (_, Number::Real(real)) => match real_key(real) {
+            (_, Number::Real(real)) => match Key::of_real(real) {
                 // The least integer may be a rounded one.
                 Key::Int(int) if int > i64::MIN => ValueRef::Integer(int),
                 _ => ValueRef::Real(real),

@@ -15,7 +15,7 @@ use super::stored::StoredRows;
 use crate::bind::value_of;
 use crate::index::ROW_COUNT_MAX;
 use crate::table::{
-    PackedRows, PackedTable, PackedTables, RowTooLarge, SegmentBuilder, TooManyRows,
+    KeyColumns, PackedRows, PackedTable, PackedTables, RowTooLarge, SegmentBuilder, TooManyRows,
 };
 
 /// The size limit of the packed copy of a table that SQLite has loaded, in bytes; SQLite answers for a
@@ -156,6 +156,13 @@ impl TableRows<'_> {
             Err(_) if size > size_max => Ok(None),
             Err(reason) => Err(reason),
         }
+    }
+
+    /// The keys in these columns, if the table is packed.
+    pub(super) fn keys(self, table: &Table, columns: &[usize]) -> Option<Arc<KeyColumns>> {
+        let packed = self.packed.get(&table.name)?;
+        let columns = packed_columns(table, columns);
+        Some(Arc::new(KeyColumns::new(Arc::clone(packed), &columns)))
     }
 
     /// A packed copy of a table that SQLite has loaded.

@@ -135,6 +135,7 @@ impl Tables {
                     let columns: Vec<usize> = key.1.iter().map(|part| part.column).collect();
                     // A changed table has the base of the old one.
                     let is_shared = key.0.eq_ignore_ascii_case(table)
+                        && (new.is_changed() || index.base().has_own_keys())
                         && (new.is_changed() || new.has_columns_of(old, &columns));
                     is_shared.then(|| (key.clone(), Arc::clone(index.base())))
                 });
@@ -288,22 +289,23 @@ impl TableCache {
             };
             return build::changed_hash(&packed, base, parts);
         }
-        if !is_plain {
-            return match base {
-                Some(index) => Ok(index.into()),
-                None => build::hash(self.rows(), table, parts).map(KeyIndex::from),
-            };
-        }
-        if let Some(packed) = packed
-            && let Some(index) = (self.compiled).read(&table.name, &columns, packed.row_count())
+        let keys = match is_plain {
+            true => self.rows().keys(table, &columns),
+            false => None,
+        };
+        if let Some(keys) = &keys
+            && let Some(index) = self.compiled.read(&table.name, &columns, keys.clone())
         {
             return Ok(index.into());
         }
-        let index = match base {
-            Some(index) => index,
-            None => Arc::new(build::hash(self.rows(), table, parts)?),
+        let (index, is_packed) = match (base, keys) {
+            (Some(index), keys) => (index, keys.is_some()),
+            (None, Some(keys)) => (Arc::new(build::key_index(keys)?), true),
+            (None, None) => (Arc::new(build::hash(self.rows(), table, parts)?), false),
         };
-        self.compiled.write(&table.name, columns, &index);
+        if is_packed {
+            self.compiled.write(&table.name, columns, &index);
+        }
         Ok(index.into())
     }
 
@@ -320,7 +322,13 @@ impl TableCache {
             connection: &self.connection,
             packed: &base,
         };
-        build::hash(rows, table, parts)
+        let columns: Vec<usize> = parts.iter().map(|part| part.column).collect();
+        match rows.keys(table, &columns) {
+            Some(keys) if parts.iter().all(|part| part.function.is_none()) => {
+                Ok(build::key_index(keys)?)
+            }
+            _ => build::hash(rows, table, parts),
+        }
     }
 
     pub(super) fn interval(

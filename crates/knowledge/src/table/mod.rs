@@ -12,6 +12,7 @@
 mod builder;
 mod changes;
 mod encoding;
+mod key_columns;
 mod packed_tables;
 mod segment;
 mod serialize;
@@ -28,6 +29,7 @@ use rusqlite::types::ValueRef;
 pub(crate) use self::builder::{RowTooLarge, SegmentBuilder};
 use self::changes::Changes;
 pub(crate) use self::changes::Scan;
+pub(crate) use self::key_columns::KeyColumns;
 pub(crate) use self::packed_tables::{PackedTables, UniqueIndex};
 use self::segment::SEGMENT_ROW_COUNT_MAX;
 pub(crate) use self::segment::Segment;
@@ -339,6 +341,7 @@ impl PackedTable {
     ///
     /// # Panics
     /// When the table does not have the row or the column.
+    #[inline]
     pub(crate) fn value_ref(&self, row: usize, column: usize) -> ValueRef<'_> {
         let (segment, at) = self.locate(row);
         segment.value_ref(at, column)

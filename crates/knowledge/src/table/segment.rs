@@ -33,6 +33,8 @@ enum Field<'a> {
     Real(f64),
     Word(&'a Text),
     Text(&'a str),
+    /// Text within the row, which is almost always UTF-8.
+    Inline(&'a [u8]),
     /// Text that may not be UTF-8, or a blob.
     Other(ValueRef<'a>),
 }
@@ -67,6 +69,14 @@ impl Segment {
         self.rows[row * self.stride]
     }
 
+    /// Whether a column is stored as integers and NULLs.
+    pub(super) fn is_integer(&self, column: usize) -> bool {
+        matches!(
+            self.encodings[column],
+            Encoding::Int { .. } | Encoding::Null
+        )
+    }
+
     /// A value as an answer.
     #[inline]
     pub(super) fn value(&self, row: usize, column: usize) -> Value {
@@ -76,6 +86,10 @@ impl Segment {
             Field::Real(real) => Value::Float(real),
             Field::Word(word) => Value::Text(word.clone()),
             Field::Text(text) => Value::Text(text.into()),
+            Field::Inline(text) => match str::from_utf8(text) {
+                Ok(text) => Value::Text(text.into()),
+                Err(_) => value_of(ValueRef::Text(text)),
+            },
             Field::Other(value) => value_of(value),
         })
     }
@@ -89,6 +103,7 @@ impl Segment {
             Field::Real(real) => ValueRef::Real(real),
             Field::Word(word) => ValueRef::Text(word.as_bytes()),
             Field::Text(text) => ValueRef::Text(text.as_bytes()),
+            Field::Inline(text) => ValueRef::Text(text),
             Field::Other(value) => value,
         })
     }
@@ -120,13 +135,7 @@ impl Segment {
                 let at = row + *at as usize;
                 match self.rows[at] {
                     0 => make(Field::Null),
-                    size => {
-                        let bytes = &self.rows[at + 1..][..usize::from(size) - 1];
-                        match std::str::from_utf8(bytes) {
-                            Ok(text) => make(Field::Text(text)),
-                            Err(_) => make(Field::Other(ValueRef::Text(bytes))),
-                        }
-                    }
+                    size => make(Field::Inline(&self.rows[at + 1..][..usize::from(size) - 1])),
                 }
             }
             Encoding::Heap {

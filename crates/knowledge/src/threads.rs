@@ -9,7 +9,7 @@ const THREAD_COUNT_MAX: usize = 16;
 
 /// Calls `work` with each number below `count`, and with the state of a thread; returns the results in the
 /// order of the numbers, or an error.
-pub(super) fn map<S: Default, T: Send, E: Send>(
+pub(crate) fn map<S: Default, T: Send, E: Send>(
     count: usize,
     work: impl Fn(&mut S, usize) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {
