@@ -108,9 +108,17 @@ impl HashIndex {
         !matches!(self.table, Table::Encoded(_) | Table::Rows(_))
     }
 
-    /// Whether it can be used without the rows that it was built of.
-    pub(crate) fn has_own_keys(&self) -> bool {
-        !matches!(self.table, Table::Rows(_))
+    /// The index for other rows, whose keys are the same, one by one, if it refers to those that it was built
+    /// of.
+    pub(crate) fn with_keys(&self, keys: Arc<dyn RowKeys>) -> Option<Self> {
+        let Table::Rows(table) = &self.table else {
+            return None;
+        };
+        Some(Self {
+            table: Table::Rows(table.with_keys(keys)),
+            lists: self.lists.clone(),
+            key_count: self.key_count,
+        })
     }
 
     /// The first row of each of these keys, as [`Self::rows`] finds it; none if the keys of the index are

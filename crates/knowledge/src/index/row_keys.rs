@@ -35,7 +35,7 @@ const PREFETCH_COUNT: usize = 32;
 /// Places with the upper halves of the hashes, so that few other rows have to be read.
 #[derive(Debug)]
 pub(super) struct RowKeyTable {
-    places: OpenTable<u32>,
+    places: Arc<OpenTable<u32>>,
     keys: Arc<dyn RowKeys>,
 }
 
@@ -79,12 +79,19 @@ impl RowKeyTable {
             let hash = row_hash(&*keys, lists.first_of_some(slot));
             hash.map_or(0, NonZero::get)
         };
-        let places = places.shrunk(inserted_count, hash);
+        let places = Arc::new(places.shrunk(inserted_count, hash));
         Ok((Self { places, keys }, inserted_count))
     }
 
     /// A table of places that were read, whose rows are among those of `keys`.
     pub(super) fn of_places(places: OpenTable<u32>, keys: Arc<dyn RowKeys>) -> Self {
+        let places = Arc::new(places);
+        Self { places, keys }
+    }
+
+    /// The same table for other rows, whose keys are the same, one by one.
+    pub(super) fn with_keys(&self, keys: Arc<dyn RowKeys>) -> Self {
+        let places = Arc::clone(&self.places);
         Self { places, keys }
     }
 

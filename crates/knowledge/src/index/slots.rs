@@ -103,7 +103,7 @@ impl Rows<'_> {
 }
 
 /// The lists that slots point into, each preceded by its length.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Lists {
     scan: Vec<u32>,
     /// The same lists at the same offsets in the other order; empty if that order cannot be

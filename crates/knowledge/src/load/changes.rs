@@ -42,20 +42,20 @@ pub(super) struct EarlierRows<'t> {
 /// Rows of a block: rows of the earlier table with consecutive numbers, or new ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    /// The number of the first one; `None` for new rows.
-    first: Option<u32>,
+    /// The number of the first one, or [`Self::NEW`].
+    first: u32,
     count: u32,
-    /// Whether the rows are in the segments of the block, as all new ones are.
-    is_packed: bool,
 }
 
+/// Rows of a block, and whether they are in its segments, as all new ones are.
+type PackedRun = (Run, bool);
+
 impl Run {
-    fn packed(first: Option<u32>, count: usize) -> Self {
-        Self {
-            first,
-            count: count as u32,
-            is_packed: true,
-        }
+    /// The number of new rows; a table has fewer rows.
+    const NEW: u32 = u32::MAX;
+
+    fn is_new(self) -> bool {
+        self.first == Self::NEW
     }
 }
 
@@ -147,17 +147,25 @@ impl<'t> EarlierRows<'t> {
 
     /// Finds rows that are packed as new ones: those at the start of a block, whose place was perhaps not
     /// known without the blocks before, and those before a row that was found in the sample.
-    fn found_again(&'t self, runs: &[Run], new: &[(&Segment, usize)], start: usize) -> Vec<Run> {
+    fn found_again(
+        &'t self,
+        runs: &[Run],
+        new: &[(&Segment, usize)],
+        start: usize,
+    ) -> Vec<PackedRun> {
+        let packed = |first: u32, count: usize| {
+            let count = count as u32;
+            (Run { first, count }, true)
+        };
         let (mut found, mut new_count) = (Vec::with_capacity(runs.len()), 0);
         for (index, run) in runs.iter().enumerate() {
-            if run.first.is_some() {
-                found.push(*run);
+            if !run.is_new() {
+                found.push((*run, false));
                 continue;
             }
             let rows = &new[new_count..][..run.count as usize];
             new_count += rows.len();
-            let next = runs.get(index + 1).and_then(|next| next.first);
-            let next = next.unwrap_or_default() as usize;
+            let next = runs.get(index + 1).map_or(0, |next| next.first as usize);
             let before = rows.iter().rev().zip((0..next).rev());
             let count = before
                 .take_while(|(new, row)| self.table.has_row(*row) && self.is_row(**new, *row))
@@ -165,15 +173,15 @@ impl<'t> EarlierRows<'t> {
             let (rows, last_rows) = rows.split_at(rows.len() - count);
             match index {
                 0 => found.extend(self.find(start, rows)),
-                _ => found.push(Run::packed(None, rows.len())),
+                _ => found.push(packed(Run::NEW, rows.len())),
             }
-            found.push(Run::packed(Some((next - count) as u32), last_rows.len()));
+            found.push(packed((next - count) as u32, last_rows.len()));
         }
         found
     }
 
     /// Finds rows that were packed as new ones.
-    fn find(&'t self, start: usize, rows: &[(&Segment, usize)]) -> Vec<Run> {
+    fn find(&'t self, start: usize, rows: &[(&Segment, usize)]) -> Vec<PackedRun> {
         let mut finder = self.finder(start);
         for new in rows {
             let (segment, at) = *new;
@@ -182,11 +190,7 @@ impl<'t> EarlierRows<'t> {
             finder.find(|row| self.is_row(*new, row), hash);
         }
         let runs = finder.runs.into_iter();
-        let packed = |run: Run| Run {
-            is_packed: true,
-            ..run
-        };
-        runs.map(packed).collect()
+        runs.map(|run| (run, true)).collect()
     }
 
     fn is_row(&self, (segment, at): (&Segment, usize), row: usize) -> bool {
@@ -216,18 +220,19 @@ impl<'t> EarlierRows<'t> {
             let start = last.map_or(0, |last: u32| table.rank(last as usize) + 1);
             let runs = self.found_again(&runs, &new, start);
             let mut new = new.into_iter();
-            for run in runs {
-                let packed_count = if run.is_packed { run.count } else { 0 };
+            for (run, is_packed) in runs {
+                let packed_count = if is_packed { run.count } else { 0 };
                 let rows = new.by_ref().take(packed_count as usize);
-                let Some(first) = run.first else {
+                let Run { first, count } = run;
+                if run.is_new() {
                     for (segment, row) in rows {
                         added.push(next, |column| segment.value_ref(row, column))?;
                     }
                     continue;
-                };
+                }
                 rows.for_each(drop);
-                last = (run.count > 0).then(|| first + run.count - 1).or(last);
-                for row in first..first + run.count {
+                last = (count > 0).then(|| first + count - 1).or(last);
+                for row in first..first + count {
                     let is_in_base = (row as usize) < base_row_count;
                     let next_row = if is_in_base {
                         &mut next
@@ -303,13 +308,13 @@ impl RowFinder<'_> {
         hash: impl FnOnce() -> u64,
     ) -> bool {
         let found = self.next_row(is_row, hash);
-        let row = found.map(|row| row as u32);
+        let row = found.map_or(Run::NEW, |row| row as u32);
         match self.runs.last_mut() {
-            Some(last) if last.first.map(|first| first + last.count) == row => last.count += 1,
+            Some(last) if last.is_new() && found.is_none() => last.count += 1,
+            Some(last) if !last.is_new() && last.first + last.count == row => last.count += 1,
             _ => self.runs.push(Run {
                 first: row,
                 count: 1,
-                is_packed: row.is_none(),
             }),
         }
         found.is_some()

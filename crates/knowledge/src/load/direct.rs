@@ -18,7 +18,7 @@ use crate::Result;
 use crate::config::{Config, CsvConfig, OnError, TableConfig, TableFormat};
 use crate::error::Error;
 use crate::index::{KeyIndex, ROW_COUNT_MAX};
-use crate::plan::{changed_key_index, key_index};
+use crate::plan::{changed_key_index, key_index, shared_index};
 use crate::table::{KeyColumns, PackedTable, Segment, SegmentBuilder, TooManyRows, UniqueIndex};
 
 /// The CSV files of a table, with their columns.
@@ -76,12 +76,10 @@ impl Loaded {
     }
 
     /// The index of columns in which a table has the same values as this one.
-    fn unique_index_of(&self, table: &PackedTable, columns: &[usize]) -> Option<KeyIndex> {
+    fn unique_index_of(&self, table: &Arc<PackedTable>, columns: &[usize]) -> Option<KeyIndex> {
         let mut indexes = self.unique_indexes.iter();
         let (_, index) = indexes.find(|(of, _)| of == columns)?;
-        // An index that refers to rows would keep all of the earlier ones.
-        let is_shared = index.base().has_own_keys() && table.has_columns_of(&self.table, columns);
-        is_shared.then(|| index.clone())
+        shared_index(index.base(), &self.table, table, columns).map(KeyIndex::from)
     }
 }
 

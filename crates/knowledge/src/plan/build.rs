@@ -57,6 +57,25 @@ pub(crate) fn key_index(keys: Arc<KeyColumns>) -> Result<HashIndex, TooLarge> {
     builder.build()
 }
 
+/// The index of a table by columns in which it has the same values as an earlier one, whose index this is.
+pub(crate) fn shared_index(
+    index: &Arc<HashIndex>,
+    earlier: &PackedTable,
+    table: &Arc<PackedTable>,
+    columns: &[usize],
+) -> Option<Arc<HashIndex>> {
+    if !table.has_columns_of(earlier, columns) {
+        return None;
+    }
+    let is_stored = |column: &usize| *column < table.column_count();
+    let positions = columns.iter().map(|it| Some(*it).filter(is_stored));
+    let positions: Vec<Option<usize>> = positions.collect();
+    let keys = KeyColumns::new(Arc::clone(table), &positions);
+    // It would keep the earlier rows.
+    let shared = index.with_keys(Arc::new(keys)).map(Arc::new);
+    Some(shared.unwrap_or_else(|| Arc::clone(index)))
+}
+
 /// The index of a changed table by the values of these columns, none of which is a row id that is not
 /// stored, from that of its base.
 pub(super) fn changed_hash(

@@ -48,7 +48,7 @@ use lookaside_value::{Text, Value};
 
 pub(crate) use self::bool_words::{BOOL_TEXT, BoolWords};
 use self::build::{Class, Interval, Stored};
-pub(crate) use self::build::{KEY_COLUMN_COUNT_MAX, changed_key_index, key_index};
+pub(crate) use self::build::{KEY_COLUMN_COUNT_MAX, changed_key_index, key_index, shared_index};
 pub(crate) use self::comparisons::equal_columns;
 pub(crate) use self::duplicates::DuplicateKeys;
 pub use self::explain::{Explanation, PlanKind, ProviderPlan};

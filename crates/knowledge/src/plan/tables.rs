@@ -133,11 +133,15 @@ impl Tables {
                 let bases = from.hashes.iter().filter_map(|(key, index)| {
                     let index = index.as_ref().ok()?;
                     let columns: Vec<usize> = key.1.iter().map(|part| part.column).collect();
-                    // A changed table has the base of the old one.
-                    let is_shared = key.0.eq_ignore_ascii_case(table)
-                        && (new.is_changed() || index.base().has_own_keys())
-                        && (new.is_changed() || new.has_columns_of(old, &columns));
-                    is_shared.then(|| (key.clone(), Arc::clone(index.base())))
+                    if !key.0.eq_ignore_ascii_case(table) {
+                        return None;
+                    }
+                    let base = match new.is_changed() {
+                        // A changed table has the base of the old one.
+                        true => Arc::clone(index.base()),
+                        false => build::shared_index(index.base(), old, new, &columns)?,
+                    };
+                    Some((key.clone(), base))
                 });
                 to.bases.extend(bases);
             });
