@@ -109,6 +109,9 @@ struct Reloaded {
 /// How often the generation is read while a file is watched.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
+/// How long a program has to watch its files after it has opened them.
+const WATCH_DELAY: Duration = Duration::from_millis(500);
+
 /// A reload that has not happened by then never will.
 const RELOAD_TIME_MAX: Duration = Duration::from_secs(600);
 
@@ -235,6 +238,9 @@ fn reload(
 ) -> Result<Reloaded> {
     let (new, data) = (folder.join("new.csv"), folder.join("t/data.csv"));
     table.write_csv(&new, changed)?;
+    if watch {
+        thread::sleep(WATCH_DELAY);
+    }
     let generation = knowledge.generation();
     let is_reset = Memory::reset_peak().is_ok();
     let before = memory()?;
