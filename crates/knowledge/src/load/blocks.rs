@@ -28,7 +28,7 @@ const READ_SIZE_MIN: usize = 64;
 const THREAD_COUNT_MAX: usize = 16;
 
 /// Whole records of a file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Block {
     /// Its position among the blocks.
     number: usize,
@@ -41,14 +41,6 @@ impl Block {
     /// Whether it is the first of its file, which begins with the header.
     pub(super) fn is_first(&self) -> bool {
         self.number == 0
-    }
-
-    /// The first bytes of the block, which may end within a record.
-    pub(super) fn prefix(&self, size: usize) -> Self {
-        Self {
-            text: self.text[..size.min(self.text.len())].to_vec(),
-            ..*self
-        }
     }
 }
 

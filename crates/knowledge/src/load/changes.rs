@@ -17,8 +17,11 @@ use crate::index::ROW_COUNT_MAX;
 use crate::table::{PackedTable, PackedTables, Scan, Segment, SegmentBuilder};
 use lookaside_value::Value;
 
-/// One row of this many is in the sample.
-const SAMPLE_INTERVAL: usize = if cfg!(test) { 4 } else { 64 };
+/// One row of so many is in the sample at least.
+const SAMPLE_INTERVAL_MAX: usize = if cfg!(test) { 4 } else { 64 };
+
+/// The rows of a sample; it has more if the table is large.
+const SAMPLE_COUNT: usize = if cfg!(test) { 16 } else { 1 << 16 };
 
 /// The rows of the window after a row that was found, and the most of them; it grows with each row that is
 /// not found.
@@ -82,7 +85,8 @@ impl<'t> EarlierRows<'t> {
             sample: HashMap::new(),
             hasher: RandomState::default(),
         };
-        for (rank, row) in table.scan().enumerate().step_by(SAMPLE_INTERVAL) {
+        let interval = (table.row_count() / SAMPLE_COUNT).clamp(1, SAMPLE_INTERVAL_MAX);
+        for (rank, row) in table.scan().enumerate().step_by(interval) {
             let values = (0..table.column_count()).map(|column| table.value_ref(row, column));
             let hash = earlier.hash(values);
             let known = earlier.sample.entry(hash);
@@ -208,19 +212,30 @@ impl<'t> EarlierRows<'t> {
         let table = self.table;
         let base_row_count = table.base_row_count();
         let change_count_max = self.new_row_count_max() as usize;
+        let mut last = None;
+        let blocks: Vec<(Vec<PackedRun>, Vec<Segment>)> = blocks
+            .map(|(runs, segments)| {
+                let start = last.map_or(0, |last: u32| table.rank(last as usize) + 1);
+                let runs = self.found_again(&runs, &rows_of(&segments), start);
+                let found = runs
+                    .iter()
+                    .rev()
+                    .find(|(run, _)| !run.is_new() && run.count > 0);
+                last = found.map(|(run, _)| run.first + run.count - 1).or(last);
+                (runs, segments)
+            })
+            .collect();
+        let runs = || blocks.iter().flat_map(|(runs, _)| runs);
+        let of_base = runs().filter(|(run, _)| !run.is_new());
+        let of_base = of_base.map(|(run, _)| run.first..run.first + run.count);
+        let mut in_order = longest_ascending(of_base, base_row_count).into_iter();
         let mut added = AddedRows::new(table.column_count());
         let (mut kept, mut kept_count, mut same_count) = (Vec::<Range<u32>>::new(), 0, 0);
-        // The next row of the base and the next added row that come in order.
-        let (mut next, mut next_added, mut last) = (0, base_row_count as u32, None);
-        for (runs, segments) in blocks {
-            let new: Vec<(&Segment, usize)> = segments
-                .iter()
-                .flat_map(|segment| (0..segment.row_count()).map(move |row| (segment, row)))
-                .collect();
-            let start = last.map_or(0, |last: u32| table.rank(last as usize) + 1);
-            let runs = self.found_again(&runs, &new, start);
-            let mut new = new.into_iter();
-            for (run, is_packed) in runs {
+        // The next row of the base, and the next added row that comes in order.
+        let (mut next, mut next_added) = (0, base_row_count as u32);
+        for (runs, segments) in &blocks {
+            let mut new = rows_of(segments).into_iter();
+            for &(run, is_packed) in runs {
                 let packed_count = if is_packed { run.count } else { 0 };
                 let rows = new.by_ref().take(packed_count as usize);
                 let Run { first, count } = run;
@@ -231,33 +246,26 @@ impl<'t> EarlierRows<'t> {
                     continue;
                 }
                 rows.for_each(drop);
-                last = (count > 0).then(|| first + count - 1).or(last);
+                if in_order.next() == Some(true) {
+                    kept.push(first..first + count);
+                    kept_count += count as usize;
+                    next = first + count;
+                    continue;
+                }
                 for row in first..first + count {
-                    let is_in_base = (row as usize) < base_row_count;
-                    let next_row = if is_in_base {
-                        &mut next
-                    } else {
-                        &mut next_added
-                    };
-                    let is_in_order = *next_row <= row;
-                    // Each row of the table is the same as one other row.
-                    same_count += u64::from(is_in_order);
-                    *next_row = (*next_row).max(row + 1);
-                    if !is_in_base || !is_in_order {
-                        added.push(next, |column| table.value_ref(row as usize, column))?;
-                        continue;
+                    // Each added row is the same as one other row.
+                    if row >= next_added {
+                        same_count += 1;
+                        next_added = row + 1;
                     }
-                    match kept.last_mut() {
-                        Some(last) if last.end == row => last.end += 1,
-                        _ => kept.push(row..row + 1),
-                    }
-                    kept_count += 1;
+                    added.push(next, |column| table.value_ref(row as usize, column))?;
                 }
             }
             if added.places.len() > change_count_max {
                 return None;
             }
         }
+        same_count += kept_count as u64;
         if base_row_count - kept_count > change_count_max {
             return None;
         }
@@ -268,6 +276,54 @@ impl<'t> EarlierRows<'t> {
         let changed = table.changed(&kept, added.segments, added.places, ROW_COUNT_MAX);
         Some((changed.ok()?, same_count))
     }
+}
+
+fn rows_of(segments: &[Segment]) -> Vec<(&Segment, usize)> {
+    let rows = |segment| (0..Segment::row_count(segment)).map(move |row| (segment, row));
+    segments.iter().flat_map(rows).collect()
+}
+
+/// For each of these ranges whether it is among those that ascend and have the most rows together. Ranges
+/// beyond `end` are not.
+fn longest_ascending(ranges: impl Iterator<Item = Range<u32>>, end: usize) -> Vec<bool> {
+    let ranges: Vec<Range<u32>> = ranges.collect();
+    let is_within = |range: &Range<u32>| range.end as usize <= end;
+    let within: Vec<usize> = (0..ranges.len())
+        .filter(|it| is_within(&ranges[*it]))
+        .collect();
+    let mut is_among = vec![false; ranges.len()];
+    if within.is_sorted_by(|one, next| ranges[*one].end <= ranges[*next].start) {
+        within.iter().for_each(|it| is_among[*it] = true);
+        return is_among;
+    }
+    // By the position of the end of a range among all ends, the most rows of ranges that ascend up to it, and
+    // the last of them: a tree of the greatest ones of all positions before (Fenwick).
+    let mut ends: Vec<u32> = within.iter().map(|it| ranges[*it].end).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let mut best: Vec<(u64, Option<usize>)> = vec![(0, None); ends.len() + 1];
+    let mut before: Vec<Option<usize>> = vec![None; ranges.len()];
+    for &it in &within {
+        let Range { start, end } = ranges[it];
+        let (mut most, mut at) = ((0, None), ends.partition_point(|end| *end <= start));
+        while at > 0 {
+            most = most.max(best[at]);
+            at &= at - 1;
+        }
+        before[it] = most.1;
+        let found = (most.0 + u64::from(end - start), Some(it));
+        at = ends.partition_point(|other| *other < end) + 1;
+        while at < best.len() {
+            best[at] = best[at].max(found);
+            at += at & at.wrapping_neg();
+        }
+    }
+    let mut at = best.iter().max().and_then(|it| it.1);
+    while let Some(it) = at {
+        is_among[it] = true;
+        at = before[it];
+    }
+    is_among
 }
 
 /// Rows that are added to the base.
@@ -311,7 +367,14 @@ impl RowFinder<'_> {
         let row = found.map_or(Run::NEW, |row| row as u32);
         match self.runs.last_mut() {
             Some(last) if last.is_new() && found.is_none() => last.count += 1,
-            Some(last) if !last.is_new() && last.first + last.count == row => last.count += 1,
+            Some(last)
+                if !last.is_new()
+                    && last.first + last.count == row
+                    // No run has rows of the base and added ones.
+                    && row as usize != self.earlier.table.base_row_count() =>
+            {
+                last.count += 1;
+            }
             _ => self.runs.push(Run {
                 first: row,
                 count: 1,
@@ -354,5 +417,39 @@ impl RowFinder<'_> {
     /// The rows of the block.
     pub(super) fn runs(self) -> Vec<Run> {
         self.runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_rows_that_ascend_are_kept() {
+        for seed in 0..2000 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let ranges: Vec<Range<u32>> = (0..random.usize(..9))
+                .map(|_| {
+                    let start = random.u32(..30);
+                    start..start + random.u32(..8)
+                })
+                .collect();
+            let rows = |chosen: &[bool]| -> Option<u32> {
+                let chosen = ranges
+                    .iter()
+                    .zip(chosen)
+                    .filter(|(_, is_chosen)| **is_chosen);
+                let chosen: Vec<&Range<u32>> = chosen.map(|(range, _)| range).collect();
+                let ascends = chosen.is_sorted_by(|one, next| one.end <= next.start);
+                let is_within = chosen.iter().all(|range| range.end <= 32);
+                (ascends && is_within).then(|| chosen.iter().map(|it| it.end - it.start).sum())
+            };
+            let all = (0..1_u32 << ranges.len()).map(|bits| {
+                let chosen: Vec<bool> = (0..ranges.len()).map(|it| bits >> it & 1 == 1).collect();
+                rows(&chosen)
+            });
+            let found = longest_ascending(ranges.iter().cloned(), 32);
+            assert_eq!(rows(&found), all.max().flatten(), "seed {seed}, {ranges:?}");
+        }
     }
 }

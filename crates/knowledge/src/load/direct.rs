@@ -280,11 +280,11 @@ impl<'a> CsvFiles<'a> {
         last: &Loaded,
         advanced: &dyn Fn(LoadProgress<'_>),
     ) -> std::result::Result<Option<(Loaded, TableReport)>, Failure> {
-        let limits = Limits {
+        let with_earlier = Limits {
             memory_used: limits.memory_used + earlier.table().size() as u64,
             ..limits
         };
-        let parts = match self.parts(plain_insert, limits, Some(earlier), advanced) {
+        let parts = match self.parts(plain_insert, with_earlier, Some(earlier), advanced) {
             Ok(Some(parts)) => parts,
             // The table may fit without the earlier one.
             Ok(None) | Err(Failure::Memory(_)) => return Ok(None),
@@ -300,6 +300,11 @@ impl<'a> CsvFiles<'a> {
         let Some((table, same_count)) = earlier.changed(blocks) else {
             return Ok(None);
         };
+        // Without the removed rows, it may need less memory.
+        let size = limits.memory_used + table.size() as u64;
+        if limits.memory_max.is_some_and(|max| size > max) {
+            return Ok(None);
+        }
         report.changes = Some(RowChanges {
             added: report.rows - same_count,
             removed: earlier.table().row_count() as u64 - same_count,
@@ -471,7 +476,7 @@ impl<'a> CsvFiles<'a> {
         plain_insert: &PlainInsert,
         earlier: &EarlierRows<'_>,
     ) -> std::result::Result<usize, Failure> {
-        let mut records = self.records(file, block.prefix(START_SIZE))?;
+        let mut records = self.records(file, block.clone())?;
         let hashes = iter::from_fn(|| {
             loop {
                 match records.next() {
@@ -523,8 +528,5 @@ fn unique(columns: &[usize], index: KeyIndex) -> std::result::Result<UniqueIndex
         false => Ok((columns.to_vec(), index)),
     }
 }
-
-/// The bytes of a block in which a row of the earlier table is searched, to begin there.
-const START_SIZE: usize = 64 << 10;
 
 const TOO_LARGE: Failure = Failure::NotDirect("the index of its unique keys would be too large");

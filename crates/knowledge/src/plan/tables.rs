@@ -123,6 +123,15 @@ impl Tables {
         });
     }
 
+    /// Whether plans have an index of a table that numbers its rows in scan order, whatever has changed.
+    pub(crate) fn has_scan_order_index(&self, table: &str) -> bool {
+        let is_table = |name: &String| name.eq_ignore_ascii_case(table);
+        self.with(|tables| {
+            tables.intervals.keys().any(|key| is_table(&key.0))
+                || tables.relations.keys().any(|key| is_table(&key.0))
+        })
+    }
+
     /// Shares the indexes of a table that was loaded again with those of its rows that have not changed.
     pub(crate) fn share(&self, other: &Self, table: &str) {
         self.with(|to| {

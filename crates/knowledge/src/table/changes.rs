@@ -149,15 +149,14 @@ impl<'t> Scan<'t> {
                 false => high = middle - 1,
             }
         }
-        let mut scan = Self {
+        // The next rows are those that are added at this place, and then the row of the base.
+        let (first, end) = (added_before(low), added_before(low + 1));
+        let added = first + (rank - rank_of(low)).min(end - first);
+        Self {
             base: low,
-            added: added_before(low),
+            added,
             ..self
-        };
-        for _ in rank_of(low)..rank {
-            scan.next();
         }
-        scan
     }
 }
 
