@@ -78,7 +78,7 @@ impl HashIndex {
     }
 
     /// The rows whose key has these parts; there must be as many parts as when the index was built.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rows(&self, parts: &[Key<'_>]) -> Rows<'_> {
         let slot = match (&self.table, parts) {
             (Table::Dense { min, slots }, [Key::Int(key)]) => slot_of_dense(slots, *min, *key),
@@ -172,7 +172,7 @@ impl HashIndex {
 }
 
 impl EncodedTable {
-    #[inline]
+    #[inline(never)]
     fn slot(&self, parts: &[Key<'_>]) -> Slot {
         let hash = hash_parts(parts);
         self.keys.slot(hash, |key, _| {

@@ -47,12 +47,12 @@ impl KeyIndex {
     }
 
     /// The rows whose key has these parts; there must be as many parts as when the index was built.
-    #[inline]
+    // A call would copy the key and the rows through memory, which takes as long as the search.
+    #[inline(always)]
     pub(crate) fn rows(&self, parts: &[Key<'_>]) -> Rows<'_> {
-        let rows = self.base.rows(parts);
         match &self.changes {
-            None => rows,
-            Some(changes) => changes.rows(rows, parts),
+            None => self.base.rows(parts),
+            Some(changes) => changes.rows(&self.base, parts),
         }
     }
 
@@ -117,10 +117,12 @@ impl KeyIndex {
 }
 
 impl KeyChanges {
-    #[inline]
-    fn rows<'a>(&'a self, base: Rows<'a>, parts: &[Key<'_>]) -> Rows<'a> {
-        match base.first() {
-            Some(row) if !self.changed.contains(row as usize) => base,
+    // Not inlined, so that the search of an index without changes is.
+    #[inline(never)]
+    fn rows<'a>(&'a self, base: &'a HashIndex, parts: &[Key<'_>]) -> Rows<'a> {
+        let rows = base.rows(parts);
+        match rows.first() {
+            Some(row) if !self.changed.contains(row as usize) => rows,
             _ => self.index.rows(parts),
         }
     }

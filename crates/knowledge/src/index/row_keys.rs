@@ -99,7 +99,8 @@ impl RowKeyTable {
         &self.places
     }
 
-    #[inline]
+    // Not inlined, so that the search for an integer in an index without texts is.
+    #[inline(never)]
     pub(super) fn slot(&self, parts: &[Key<'_>], lists: &Lists) -> Slot {
         let hash = key_hash(parts).get();
         self.places.slot(hash, |other, slot| {
