@@ -43,16 +43,20 @@ pub(super) fn hash(
     Ok(builder.build()?)
 }
 
+/// Indexes of more rows compare texts with the rows, instead of a copy of each key. A lookup in a small table
+/// takes up to half as long again without the copy; of a large one, it takes less.
+const COPIED_KEYS_ROW_COUNT_MAX: usize = if cfg!(test) { 40 } else { 1 << 20 };
+
 /// Builds an index of the rows of a packed table by these columns.
 pub(crate) fn key_index(keys: Arc<KeyColumns>) -> Result<HashIndex, TooLarge> {
-    if !keys.is_integer() {
+    let (row_count, part_count) = (keys.row_count(), keys.part_count());
+    if row_count > COPIED_KEYS_ROW_COUNT_MAX && !keys.is_integer() {
         return HashIndex::of_rows(keys);
     }
-    let mut builder = HashIndexBuilder::new(1, keys.row_count());
-    for row in 0..keys.row_count() {
-        if let Some(key) = keys.part(row as u32, 0) {
-            builder.push(row, &[key])?;
-        }
+    let mut builder = HashIndexBuilder::new(part_count, row_count);
+    for row in 0..row_count {
+        let parts = (0..part_count).map(|part| keys.part(row as u32, part));
+        with_parts(parts, |key| builder.push(row, key))?;
     }
     builder.build()
 }
@@ -146,22 +150,22 @@ impl Results {
         }
         let keys = parts.iter().zip(&self.0).enumerate();
         let keys = keys.map(|(index, (part, result))| match part.function {
-            Some(_) => result.as_value_ref(),
-            None => value(index),
+            Some(_) => Key::of(result.as_value_ref()),
+            None => Key::of(value(index)),
         });
         Ok(with_parts(keys, work)?)
     }
 }
 
-/// Calls `work` with the key of these values, unless one of them is NULL.
+/// Calls `work` with the key of these parts, unless one of them is NULL.
 #[inline]
 fn with_parts<'v>(
-    values: impl Iterator<Item = ValueRef<'v>>,
+    parts: impl Iterator<Item = Option<Key<'v>>>,
     work: impl FnOnce(&[Key<'_>]) -> Result<(), TooLarge>,
 ) -> Result<(), TooLarge> {
     let (mut keys, mut count) = ([Key::Int(0); KEY_COLUMN_COUNT_MAX], 0);
-    for (key, value) in keys.iter_mut().zip(values) {
-        let Some(part) = Key::of(value) else {
+    for (key, part) in keys.iter_mut().zip(parts) {
+        let Some(part) = part else {
             return Ok(());
         };
         *key = part;
