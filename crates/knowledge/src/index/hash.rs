@@ -4,16 +4,17 @@
 //! key), a table of integers for other single integer keys, and for everything else, including keys of
 //! several columns, a table of rows, with which keys are compared, or of encoded keys in one arena.
 
+use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::TooLarge;
 use super::key::{Key, hash_bytes, hash_int, hash_parts, upper};
 use super::open::OpenTable;
-use super::row_keys::{RowKeyTable, RowKeys};
+use super::row_keys::{RowKeyTable, RowKeys, key_hash};
 use super::slots::{ListOrder, Lists, ROW_COUNT_MAX, Repeated, Rows, Slot};
+use super::{BLOCK_SIZE, TooLarge};
 
 /// An array is used if it has at most this many places per key.
 const DENSE_PLACES_PER_KEY_MAX: u64 = 4;
@@ -93,13 +94,24 @@ impl HashIndex {
         self.lists.rows(slot, ListOrder::Scan)
     }
 
-    /// Loads the cache lines that the probes of these keys read first.
-    #[inline]
+    /// Loads the cache lines that the probes of these keys read: the places, and then the keys there, most of
+    /// which are those that are searched. There are up to [`BLOCK_SIZE`] keys.
     pub(crate) fn prefetch<'k>(&self, keys: impl Iterator<Item = Key<'k>>) {
+        let (mut hashes, mut count) = ([0; BLOCK_SIZE], 0);
         match &self.table {
-            Table::Encoded(table) => table.keys.prefetch(keys.map(|key| hash_parts(&[key]))),
-            Table::Rows(table) => table.prefetch(keys),
             Table::Dense { .. } | Table::NarrowInts { .. } | Table::Ints(_) => {}
+            Table::Encoded(table) => {
+                for (hash, key) in hashes.iter_mut().zip(keys) {
+                    (*hash, count) = (hash_parts(&[key]), count + 1);
+                }
+                table.prefetch(&hashes[..count]);
+            }
+            Table::Rows(table) => {
+                for (hash, key) in hashes.iter_mut().zip(keys) {
+                    (*hash, count) = (key_hash(&[key]).get(), count + 1);
+                }
+                table.prefetch(&hashes[..count], &self.lists);
+            }
         }
     }
 
@@ -172,6 +184,16 @@ impl HashIndex {
 }
 
 impl EncodedTable {
+    fn prefetch(&self, hashes: &[u64]) {
+        self.keys.prefetch(hashes.iter().copied());
+        let first_byte = |hash: &u64| {
+            self.arena
+                .get(self.keys.first_place(*hash).0.start as usize)
+        };
+        let bytes = hashes.iter().filter_map(first_byte);
+        black_box(bytes.fold(0, |read, byte| read ^ byte));
+    }
+
     #[inline(never)]
     fn slot(&self, parts: &[Key<'_>]) -> Slot {
         let hash = hash_parts(parts);

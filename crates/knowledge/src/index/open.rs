@@ -49,8 +49,13 @@ impl<K: Copy + Default> OpenTable<K> {
     /// Loads the places at which the searches for some keys begin, so that their cache misses overlap.
     #[inline]
     pub(super) fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
-        let place = |hash| &self.places[hash as usize & (self.places.len() - 1)];
-        black_box(hashes.fold(0, |read, hash| read ^ place(hash).1.bits()));
+        black_box(hashes.fold(0, |read, hash| read ^ self.first_place(hash).1.bits()));
+    }
+
+    /// The place at which the search for a key begins.
+    #[inline]
+    pub(super) fn first_place(&self, hash: u64) -> &(K, Slot) {
+        &self.places[hash as usize & (self.places.len() - 1)]
     }
 
     /// A table of these places; `None` if their number is not a power of two, or none of them is empty, so

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::hint::black_box;
 use std::num::NonZero;
 use std::sync::Arc;
 
@@ -114,9 +115,14 @@ impl RowKeyTable {
         parts.all(|(index, part)| self.keys.part(row, index) == Some(*part))
     }
 
-    #[inline]
-    pub(super) fn prefetch<'k>(&self, keys: impl Iterator<Item = Key<'k>>) {
-        self.places.prefetch(keys.map(|key| key_hash(&[key]).get()));
+    pub(super) fn prefetch(&self, hashes: &[u64], lists: &Lists) {
+        self.places.prefetch(hashes.iter().copied());
+        let slots = hashes.iter().map(|hash| self.places.first_place(*hash).1);
+        let rows = slots.filter(|slot| *slot != Slot::NONE);
+        let has_key = |row| self.keys.part(row, 0).is_some();
+        black_box(rows.fold(false, |read, slot| {
+            read ^ has_key(lists.first_of_some(slot))
+        }));
     }
 }
 
@@ -141,7 +147,7 @@ fn row_hash(keys: &dyn RowKeys, row: u32) -> Option<NonZero<u64>> {
 }
 
 #[inline]
-fn key_hash(parts: &[Key<'_>]) -> NonZero<u64> {
+pub(super) fn key_hash(parts: &[Key<'_>]) -> NonZero<u64> {
     not_zero(hash_parts(parts))
 }
 
