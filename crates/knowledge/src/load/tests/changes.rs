@@ -247,6 +247,7 @@ fn check(seed: u64) -> usize {
         if let Some(changes) = knowledge.load_report().tables[0].changes {
             let (old, new) = (before.0.len() as u64, records.len() as u64);
             let RowChanges { added, removed } = changes;
+            assert_eq!(statements.len(), HASH_COUNT, "{place}");
             assert_eq!(old + added, new + removed, "{place}");
             changed_count += 1;
         }
