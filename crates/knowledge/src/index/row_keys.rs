@@ -23,7 +23,7 @@ pub(crate) trait RowKeys: fmt::Debug + Send + Sync {
     /// A part of the key of a row; `None` if it is NULL, so that the row has no key.
     ///
     /// # Panics
-    /// When there is no such row or part.
+    /// If the row or the part does not exist.
     fn part(&self, row: u32, part: usize) -> Option<Key<'_>>;
 }
 

@@ -1,8 +1,8 @@
 //! Finds the rows of data files in the table that was loaded from earlier ones.
 //!
 //! The rows of a file are compared in order with those of the table. A row that is not at the place after
-//! the last one is searched in a window of the next rows, and if several rows in a row are not found, in a
-//! sample of all. A row that is not found is one that was added, and a row of the table that was passed is
+//! the last one is searched in a window of the next rows, and if several successive rows are not found, in
+//! a sample of all. A row that is not found is one that was added, and a row of the table that was passed is
 //! one that was removed; a row that has moved is both. What is found need not be the least difference.
 
 use std::collections::VecDeque;
@@ -17,10 +17,10 @@ use crate::index::ROW_COUNT_MAX;
 use crate::table::{PackedTable, PackedTables, Scan, Segment, SegmentBuilder};
 use lookaside_value::Value;
 
-/// One row of so many is in the sample at least.
+/// The sample has at least one of this many rows.
 const SAMPLE_INTERVAL_MAX: usize = if cfg!(test) { 4 } else { 64 };
 
-/// The rows of a sample; it has more if the table is large.
+/// The least number of rows of a sample: all rows of a smaller table.
 const SAMPLE_COUNT: usize = if cfg!(test) { 16 } else { 1 << 16 };
 
 /// The rows of the window after a row that was found, and the most of them; it grows with each row that is
@@ -124,8 +124,8 @@ impl<'t> EarlierRows<'t> {
         hasher.finish()
     }
 
-    /// About how many rows of the table are before the first row of a block, by the hashes of the rows of the block;
-    /// `None` if none of the hashes is in the sample.
+    /// About how many rows of the table are before the first row of a block, by the hashes of the rows of the
+    /// block; `None` if none of the hashes is in the sample.
     pub(super) fn start(&self, hashes: impl Iterator<Item = u64>) -> Option<usize> {
         let mut found = hashes.enumerate().filter_map(|(at, hash)| {
             // If rows were removed in between, the first one is further before.
@@ -179,7 +179,9 @@ impl<'t> EarlierRows<'t> {
                 0 => found.extend(self.find(start, rows)),
                 _ => found.push(packed(Run::NEW, rows.len())),
             }
-            found.push(packed((next - count) as u32, last_rows.len()));
+            if count > 0 {
+                found.push(packed((next - count) as u32, last_rows.len()));
+            }
         }
         found
     }
@@ -217,10 +219,7 @@ impl<'t> EarlierRows<'t> {
             .map(|(runs, segments)| {
                 let start = last.map_or(0, |last: u32| table.rank(last as usize) + 1);
                 let runs = self.found_again(&runs, &rows_of(&segments), start);
-                let found = runs
-                    .iter()
-                    .rev()
-                    .find(|(run, _)| !run.is_new() && run.count > 0);
+                let found = runs.iter().rev().find(|(run, _)| !run.is_new());
                 last = found.map(|(run, _)| run.first + run.count - 1).or(last);
                 (runs, segments)
             })
@@ -389,7 +388,7 @@ impl RowFinder<'_> {
         is_row: impl Fn(usize) -> bool,
         hash: impl FnOnce() -> u64,
     ) -> Option<usize> {
-        // After many rows that were not found, all that follow are probably new or elsewhere.
+        // If many rows in succession were not found, those that follow are probably new, or elsewhere.
         if self.missed_count < WINDOW_SIZE_MAX {
             let size = (WINDOW_SIZE_MIN + 2 * self.missed_count).min(WINDOW_SIZE_MAX);
             let missing = size.saturating_sub(self.window.len());
