@@ -263,6 +263,43 @@ impl Answers {
         });
     }
 
+    /// Answers the next sets, each as [`Self::push_row`] and [`Self::push_absent`] do.
+    #[inline]
+    pub fn push_rows(&mut self, rows: u32, indices: &[Option<u32>]) {
+        let answer = |index: &Option<u32>| match *index {
+            Some(index) => Answer::Row { rows, index },
+            None => Answer::Absent,
+        };
+        self.answers.extend(indices.iter().map(answer));
+    }
+
+    /// Answers the next sets, each with `width` values if it is one of those with a row. `push` appends the
+    /// values of all of them.
+    ///
+    /// # Panics
+    /// When `push` appends another number of values.
+    #[inline]
+    pub fn push_copies(
+        &mut self,
+        width: usize,
+        have_row: impl ExactSizeIterator<Item = bool>,
+        push: impl FnOnce(&mut Vec<Value>),
+    ) {
+        let start = self.copies.len();
+        push(&mut self.copies);
+        let end = u32::try_from(self.copies.len()).expect("at most a few values an answer");
+        let (mut start, width) = (start as u32, width as u32);
+        self.answers.extend(have_row.map(|has_row| {
+            if !has_row {
+                return Answer::Absent;
+            }
+            let answer = Answer::Copy { start, width };
+            start += width;
+            answer
+        }));
+        assert_eq!(start, end, "the values of each row");
+    }
+
     /// Answers the next set with the first of these rows, which belong to this answer only.
     #[inline]
     pub fn push_first(&mut self, rows: &RowSet) {

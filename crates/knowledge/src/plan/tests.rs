@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use lookaside_value::{ParamBatch, Text, Value};
 use rusqlite::Connection;
 
-use super::{LookupPlan, Probe, ProbeAll, StoredRows, Tables};
+use super::{ChosenPlan, LookupPlan, Probe, ProbeAll, StoredRows, Tables};
 use crate::bind::{SqlValue, value_of};
 use crate::functions;
 use crate::table::PackedTables;
@@ -160,10 +160,24 @@ fn check_block(plan: &LookupPlan, sql: &str, values: &[Value]) {
         params.push(values.iter().cloned());
         params.push(values.iter().map(|_| other.clone()));
     }
-    let mut probes = Vec::new();
-    plan.first_of_each(&params, 1..params.len(), &mut probes);
     let alone: Vec<Probe> = params.iter().skip(1).map(|set| plan.first(set)).collect();
-    assert_eq!(probes, alone, "{sql}, {params:?}");
+    let mut rows = vec![None; alone.len()];
+    match plan.first_of_each(&params, 1..params.len(), &mut rows) {
+        Some(stored) => {
+            assert!(std::ptr::eq(stored, plan.row(0).0), "{sql}");
+            let probe = |row: &Option<u32>| row.map_or(Probe::Absent, |it| Probe::Row(it as usize));
+            let probes: Vec<Probe> = rows.iter().map(probe).collect();
+            assert_eq!(probes, alone, "{sql}, {params:?}");
+        }
+        None => {
+            let is_answered = |probe: &Probe| matches!(probe, Probe::Row(_) | Probe::Absent);
+            let is_of_one_table = matches!(plan.0, ChosenPlan::Native(_));
+            assert!(
+                !is_of_one_table || !alone.iter().all(is_answered),
+                "{sql}, {params:?}"
+            );
+        }
+    }
 }
 
 /// The values of a row that a plan has found.

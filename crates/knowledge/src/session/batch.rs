@@ -3,7 +3,7 @@
 use std::ptr;
 
 use lookaside_value::{
-    Answers, BatchQuery, Extent, Lookup, LookupError, ParamBatch, StatementId, Text,
+    Answers, BatchQuery, Extent, Lookup, LookupError, ParamBatch, RowSet, StatementId, Text,
 };
 
 use super::Session;
@@ -80,26 +80,47 @@ impl Session {
         let (context, plan, resolver) = (&bound.context, bound.plan, bound.resolver);
         // Rows of one set are kept alive by one entry, made for the first hit.
         let mut shared: Option<(*const StoredRows, u32)> = None;
+        let mut entry_of = |stored: &StoredRows, rows: &RowSet, answers: &mut Answers| match shared
+        {
+            Some((of, entry)) if ptr::eq(of, stored) => entry,
+            _ => {
+                let entry = answers.add_rows(rows.clone());
+                shared = Some((stored, entry));
+                entry
+            }
+        };
         let (mut hit_count, mut absent_count) = (0, 0);
-        let mut probes = Vec::with_capacity(BLOCK_SIZE.min(params.len()));
+        let mut block = [None; BLOCK_SIZE];
         for start in (0..params.len()).step_by(BLOCK_SIZE) {
             let range = start..params.len().min(start + BLOCK_SIZE);
-            probes.clear();
-            plan.first_of_each(params, range.clone(), &mut probes);
-            for (index, probe) in range.zip(&probes) {
-                match *probe {
+            let found = &mut block[..range.len()];
+            if let Some(stored) = plan.first_of_each(params, range.clone(), found) {
+                match stored {
+                    StoredRows::Set(rows) => {
+                        let entry = entry_of(stored, rows, answers);
+                        answers.push_rows(entry, found);
+                    }
+                    StoredRows::Packed(rows) => {
+                        let have_row = found.iter().map(Option::is_some);
+                        answers.push_copies(rows.columns().len(), have_row, |values| {
+                            rows.push_each(found, values);
+                        });
+                    }
+                }
+                let block_hit_count = found.iter().flatten().count();
+                hit_count += block_hit_count as u64;
+                absent_count += (found.len() - block_hit_count) as u64;
+                continue;
+            }
+            for set in range.map(|index| params.set(index)) {
+                match plan.first(set) {
                     Probe::Row(position) => {
-                        let (stored, row) = plan.row(position);
-                        match stored {
-                            StoredRows::Set(rows) => {
-                                let entry = match shared {
-                                    Some((of, entry)) if ptr::eq(of, stored) => entry,
-                                    _ => answers.add_rows(rows.clone()),
-                                };
-                                shared = Some((stored, entry));
+                        match plan.row(position) {
+                            (stored @ StoredRows::Set(rows), row) => {
+                                let entry = entry_of(stored, rows, answers);
                                 answers.push_row(entry, row);
                             }
-                            StoredRows::Packed(rows) => {
+                            (StoredRows::Packed(rows), row) => {
                                 answers.push_values(|values| rows.push_values(row, values));
                             }
                         }
@@ -110,7 +131,6 @@ impl Session {
                         absent_count += 1;
                     }
                     Probe::Refused | Probe::Fallback => {
-                        let set = params.set(index);
                         match resolver.rows(context, set, Extent::First, Policy::Global) {
                             Ok(rows) => answers.push_first(rows),
                             Err(error) => answers.push_failed(error.into()),

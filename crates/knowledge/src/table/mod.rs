@@ -19,6 +19,7 @@ mod serialize;
 #[cfg(test)]
 mod tests;
 
+use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
@@ -33,6 +34,7 @@ pub(crate) use self::key_columns::KeyColumns;
 pub(crate) use self::packed_tables::{PackedTables, UniqueIndex};
 use self::segment::SEGMENT_ROW_COUNT_MAX;
 pub(crate) use self::segment::Segment;
+use crate::index::BLOCK_SIZE;
 
 /// The rows of one table. They never change.
 #[derive(Debug)]
@@ -329,12 +331,23 @@ impl PackedTable {
             .collect()
     }
 
-    /// Reads a byte of a row, so that its cache line is loaded. Loads of several rows overlap, whereas a
-    /// row that is read in full waits for its own.
-    #[inline]
-    fn prefetch(&self, row: usize) -> u8 {
-        let (segment, at) = self.locate(row);
-        segment.prefetch(at)
+    /// As [`Self::push_values`], for each of up to [`BLOCK_SIZE`] rows. The cache lines at which the rows begin
+    /// are loaded first: loads of several rows overlap, whereas a row that is read in full waits for its own.
+    fn push_each(&self, rows: &[Option<u32>], columns: &[Option<usize>], values: &mut Vec<Value>) {
+        let mut places = [None; BLOCK_SIZE];
+        let mut loaded = 0;
+        for (row, place) in rows.iter().flatten().zip(&mut places) {
+            let (segment, at) = self.locate(*row as usize);
+            *place = Some((segment, at));
+            loaded ^= segment.first_byte(at);
+        }
+        black_box(loaded);
+        for (row, (segment, at)) in rows.iter().flatten().zip(places.iter().flatten()) {
+            values.extend(columns.iter().map(|column| match column {
+                Some(column) => segment.value(*at, *column),
+                None => Value::Int(self.rank(*row as usize) as i64 + 1),
+            }));
+        }
     }
 
     /// A value as SQLite stores it.
@@ -420,9 +433,8 @@ impl PackedRows {
         self.table.push_values(row, &self.positions, values);
     }
 
-    /// As [`PackedTable::prefetch`].
-    #[inline]
-    pub(crate) fn prefetch(&self, row: usize) -> u8 {
-        self.table.prefetch(row)
+    /// Appends the values of each of up to [`BLOCK_SIZE`] rows.
+    pub(crate) fn push_each(&self, rows: &[Option<u32>], values: &mut Vec<Value>) {
+        self.table.push_each(rows, &self.positions, values);
     }
 }

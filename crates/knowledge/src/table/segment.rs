@@ -64,8 +64,9 @@ impl Segment {
             + words.sum::<usize>()
     }
 
+    /// The first byte of a row, to load its cache line.
     #[inline]
-    pub(super) fn prefetch(&self, row: usize) -> u8 {
+    pub(super) fn first_byte(&self, row: usize) -> u8 {
         self.rows[row * self.stride]
     }
 

@@ -82,11 +82,16 @@ fn check(seed: u64) {
     for _ in 0..row_count.min(200) {
         let at = random.usize(..row_count);
         let mut values = Vec::new();
-        table.prefetch(at);
         table.push_values(at, &columns, &mut values);
         let expected = rows[at].iter().map(|value| value_of(value.into()));
         let expected: Vec<Value> = expected.chain([Value::Int(at as i64 + 1)]).collect();
         assert_eq!(values, expected, "seed {seed}");
+        let block = [Some(at as u32), None, Some(0), Some(at as u32)];
+        let mut of_each = Vec::new();
+        table.push_each(&block, &columns, &mut of_each);
+        table.push_values(0, &columns, &mut values);
+        table.push_values(at, &columns, &mut values);
+        assert_eq!(of_each, values, "seed {seed}");
     }
 }
 
