@@ -244,7 +244,16 @@ impl Knowledge {
         // The last step that can fail.
         self.update_reloader(&next)?;
         for table in &next.loaded.report.tables {
-            if let Some(RowChanges { added, removed }) = table.changes {
+            if let Some(why) = table.loaded_completely {
+                tracing::info!(
+                    table = table.name,
+                    why,
+                    "loaded all rows, not only those that have changed"
+                );
+            }
+            if let Some(RowChanges { added, removed }) = table.changes
+                && added + removed > 0
+            {
                 tracing::info!(
                     table = table.name,
                     added,

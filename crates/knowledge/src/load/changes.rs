@@ -72,12 +72,16 @@ pub(super) struct RowFinder<'t> {
     runs: Vec<Run>,
 }
 
+/// Whether the rows of a table may be shared. Those of a smaller one are made of values for each statement.
+pub(super) fn is_large(table: &PackedTable) -> bool {
+    let values_size = table.row_count() * table.column_count() * size_of::<Value>();
+    cfg!(test) || values_size > PackedTables::default().values_size_max()
+}
+
 impl<'t> EarlierRows<'t> {
     /// `None` if the table is so small that it is loaded as a whole.
     pub(super) fn of(table: &'t PackedTable) -> Option<Self> {
-        // The rows of a smaller table are not shared, but made of values for each statement.
-        let values_size = table.row_count() * table.column_count() * size_of::<Value>();
-        if !cfg!(test) && values_size <= PackedTables::default().values_size_max() {
+        if !is_large(table) {
             return None;
         }
         let mut earlier = Self {

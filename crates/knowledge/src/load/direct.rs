@@ -44,6 +44,10 @@ pub(super) enum Failure {
     NotDirect(Reason),
 }
 
+/// Why a reload loads all rows.
+const MANY_CHANGED: Reason = "more than a quarter of its rows have changed since they were all loaded, or most rows are equal to others";
+const MEMORY: Reason = "table_memory_max does not suffice to keep the rows that have changed";
+
 impl From<CutError> for Failure {
     fn from(error: CutError) -> Self {
         Self::NotDirect(match error {
@@ -227,13 +231,15 @@ impl<'a> CsvFiles<'a> {
         report: &mut TableReport,
         advanced: &dyn Fn(LoadProgress<'_>),
     ) -> std::result::Result<Loaded, Failure> {
-        if let Some(last) = last.filter(|last| last.is_of(plain_insert))
+        if let Some(last) = last
             && let Some(earlier) = EarlierRows::of(&last.table)
         {
-            let loaded = self.load_changes(plain_insert, limits, &earlier, last, advanced)?;
-            if let Some((loaded, of_changes)) = loaded {
-                *report = of_changes;
-                return Ok(loaded);
+            match self.load_changes(plain_insert, limits, &earlier, last, advanced)? {
+                Ok((loaded, of_changes)) => {
+                    *report = of_changes;
+                    return Ok(loaded);
+                }
+                Err(why) => report.loaded_completely = Some(why),
             }
         }
         let parts = self.parts(plain_insert, limits, None, advanced)?;
@@ -270,8 +276,7 @@ impl<'a> CsvFiles<'a> {
         })
     }
 
-    /// Loads the rows that the table of the last load does not have; `None` if the table must be loaded as a
-    /// whole.
+    /// Loads the rows that the table of the last load does not have, or returns why all rows must be loaded.
     fn load_changes<'e>(
         &self,
         plain_insert: &PlainInsert,
@@ -279,31 +284,37 @@ impl<'a> CsvFiles<'a> {
         earlier: &'e EarlierRows<'e>,
         last: &Loaded,
         advanced: &dyn Fn(LoadProgress<'_>),
-    ) -> std::result::Result<Option<(Loaded, TableReport)>, Failure> {
+    ) -> std::result::Result<std::result::Result<(Loaded, TableReport), Reason>, Failure> {
+        if !last.is_of(plain_insert) {
+            return Ok(Err(
+                "the types of its columns, which are derived, have changed",
+            ));
+        }
         let with_earlier = Limits {
             memory_used: limits.memory_used + earlier.table().size() as u64,
             ..limits
         };
         let parts = match self.parts(plain_insert, with_earlier, Some(earlier), advanced) {
             Ok(Some(parts)) => parts,
+            Ok(None) => return Ok(Err(MANY_CHANGED)),
             // The table may fit without the earlier one.
-            Ok(None) | Err(Failure::Memory(_)) => return Ok(None),
+            Err(Failure::Memory(_)) => return Ok(Err(MEMORY)),
             Err(failure) => return Err(failure),
         };
         let mut report = TableReport::default();
         let row_ids = add_to_report(&parts, &mut report);
         report.warnings.extend(self.warnings.iter().cloned());
         if plain_insert.row_id.is_some() && !row_ids.ascend {
-            return Ok(None);
+            return Ok(Err("its integer primary key does not ascend in the files"));
         }
         let blocks = parts.into_iter().map(|part| (part.runs, part.segments));
         let Some((table, same_count)) = earlier.changed(blocks) else {
-            return Ok(None);
+            return Ok(Err(MANY_CHANGED));
         };
         // Without the removed rows, it may need less memory.
         let size = limits.memory_used + table.size() as u64;
         if limits.memory_max.is_some_and(|max| size > max) {
-            return Ok(None);
+            return Ok(Err(MEMORY));
         }
         report.changes = Some(RowChanges {
             added: report.rows - same_count,
@@ -320,7 +331,7 @@ impl<'a> CsvFiles<'a> {
             unique_indexes: unique_indexes.collect::<std::result::Result<_, _>>()?,
             table: Arc::new(table),
         };
-        Ok(Some((loaded, report)))
+        Ok(Ok((loaded, report)))
     }
 
     /// The rows of all files, or those that an earlier table does not have; `None` if these are many.

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
+use super::changes::is_large;
 use super::compiled::settings;
 use super::direct::Loaded;
 use super::report::TableReport;
@@ -47,6 +48,18 @@ impl BeforeLoad {
     }
 }
 
+impl KeptTable {
+    /// Whether its SQL and settings are the same.
+    pub(super) fn has_settings(&self, now: &BeforeLoad) -> bool {
+        self.settings == now.settings
+    }
+
+    /// As [`is_large`].
+    pub(super) fn is_large(&self) -> bool {
+        is_large(&self.loaded.table)
+    }
+}
+
 impl KeptTables {
     /// The table, if nothing that its rows depend on has changed since it was loaded.
     pub(super) fn unchanged(&self, name: &str, now: &BeforeLoad) -> Option<&KeptTable> {
@@ -55,10 +68,9 @@ impl KeptTables {
         is_same.then_some(kept)
     }
 
-    /// The table, if its SQL and settings are the same.
-    pub(super) fn with_settings(&self, name: &str, now: &BeforeLoad) -> Option<&KeptTable> {
-        let kept = self.0.get(name)?;
-        (kept.settings == now.settings).then_some(kept)
+    /// The table, whatever has changed since it was loaded.
+    pub(super) fn get(&self, name: &str) -> Option<&KeptTable> {
+        self.0.get(name)
     }
 
     /// Keeps a table for the next load.

@@ -92,6 +92,27 @@ pub(crate) struct LastLoad<'a> {
     pub(crate) tables: &'a Tables,
 }
 
+impl<'a> LastLoad<'a> {
+    /// A table whose rows the next load may share. If all rows are loaded, why, unless the table is small or
+    /// new.
+    fn similar(
+        self,
+        name: &str,
+        now: &BeforeLoad,
+    ) -> std::result::Result<&'a KeptTable, Option<Reason>> {
+        let kept = self.kept.get(name).ok_or(None)?;
+        let why = if !kept.has_settings(now) {
+            "its SQL or its settings have changed"
+        } else if self.tables.has_scan_order_index(name) {
+            // Such an index would need a copy of a table with changes.
+            "a statement needs an index of ranges, networks, names, paths or patterns"
+        } else {
+            return Ok(kept);
+        };
+        Err(kept.is_large().then_some(why))
+    }
+}
+
 /// What the load of a table needs beside the table.
 struct Loading<'a> {
     config: &'a Config,
@@ -152,9 +173,10 @@ fn load_with(
         let before = BeforeLoad::of(config, &table, &sql);
         let last = last.filter(|_| !loading.is_named);
         let same = last.and_then(|last| last.kept.unchanged(&table.name, &before));
-        // Other indexes than hash indexes would need a copy of a table with changes.
-        let similar = last.filter(|last| !last.tables.has_scan_order_index(&table.name));
-        let similar = similar.and_then(|last| last.kept.with_settings(&table.name, &before));
+        let similar = match last {
+            Some(last) => last.similar(&table.name, &before),
+            None => Err(None),
+        };
         let (loaded, sql) = match same {
             Some(same) => {
                 run_scripts(&loading, &table, &same.sql)?;
@@ -165,7 +187,12 @@ fn load_with(
                 packed.insert(&same.report.name, table, unique_indexes);
                 unchanged.push(same.report.name.clone());
                 kept.keep_again(same);
-                (same.report.clone(), same.sql.clone())
+                let report = TableReport {
+                    changes: Some(RowChanges::default()),
+                    loaded_completely: None,
+                    ..same.report.clone()
+                };
+                (report, same.sql.clone())
             }
             None => {
                 let compiled = match loading.is_named {
@@ -173,7 +200,10 @@ fn load_with(
                     false => CompiledTable::open(config, &table, &sql, &compiled),
                 };
                 let (mut loaded, sql, rows) =
-                    load_table(&loading, &table, sql, compiled.as_ref(), similar)?;
+                    load_table(&loading, &table, sql, compiled.as_ref(), similar.ok())?;
+                if let Err(why) = similar {
+                    loaded.loaded_completely = why;
+                }
                 loaded.warnings.extend(warning);
                 if let Some(rows) = rows {
                     kept.keep(before, sql.clone(), loaded.clone(), rows.clone());
@@ -181,7 +211,7 @@ fn load_with(
                         indexes.insert(compiled.file);
                     }
                     packed.insert(&table.name, rows.table, rows.unique_indexes);
-                    similar_names.extend(similar.map(|_| table.name.clone()));
+                    similar_names.extend(similar.ok().map(|_| table.name.clone()));
                 }
                 (loaded, sql)
             }
@@ -428,6 +458,7 @@ fn load_directly(
         Ok(packed) => {
             report.rows = loaded.rows;
             report.changes = loaded.changes;
+            report.loaded_completely = loaded.loaded_completely;
             report.skipped = loaded.skipped;
             report.skipped_count = loaded.skipped_count;
             report.warnings.append(&mut loaded.warnings);

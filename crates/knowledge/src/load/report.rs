@@ -62,8 +62,10 @@ pub struct TableReport {
     pub warnings: Vec<String>,
     /// Why SQLite has loaded the table; `None` if it was loaded directly, on all cores.
     pub loaded_by_sqlite: Option<&'static str>,
-    /// How many rows a reload has changed; `None` if the table was loaded as a whole.
+    /// How many rows a reload has changed; `None` if all rows were loaded.
     pub changes: Option<RowChanges>,
+    /// Why a reload has loaded all rows of a large table, instead of those that have changed.
+    pub loaded_completely: Option<&'static str>,
     /// What became of the compiled form.
     pub compiled: Compiled,
     /// How long it took.
@@ -72,7 +74,7 @@ pub struct TableReport {
 
 /// How many rows differ from those of the last load. A row with another value, or at another place among
 /// the others, counts as one that was removed and one that was added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RowChanges {
     /// Rows that the last load did not have.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use clap::Args;
 use lookaside_knowledge::{
-    Config, Contract, Error, Explanation, Knowledge, LoadReport, ProviderStatus, SqlText,
+    Compiled, Config, Contract, Error, Explanation, Knowledge, LoadReport, ProviderStatus, SqlText,
     TableReport, table_sql,
 };
 use lookaside_oml::{Diagnostics, Model, Options, Program};
@@ -291,6 +291,7 @@ fn write_tables(
         elapsed,
         indexes,
         loaded_by_sqlite,
+        compiled,
         ..
     } in &report.tables
     {
@@ -300,6 +301,16 @@ fn write_tables(
             "table {name}: {} rows in {millis:.0} ms",
             grouped(*rows)
         )?;
+        match compiled {
+            Compiled::Read(size) => {
+                let size = grouped(*size);
+                writeln!(out, "  read from its compiled form, {size} bytes")?;
+            }
+            Compiled::Written(size) => {
+                writeln!(out, "  compiled to {} bytes", grouped(*size))?;
+            }
+            _ => {}
+        }
         if let Some(why) = loaded_by_sqlite {
             writeln!(out, "  loaded by SQLite: {why}")?;
         }

@@ -272,7 +272,9 @@ fn only_rows_that_differ_are_counted() {
     let reload = |lines: &[String]| {
         folder.write("t/data.csv", format!("a,b\n{}", lines.concat()));
         knowledge.reload().unwrap();
-        let changes = knowledge.load_report().tables[0].changes;
+        let report = &knowledge.load_report().tables[0];
+        let (changes, why) = (report.changes, report.loaded_completely);
+        assert!(changes.is_none() || why.is_none(), "{changes:?}, {why:?}");
         changes.map(|it| (it.added, it.removed))
     };
     let with = |change: &dyn Fn(&mut Vec<String>)| {
@@ -318,6 +320,8 @@ fn only_rows_that_differ_are_counted() {
     let row = knowledge.query_first("select b from t where a = '59'", ());
     assert_eq!(row.unwrap().unwrap()[0], Value::from("new"));
     assert_eq!(reload(&with(&|it| it.truncate(200))), None);
+    let why = knowledge.load_report().tables[0].loaded_completely;
+    assert!(why.is_some_and(|it| it.starts_with("more than a quarter")));
     assert_eq!(reload(&[]), None);
     assert_eq!(reload(&lines), None);
 }
