@@ -86,12 +86,16 @@ fn run_kind(arguments: &TableProbesArguments, kind: KeyKind) -> Result<()> {
     // The rows are in memory.
     folder.close()?;
     report::print(&harness(arguments, &table, &keys)?, arguments.rounds.json)?;
+    let batches = batches(arguments, &keys);
+    let harness = batch_harness(arguments, &table, &batches)?;
+    report::print(&harness, arguments.rounds.json)?;
     for &columns in &arguments.columns {
         let probes = Probes {
             arguments,
             table: &table,
             knowledge: &knowledge,
             keys: &keys,
+            batches: &batches,
             columns: usize::from(columns),
         };
         report::print(&probes.single()?, arguments.rounds.json)?;
@@ -149,16 +153,47 @@ fn harness(arguments: &TableProbesArguments, table: &Table, keys: &[Value]) -> R
         }
         Ok(BLOCK as u64)
     })?;
-    Ok(Measured {
+    Ok(of_harness(arguments, table, "harness", (ops, cpu, wall)))
+}
+
+/// The reading of the keys of batches alone.
+fn batch_harness(
+    arguments: &TableProbesArguments,
+    table: &Table,
+    batches: &[ParamBatch],
+) -> Result<Measured> {
+    let mut next = 0;
+    let measured = measure(arguments.rounds, || -> Result<u64> {
+        let (mut count, mut sum) = (0, 0);
+        while count < BLOCK {
+            let batch = &batches[next];
+            sum += batch.iter().map(read).sum::<u64>();
+            count += batch.len();
+            next = (next + 1) % batches.len();
+        }
+        black_box(sum);
+        Ok(count as u64)
+    })?;
+    let name = format!("harness of batches of {}", arguments.batch);
+    Ok(of_harness(arguments, table, &name, measured))
+}
+
+fn of_harness(
+    arguments: &TableProbesArguments,
+    table: &Table,
+    name: &str,
+    (ops, cpu, wall): (u64, Spread, Spread),
+) -> Measured {
+    Measured {
         engine: engine(),
         bench: "table-probes",
-        case: format!("{}, harness", keys_name(arguments, table.kind)),
+        case: format!("{}, {name}", keys_name(arguments, table.kind)),
         ops,
         cpu_ns_per_op: cpu,
         wall_ns_per_op: wall,
         hash: String::new(),
         notes: Vec::new(),
-    })
+    }
 }
 
 /// Lookups of some columns of a table.
@@ -167,6 +202,7 @@ struct Probes<'a> {
     table: &'a Table,
     knowledge: &'a Knowledge,
     keys: &'a [Value],
+    batches: &'a [ParamBatch],
     columns: usize,
 }
 
@@ -204,13 +240,12 @@ impl Probes<'_> {
 
     fn batch(&self) -> Result<Measured> {
         let size = usize::from(self.arguments.batch);
-        let batches: Vec<ParamBatch> = self.keys.chunks(size).map(param_batch).collect();
         let mut session = self.knowledge.session();
         let sql = self.table.select(self.columns);
         let statement = Lookup::prepare(&mut session, &sql, &[Text::from("key")])?;
         let mut answers = Answers::new();
         let mut hash = AnswerHash::new();
-        for batch in &batches {
+        for batch in self.batches {
             session.answer(BatchQuery::first(statement), batch, &mut answers);
             for index in 0..answers.len() {
                 let row = answers.row(index).map_err(Clone::clone)?;
@@ -219,7 +254,8 @@ impl Probes<'_> {
         }
         let mut next = 0;
         let measured = measure(self.arguments.rounds, || {
-            answer(&mut session, statement, &batches, &mut answers, &mut next)
+            let batches = self.batches;
+            answer(&mut session, statement, batches, &mut answers, &mut next)
         })?;
         self.measured(&format!("batch of {size}"), measured, hash)
     }
@@ -270,6 +306,12 @@ fn answer(
     }
     black_box(sum);
     Ok(count as u64)
+}
+
+/// The keys in batches.
+fn batches(arguments: &TableProbesArguments, keys: &[Value]) -> Vec<ParamBatch> {
+    let batches = keys.chunks(usize::from(arguments.batch));
+    batches.map(param_batch).collect()
 }
 
 fn param_batch(keys: &[Value]) -> ParamBatch {
