@@ -133,25 +133,28 @@ impl HashIndex {
         })
     }
 
-    /// The first row of each of these keys, as [`Self::rows`] finds it; none if the keys of the index are
-    /// not integers.
+    /// The first row of each of up to [`BLOCK_SIZE`] keys, as [`Self::rows`] finds it; none if the keys of the
+    /// index are not integers.
     pub(crate) fn first_of_ints(&self, keys: &[i64], rows: &mut [Option<u32>]) {
-        let first = |slot| self.lists.first(slot, ListOrder::Scan);
-        let searches = keys.iter().zip(rows);
+        let mut found = [Slot::NONE; BLOCK_SIZE];
+        let searches = keys.iter().zip(&mut found);
         match &self.table {
             Table::Dense { min, slots } => {
-                searches.for_each(|(key, row)| *row = first(slot_of_dense(slots, *min, *key)));
+                searches.for_each(|(key, slot)| *slot = slot_of_dense(slots, *min, *key));
             }
             Table::NarrowInts { min, table } => {
                 let places = keys.iter().filter_map(|key| narrow(*key, *min));
                 table.prefetch(places.map(hash_narrow));
-                searches.for_each(|(key, row)| *row = first(slot_of_narrow(table, *min, *key)));
+                searches.for_each(|(key, slot)| *slot = slot_of_narrow(table, *min, *key));
             }
             Table::Ints(table) => {
                 table.prefetch(keys.iter().map(|key| hash_int(*key)));
-                searches.for_each(|(key, row)| *row = first(slot_of_int(table, *key)));
+                searches.for_each(|(key, slot)| *slot = slot_of_int(table, *key));
             }
-            Table::Encoded(_) | Table::Rows(_) => searches.for_each(|(_, row)| *row = None),
+            Table::Encoded(_) | Table::Rows(_) => {}
+        }
+        for (slot, row) in found.iter().zip(rows) {
+            *row = self.lists.first(*slot, ListOrder::Scan);
         }
     }
 
@@ -515,7 +518,10 @@ mod tests {
         };
         let ints: Vec<i64> = keys.iter().chain(absent).filter_map(int).collect();
         let mut rows = vec![None; ints.len()];
-        index.first_of_ints(&ints, &mut rows);
+        let blocks = ints.chunks(BLOCK_SIZE);
+        for (keys, rows) in blocks.zip(rows.chunks_mut(BLOCK_SIZE)) {
+            index.first_of_ints(keys, rows);
+        }
         let first = |int: &i64| match index.has_int_keys() {
             true => index.rows(&[Key::Int(*int)]).to_vec().first().copied(),
             false => None,

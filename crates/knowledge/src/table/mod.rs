@@ -32,6 +32,7 @@ use self::changes::Changes;
 pub(crate) use self::changes::Scan;
 pub(crate) use self::key_columns::KeyColumns;
 pub(crate) use self::packed_tables::{PackedTables, UniqueIndex};
+use self::segment::Row;
 use self::segment::SEGMENT_ROW_COUNT_MAX;
 pub(crate) use self::segment::Segment;
 use crate::index::BLOCK_SIZE;
@@ -175,12 +176,12 @@ impl PackedTable {
     /// column beyond those of the table is the row id.
     pub(crate) fn has_columns_of(&self, other: &Self, columns: &[usize]) -> bool {
         let is_same_row = |row: usize| {
-            let ((segment, at), (other, other_at)) = (self.locate(row), other.locate(row));
-            let is_stored = |column: &usize| *column < segment.column_count();
+            let (row, other) = (self.row(row), other.row(row));
+            let is_stored = |column: &usize| *column < row.column_count();
             // Row ids that are not stored are the numbers of the rows.
             let stored = |column: usize| Some(column).filter(is_stored).or(self.row_id);
             let mut stored = columns.iter().filter_map(|column| stored(*column));
-            stored.all(|it| segment.value_ref(at, it) == other.value_ref(other_at, it))
+            stored.all(|it| row.value_ref(it) == other.value_ref(it))
         };
         !self.is_changed()
             && !other.is_changed()
@@ -276,8 +277,8 @@ impl PackedTable {
     }
 
     fn push_to(&self, builder: &mut SegmentBuilder, row: usize) -> Result<(), RowTooLarge> {
-        let (segment, at) = self.locate(row);
-        builder.push((0..segment.column_count()).map(|column| segment.value_ref(at, column)))
+        let row = self.row(row);
+        builder.push((0..row.column_count()).map(|column| row.value_ref(column)))
     }
 
     /// The column of the row ids; `None` if they count from 1.
@@ -299,27 +300,37 @@ impl PackedTable {
         segments + self.changes.as_ref().map_or(0, |changes| changes.size())
     }
 
-    /// The segment of a row, and the number of the row in it.
+    /// A row.
     ///
     /// # Panics
     /// When the table does not have the row.
     #[inline]
-    fn locate(&self, row: usize) -> (&Segment, usize) {
+    fn row(&self, row: usize) -> Row<'_> {
         let mut index = self.buckets[row >> BUCKET_SIZE_BITS] as usize;
         while row >= self.starts[index + 1] as usize {
             index += 1;
         }
-        (&self.segments[index], row - self.starts[index] as usize)
+        self.segments[index].row(row - self.starts[index] as usize)
     }
 
     /// Appends the values of a row in these columns, in their order. A column without a position is the
     /// number of the row, from 1.
     #[inline]
     fn push_values(&self, row: usize, columns: &[Option<usize>], values: &mut Vec<Value>) {
-        let (segment, at) = self.locate(row);
+        self.push_row(row, self.row(row), columns, values);
+    }
+
+    #[inline]
+    fn push_row(
+        &self,
+        number: usize,
+        row: Row<'_>,
+        columns: &[Option<usize>],
+        values: &mut Vec<Value>,
+    ) {
         values.extend(columns.iter().map(|column| match column {
-            Some(column) => segment.value(at, *column),
-            None => Value::Int(self.rank(row) as i64 + 1),
+            Some(column) => row.value(*column),
+            None => Value::Int(self.rank(number) as i64 + 1),
         }));
     }
 
@@ -331,22 +342,19 @@ impl PackedTable {
             .collect()
     }
 
-    /// As [`Self::push_values`], for each of up to [`BLOCK_SIZE`] rows. The cache lines at which the rows begin
-    /// are loaded first: loads of several rows overlap, whereas a row that is read in full waits for its own.
+    /// As [`Self::push_values`], for each of up to [`BLOCK_SIZE`] rows. The cache lines of their first and last
+    /// bytes are loaded before: loads of several rows overlap, whereas a row that is read in full waits for its
+    /// own.
     fn push_each(&self, rows: &[Option<u32>], columns: &[Option<usize>], values: &mut Vec<Value>) {
-        let mut places = [None; BLOCK_SIZE];
-        let mut loaded = 0;
-        for (row, place) in rows.iter().flatten().zip(&mut places) {
-            let (segment, at) = self.locate(*row as usize);
-            *place = Some((segment, at));
-            loaded ^= segment.first_byte(at);
+        let mut found = [None; BLOCK_SIZE];
+        for (number, row) in rows.iter().flatten().zip(&mut found) {
+            *row = Some(self.row(*number as usize));
         }
-        black_box(loaded);
-        for (row, (segment, at)) in rows.iter().flatten().zip(places.iter().flatten()) {
-            values.extend(columns.iter().map(|column| match column {
-                Some(column) => segment.value(*at, *column),
-                None => Value::Int(self.rank(*row as usize) as i64 + 1),
-            }));
+        // Without other work in between, so that as many loads as possible overlap.
+        let loaded = found.iter().map_while(|row| row.map(Row::touch));
+        black_box(loaded.fold(0, |all, bytes| all ^ bytes));
+        for (number, row) in rows.iter().flatten().zip(found.iter().flatten()) {
+            self.push_row(*number as usize, *row, columns, values);
         }
     }
 
@@ -356,8 +364,7 @@ impl PackedTable {
     /// When the table does not have the row or the column.
     #[inline]
     pub(crate) fn value_ref(&self, row: usize, column: usize) -> ValueRef<'_> {
-        let (segment, at) = self.locate(row);
-        segment.value_ref(at, column)
+        self.row(row).value_ref(column)
     }
 
     /// Calls `visit` with the values of each row in these columns, in scan order, until it fails. A column without a position is the row id.
@@ -370,10 +377,10 @@ impl PackedTable {
         let mut values = Vec::with_capacity(columns.len());
         if self.is_changed() {
             for (rank, row) in self.scan().enumerate() {
-                let (segment, at) = self.locate(row);
+                let row = self.row(row);
                 values.clear();
                 values.extend(columns.iter().map(|column| match column {
-                    Some(column) => segment.value_ref(at, *column),
+                    Some(column) => row.value_ref(*column),
                     None => ValueRef::Integer(rank as i64 + 1),
                 }));
                 visit(&values)?;

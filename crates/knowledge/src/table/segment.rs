@@ -26,6 +26,14 @@ pub(crate) struct Segment {
     pub(super) bytes: Box<[u8]>,
 }
 
+/// A row of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row<'a> {
+    segment: &'a Segment,
+    /// The row, and those after it.
+    pub(super) bytes: &'a [u8],
+}
+
 /// A value within a segment.
 enum Field<'a> {
     Null,
@@ -64,10 +72,19 @@ impl Segment {
             + words.sum::<usize>()
     }
 
-    /// The first byte of a row, to load its cache line.
     #[inline]
-    pub(super) fn first_byte(&self, row: usize) -> u8 {
-        self.rows[row * self.stride]
+    pub(super) fn row(&self, row: usize) -> Row<'_> {
+        debug_assert!(row < self.row_count);
+        Row {
+            segment: self,
+            bytes: &self.rows[row * self.stride..],
+        }
+    }
+
+    /// A value as SQLite stores it.
+    #[inline]
+    pub(crate) fn value_ref(&self, row: usize, column: usize) -> ValueRef<'_> {
+        self.row(row).value_ref(column)
     }
 
     /// Whether a column is stored as integers and NULLs.
@@ -77,11 +94,23 @@ impl Segment {
             Encoding::Int { .. } | Encoding::Null
         )
     }
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn column_count(self) -> usize {
+        self.segment.column_count()
+    }
+
+    /// Reads the first and the last byte that its values may read, to load their cache lines.
+    #[inline]
+    pub(super) fn touch(self) -> u8 {
+        self.bytes[0] ^ self.bytes[self.segment.stride + PADDING - 2]
+    }
 
     /// A value as an answer.
     #[inline]
-    pub(super) fn value(&self, row: usize, column: usize) -> Value {
-        self.read(row, column, |field| match field {
+    pub(super) fn value(self, column: usize) -> Value {
+        self.read(column, |field| match field {
             Field::Null => Value::Null,
             Field::Int(int) => Value::Int(int),
             Field::Real(real) => Value::Float(real),
@@ -97,8 +126,8 @@ impl Segment {
 
     /// A value as SQLite stores it.
     #[inline]
-    pub(crate) fn value_ref(&self, row: usize, column: usize) -> ValueRef<'_> {
-        self.read(row, column, |field| match field {
+    pub(super) fn value_ref(self, column: usize) -> ValueRef<'a> {
+        self.read(column, |field| match field {
             Field::Null => ValueRef::Null,
             Field::Int(int) => ValueRef::Integer(int),
             Field::Real(real) => ValueRef::Real(real),
@@ -111,32 +140,31 @@ impl Segment {
 
     /// Calls `make` where the kind of the field is known, so that it need not be tested again.
     #[inline]
-    fn read<'a, T>(&'a self, row: usize, column: usize, make: impl FnOnce(Field<'a>) -> T) -> T {
-        debug_assert!(row < self.row_count);
-        let row = row * self.stride;
-        match &self.encodings[column] {
+    fn read<T>(self, column: usize, make: impl FnOnce(Field<'a>) -> T) -> T {
+        let Self { segment, bytes } = self;
+        match &segment.encodings[column] {
             Encoding::Null => make(Field::Null),
             Encoding::Int {
                 base,
                 has_nulls,
                 bits,
-            } => match self.bits(row, *bits) {
+            } => match self.bits(*bits) {
                 0 if *has_nulls => make(Field::Null),
                 difference => make(Field::Int(base.wrapping_add(difference as i64))),
             },
-            Encoding::Real { at } => match f64::from_bits(self.word(row + *at as usize)) {
+            Encoding::Real { at } => match f64::from_bits(self.word(*at as usize)) {
                 null if null.is_nan() => make(Field::Null),
                 real => make(Field::Real(real)),
             },
-            Encoding::Code { words, bits } => match words.get(self.bits(row, *bits) as usize) {
+            Encoding::Code { words, bits } => match words.get(self.bits(*bits) as usize) {
                 Some(word) => make(Field::Word(word)),
                 None => make(Field::Null),
             },
             Encoding::Inline { at } => {
-                let at = row + *at as usize;
-                match self.rows[at] {
+                let bytes = &bytes[*at as usize..];
+                match bytes[0] {
                     0 => make(Field::Null),
-                    size => make(Field::Inline(&self.rows[at + 1..][..usize::from(size) - 1])),
+                    size => make(Field::Inline(&bytes[1..usize::from(size)])),
                 }
             }
             Encoding::Heap {
@@ -144,27 +172,27 @@ impl Segment {
                 start_bits,
                 bits,
             } => {
-                let word = self.bits(row, *bits);
+                let word = self.bits(*bits);
                 match (word >> *start_bits) as usize {
                     0 => make(Field::Null),
                     size => {
                         let start = (word & ((1 << *start_bits) - 1)) as usize;
-                        make(Field::Text(&self.texts[base + start..][..size - 1]))
+                        make(Field::Text(&segment.texts[base + start..][..size - 1]))
                     }
                 }
             }
-            Encoding::Any { base, at } => make(self.any(*base, row + *at as usize)),
+            Encoding::Any { base, at } => make(self.any(*base, *at as usize)),
         }
     }
 
     #[cold]
-    fn any(&self, base: usize, at: usize) -> Field<'_> {
+    fn any(self, base: usize, at: usize) -> Field<'a> {
         let word = self.word(at + 1);
         let bytes = || {
             let (start, size) = (word as u32 as usize, (word >> 32) as usize);
-            &self.bytes[base + start..][..size]
+            &self.segment.bytes[base + start..][..size]
         };
-        match self.rows[at] {
+        match self.bytes[at] {
             class::INT => Field::Int(word as i64),
             class::REAL => Field::Real(f64::from_bits(word)),
             class::TEXT => Field::Other(ValueRef::Text(bytes())),
@@ -174,13 +202,13 @@ impl Segment {
     }
 
     #[inline]
-    pub(super) fn bits(&self, row: usize, bits: Bits) -> u64 {
-        self.word(row + bits.at as usize) & bits.mask
+    pub(super) fn bits(self, bits: Bits) -> u64 {
+        self.word(bits.at as usize) & bits.mask
     }
 
     #[inline]
-    pub(super) fn word(&self, at: usize) -> u64 {
-        let bytes = self.rows[at..at + size_of::<u64>()].try_into();
+    pub(super) fn word(self, at: usize) -> u64 {
+        let bytes = self.bytes[at..at + size_of::<u64>()].try_into();
         u64::from_le_bytes(bytes.expect("eight bytes"))
     }
 }

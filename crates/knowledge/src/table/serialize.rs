@@ -85,7 +85,7 @@ impl Segment {
 
     /// Checks the values of a column whose field has this size.
     fn check_values(&self, encoding: &Encoding, field_size: usize) -> Result<(), Malformed> {
-        let rows = || (0..self.row_count).map(|row| row * self.stride);
+        let mut rows = (0..self.row_count).map(|row| self.row(row));
         let is_valid = match encoding {
             // Any number is an integer, a real number, or the code of a text or of NULL.
             Encoding::Null
@@ -95,14 +95,14 @@ impl Segment {
             Encoding::Inline { at } => {
                 let at = *at as usize;
                 field_size <= INLINE_SIZE_MAX + 1
-                    && rows().all(|row| usize::from(self.rows[row + at]) <= field_size)
+                    && rows.all(|row| usize::from(row.bytes[at]) <= field_size)
             }
             Encoding::Heap {
                 base,
                 start_bits,
                 bits,
-            } => rows().all(|row| {
-                let word = self.bits(row, *bits);
+            } => rows.all(|row| {
+                let word = row.bits(*bits);
                 let size = (word >> *start_bits) as usize;
                 let start = (word & ((1 << *start_bits) - 1)) as usize;
                 size == 0 || {
@@ -111,10 +111,10 @@ impl Segment {
                     range.is_some_and(|range| self.texts.get(range).is_some())
                 }
             }),
-            Encoding::Any { base, at } => rows().all(|row| {
-                let at = row + *at as usize;
-                let word = self.word(at + 1);
-                match self.rows[at] {
+            Encoding::Any { base, at } => rows.all(|row| {
+                let at = *at as usize;
+                let word = row.word(at + 1);
+                match row.bytes[at] {
                     class::TEXT | class::BLOB => {
                         let (start, size) = (word as u32 as usize, (word >> 32) as usize);
                         let start = base.checked_add(start);
