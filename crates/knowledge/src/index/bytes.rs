@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::TooLarge;
-use super::radix::Directory;
+use super::radix::{BUCKET_SIZE_BITS, Directory};
 use super::slots::Slot;
 
 /// A boundary just before or just after a byte string.
@@ -53,7 +53,7 @@ impl ByteSegments {
         }
         Ok(Self {
             common: common.into(),
-            directory: Directory::new(prefixes.iter().map(|(prefix, _)| *prefix)),
+            directory: Directory::new(prefixes.iter().map(|(prefix, _)| *prefix), BUCKET_SIZE_BITS),
             prefixes: prefixes.into_boxed_slice(),
             base,
             keys: keys.into_boxed_slice(),

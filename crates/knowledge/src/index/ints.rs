@@ -1,5 +1,7 @@
 //! Segments between integer boundaries.
 
+use std::hint::black_box;
+
 use super::BLOCK_SIZE;
 use super::radix::Directory;
 use super::slots::Slot;
@@ -10,48 +12,120 @@ pub(super) fn ordered(key: i64) -> u64 {
     (key as u64) ^ (1 << 63)
 }
 
-/// A map from integers to slots: `boundaries[i]` begins a segment that extends to the next one.
+/// A map from integers to slots: each boundary begins a segment that extends to the next one.
 #[derive(Debug)]
 pub(super) struct IntSegments {
     /// The first boundary; the boundaries are stored relative to it.
     base: u64,
-    directory: Directory,
     boundaries: Boundaries,
 }
 
-/// Key and slot are adjacent, so a probe loads one cache line for both.
 #[derive(Debug)]
 enum Boundaries {
     /// Offsets that fit 32 bits, as IPv4 addresses do: half the memory, half the cache misses.
-    Narrow(Box<[(u32, Slot)]>),
-    Wide(Box<[(u64, Slot)]>),
+    Narrow(Blocks<u32>),
+    Wide(Blocks<u64>),
+}
+
+/// Ascending keys with their slots, in blocks of one or two cache lines.
+///
+/// Ranges are dense in a few regions, where a bucket of the directory has tens of boundaries: to search all of
+/// them would load a cache line at each step. So the first keys of the blocks are searched, most of which are
+/// in the cache of the core, and then one block.
+#[derive(Debug)]
+struct Blocks<K> {
+    /// Finds the block of a key among `firsts`.
+    directory: Directory,
+    /// The first key of each block.
+    firsts: Box<[K]>,
+    blocks: Box<[Block<K>]>,
+}
+
+/// Keys and slots are adjacent, so a probe loads one cache line for both.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Block<K>([(K, Slot); KEYS_PER_BLOCK]);
+
+const KEYS_PER_BLOCK: usize = 8;
+
+impl<K: Copy + Into<u64>> Blocks<K> {
+    /// Builds the blocks of ascending keys, at least one, the first of which is zero.
+    fn new(boundaries: impl ExactSizeIterator<Item = (K, Slot)>) -> Self {
+        let mut blocks = Vec::with_capacity(boundaries.len().div_ceil(KEYS_PER_BLOCK));
+        for (at, boundary) in boundaries.enumerate() {
+            match at % KEYS_PER_BLOCK {
+                // The last block ends with copies of its last boundary, which are as good as this one.
+                0 => blocks.push(Block([boundary; KEYS_PER_BLOCK])),
+                at => blocks.last_mut().expect("it was begun").0[at..].fill(boundary),
+            }
+        }
+        let firsts: Box<[K]> = blocks.iter().map(|block| block.0[0].0).collect();
+        Self {
+            directory: Directory::new(firsts.iter().map(|key| (*key).into()), 0),
+            firsts,
+            blocks: blocks.into(),
+        }
+    }
+
+    /// The slot of the last boundary that is not after the key.
+    #[inline]
+    fn slot(&self, key: u64) -> Slot {
+        let is_before = |at: usize| self.firsts[at].into() <= key;
+        let count = (self.directory).count_before(key, self.firsts.len(), is_before);
+        self.block(count).slot(key)
+    }
+
+    /// The slots of up to [`BLOCK_SIZE`] keys.
+    fn slots(&self, keys: &[u64], slots: &mut [Slot]) {
+        let mut counts = [0; BLOCK_SIZE];
+        let counts = &mut counts[..keys.len()];
+        let is_before = |key, at: usize| self.firsts[at].into() <= key;
+        (self.directory).counts_before(keys, self.firsts.len(), counts, is_before);
+        // Loads the blocks, without other work in between, so that as many loads as possible overlap.
+        let blocks = counts.iter().map(|count| self.block(*count).0[0].1.bits());
+        black_box(blocks.fold(0, |loaded, bits| loaded ^ bits));
+        for ((key, count), slot) in keys.iter().zip(counts).zip(slots) {
+            *slot = self.block(*count).slot(*key);
+        }
+    }
+
+    /// The last block whose first key is not after a key, by the number of such blocks. The first key of all is
+    /// zero, so there is one.
+    #[inline]
+    fn block(&self, count: usize) -> &Block<K> {
+        &self.blocks[count - 1]
+    }
+
+    fn size(&self) -> usize {
+        self.directory.size() + size_of_val(&*self.firsts) + size_of_val(&*self.blocks)
+    }
+}
+
+impl<K: Copy + Into<u64>> Block<K> {
+    #[inline]
+    fn slot(&self, key: u64) -> Slot {
+        let mut at = 0;
+        let mut step = KEYS_PER_BLOCK / 2;
+        // Adds instead of branching, as such a branch cannot be predicted.
+        while step > 0 {
+            at += step * usize::from(self.0[at + step].0.into() <= key);
+            step /= 2;
+        }
+        self.0[at].1
+    }
 }
 
 impl IntSegments {
     /// Builds the segments from boundaries in ascending order, at least one.
     pub(super) fn new(boundaries: Vec<(u64, Slot)>) -> Self {
         let base = boundaries[0].0;
-        let offsets = boundaries.iter().map(|(key, _)| key - base);
-        let directory = Directory::new(offsets);
         let last = boundaries[boundaries.len() - 1].0 - base;
-        let boundaries = if u32::try_from(last).is_ok() {
-            let narrow = boundaries
-                .iter()
-                .map(|&(key, slot)| ((key - base) as u32, slot));
-            Boundaries::Narrow(narrow.collect())
-        } else {
-            Boundaries::Wide(
-                boundaries
-                    .iter()
-                    .map(|&(key, slot)| (key - base, slot))
-                    .collect(),
-            )
+        let offsets = boundaries.iter().map(|&(key, slot)| (key - base, slot));
+        let boundaries = match u32::try_from(last) {
+            Ok(_) => Boundaries::Narrow(Blocks::new(offsets.map(|(key, slot)| (key as u32, slot)))),
+            Err(_) => Boundaries::Wide(Blocks::new(offsets)),
         };
-        Self {
-            base,
-            directory,
-            boundaries,
-        }
+        Self { base, boundaries }
     }
 
     /// The slot of an [`ordered`] key.
@@ -61,21 +135,9 @@ impl IntSegments {
             return Slot::NONE;
         }
         let key = key - self.base;
-        // The first boundary is zero, so at least one is not after the key.
         match &self.boundaries {
-            Boundaries::Narrow(boundaries) => {
-                let narrow = u32::try_from(key).unwrap_or(u32::MAX);
-                let count = self
-                    .directory
-                    .count_before(key, boundaries.len(), |at| boundaries[at].0 <= narrow);
-                boundaries[count - 1].1
-            }
-            Boundaries::Wide(boundaries) => {
-                let count = self
-                    .directory
-                    .count_before(key, boundaries.len(), |at| boundaries[at].0 <= key);
-                boundaries[count - 1].1
-            }
+            Boundaries::Narrow(blocks) => blocks.slot(key),
+            Boundaries::Wide(blocks) => blocks.slot(key),
         }
     }
 
@@ -87,8 +149,8 @@ impl IntSegments {
             *offset = ordered(*key).saturating_sub(self.base);
         }
         match &self.boundaries {
-            Boundaries::Narrow(boundaries) => self.slots_between(boundaries, offsets, slots),
-            Boundaries::Wide(boundaries) => self.slots_between(boundaries, offsets, slots),
+            Boundaries::Narrow(blocks) => blocks.slots(offsets, slots),
+            Boundaries::Wide(blocks) => blocks.slots(offsets, slots),
         }
         for (key, slot) in keys.iter().zip(slots) {
             if ordered(*key) < self.base {
@@ -97,26 +159,10 @@ impl IntSegments {
         }
     }
 
-    fn slots_between<K: Copy + Into<u64>>(
-        &self,
-        boundaries: &[(K, Slot)],
-        offsets: &[u64],
-        slots: &mut [Slot],
-    ) {
-        let mut counts = [0; BLOCK_SIZE];
-        let counts = &mut counts[..offsets.len()];
-        let is_before = |offset, at: usize| boundaries[at].0.into() <= offset;
-        (self.directory).counts_before(offsets, boundaries.len(), counts, is_before);
-        for (count, slot) in counts.iter().zip(slots) {
-            *slot = boundaries[count - 1].1;
-        }
-    }
-
     pub(super) fn size(&self) -> usize {
-        self.directory.size()
-            + match &self.boundaries {
-                Boundaries::Narrow(boundaries) => size_of_val(&**boundaries),
-                Boundaries::Wide(boundaries) => size_of_val(&**boundaries),
-            }
+        match &self.boundaries {
+            Boundaries::Narrow(blocks) => blocks.size(),
+            Boundaries::Wide(blocks) => blocks.size(),
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::BLOCK_SIZE;
 /// ns with one key per bucket, 75 with two, 66 with four, 62 with eight and 62 with sixteen. The
 /// steps that a larger bucket adds stay within loaded cache lines; a larger directory does not fit
 /// in the cache.
-const BUCKET_SIZE_BITS: u32 = 3;
+pub(super) const BUCKET_SIZE_BITS: u32 = 3;
 
 /// Steps up to this size are taken for all keys of a block: they suffice for buckets of less than twice as
 /// many keys.
@@ -32,16 +32,18 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Builds the directory of ascending keys, the first of which is zero.
+    /// Builds the directory of ascending keys, the first of which is zero, with 2^`bucket_size_bits` keys in
+    /// a bucket on average.
     pub(super) fn new(
         keys: impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone,
+        bucket_size_bits: u32,
     ) -> Self {
         let count = keys.len();
         assert!(count > 0 && u32::try_from(count).is_ok(), "{count} keys");
         let last = keys.clone().next_back().expect("there is a key");
         let key_bits = u64::BITS - last.leading_zeros();
         let count_bits = count.next_power_of_two().trailing_zeros();
-        let bucket_bits = count_bits.saturating_sub(BUCKET_SIZE_BITS);
+        let bucket_bits = count_bits.saturating_sub(bucket_size_bits);
         let shift = key_bits.saturating_sub(bucket_bits).min(u64::BITS - 1);
         let bucket_count = (last >> shift) as usize + 1;
         let mut starts = vec![0_u32; bucket_count + 1];
@@ -274,7 +276,12 @@ mod tests {
     use super::*;
 
     fn check(keys: &[u64]) {
-        let directory = Directory::new(keys.iter().copied());
+        check_directory(keys, 0);
+        check_directory(keys, BUCKET_SIZE_BITS);
+    }
+
+    fn check_directory(keys: &[u64], bucket_size_bits: u32) {
+        let directory = Directory::new(keys.iter().copied(), bucket_size_bits);
         let mut probes = vec![0, 1, 2, u64::MAX];
         probes.extend(
             keys.iter()
