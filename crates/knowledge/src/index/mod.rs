@@ -43,6 +43,8 @@ pub(crate) enum TooLarge {
     Rows,
     /// The keys need more than 4 GiB.
     Keys,
+    /// The lists of rows with equal keys have more than 2^31 words.
+    Lists,
     /// The ranges overlap so much that the lists of rows exceed their limit.
     Overlaps,
 }

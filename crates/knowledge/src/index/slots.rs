@@ -7,11 +7,12 @@ use super::TooLarge;
 /// Row positions have 31 bits; the last one is [`Slot::NONE`].
 pub(crate) const ROW_COUNT_MAX: usize = (1 << 31) - 1;
 
-/// Words in all lists of one order: 64 MiB, and an offset must fit beside [`Slot::LIST`].
-/// Nested networks need a few words per row; ranges that all overlap need the square of their
-/// count.
-const LIST_WORD_COUNT_MAX: usize = 16 << 20;
-const _: () = assert!(LIST_WORD_COUNT_MAX < Slot::LIST as usize);
+/// Words in all lists of one order: an offset must fit beside [`Slot::LIST`].
+const LIST_WORD_COUNT_MAX: usize = Slot::LIST as usize;
+
+/// Words in all lists of overlapping ranges: 64 MiB. Nested networks need a few words per row; ranges that all
+/// overlap need the square of their count.
+const RANKED_WORD_COUNT_MAX: usize = 16 << 20;
 
 /// No row, a row position, or with the top bit set the offset of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +124,7 @@ impl Lists {
         }
         let offset = self.scan.len();
         if offset + rows.len() >= LIST_WORD_COUNT_MAX {
-            return Err(TooLarge::Overlaps);
+            return Err(TooLarge::Lists);
         }
         self.scan.push(rows.len() as u32);
         self.scan.extend_from_slice(rows);
@@ -158,6 +159,9 @@ impl Lists {
             [] => return Ok(Slot::NONE),
             [(_, row)] => return Ok(Slot::one(*row)),
             _ => {}
+        }
+        if self.scan.len() + rows.len() >= RANKED_WORD_COUNT_MAX {
+            return Err(TooLarge::Overlaps);
         }
         let in_scan_order: Vec<u32> = rows.iter().map(|(_, row)| *row).collect();
         let slot = self.push(&in_scan_order)?;
@@ -285,8 +289,12 @@ mod tests {
     #[test]
     fn lists_are_bounded() {
         let mut lists = Lists::default();
-        let rows = vec![0; LIST_WORD_COUNT_MAX];
-        assert_eq!(lists.push(&rows), Err(TooLarge::Overlaps));
+        let mut rows = vec![(0, 0); RANKED_WORD_COUNT_MAX];
+        assert_eq!(lists.push_ranked(&mut rows), Err(TooLarge::Overlaps));
         assert_eq!(lists.size(), 0);
+        // The rows of equal keys do not overlap.
+        let rows = vec![0; RANKED_WORD_COUNT_MAX];
+        let slot = lists.push(&rows).unwrap();
+        assert_eq!(lists.rows(slot, ListOrder::Scan), Rows::Many(&rows));
     }
 }
