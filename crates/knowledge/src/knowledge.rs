@@ -18,8 +18,7 @@ use crate::event::Outcome;
 use crate::file_stamp::Watched;
 use crate::generation::Generation;
 use crate::idle::IdleSessions;
-use crate::load::RowChanges;
-use crate::load::{LoadReport, Progress};
+use crate::load::{LoadReport, Progress, RowChanges, TableReport};
 use crate::lock::lock;
 use crate::plan::{Explanation, TableInfo};
 use crate::policy::Policy;
@@ -243,7 +242,15 @@ impl Knowledge {
         }
         // The last step that can fail.
         self.update_reloader(&next)?;
+        let before = &engine.state().loaded.report.tables;
         for table in &next.loaded.report.tables {
+            let had_rows = |other: &TableReport| other.name == table.name && other.rows > 0;
+            if table.rows == 0 && before.iter().any(had_rows) {
+                tracing::warn!(
+                    table = table.name,
+                    "the table has no rows any more; set expected_rows.min to keep the former rows"
+                );
+            }
             if let Some(why) = table.loaded_completely {
                 tracing::info!(
                     table = table.name,

@@ -42,7 +42,7 @@ pub(crate) struct LogOptions {
     log: LogForm,
 
     /// The lowest level that is logged. At `warn` two entries of level INFO are logged as well: that
-    /// `serve` has reloaded, and that a provider answers again
+    /// `serve` has reloaded on request, and that a provider answers again
     #[arg(
         long,
         global = true,

@@ -204,7 +204,8 @@ impl CompiledFile {
                     table = self.table,
                     file = %path.display(),
                     %error,
-                    "the compiled form cannot be read and is not used",
+                    "the compiled form cannot be read and is not used; only the user who has compiled the \
+                     table may read it",
                 );
                 return None;
             }

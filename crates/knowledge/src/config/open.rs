@@ -227,7 +227,8 @@ fn read_load(section: Option<Section<'_>>) -> Result<LoadConfig> {
 /// The folder of the compiled forms of tables, if they are not switched off.
 fn read_compiled(section: Option<Section<'_>>, folder: &Path) -> Result<Option<PathBuf>> {
     const KEY: &str = "compiled";
-    const PROBLEM: &str = "must be true, false or the path of a folder";
+    const PROBLEM: &str =
+        "must be true or false, without quotes, or the path of a folder in quotes";
     let Some(section) = section else {
         return Ok(Some(folder.join(FOLDER)));
     };
@@ -235,7 +236,7 @@ fn read_compiled(section: Option<Section<'_>>, folder: &Path) -> Result<Option<P
         Ok(None | Some(true)) => Some(folder.join(FOLDER)),
         Ok(Some(false)) => None,
         Err(_) => match section.str(KEY) {
-            Ok(Some(path)) if !path.is_empty() => Some(folder.join(path)),
+            Ok(Some(path)) if !["", "true", "false"].contains(&path) => Some(folder.join(path)),
             _ => return Err(section.bad(KEY, PROBLEM)),
         },
     })

@@ -119,7 +119,7 @@ fn warning(key: &OneRowKey, found: &DuplicateKeys) -> String {
         _ => ("have", "keys"),
     };
     format!(
-        "{key_count} {keys} ({columns}){where_constant} {are} several rows, {values} for example \
+        "{key_count} {keys} ({columns}){where_constant} {are} several rows, such as {values} with \
          {row_count}, and a lookup takes the first one; remove the others, or define which by \
          order by"
     )

@@ -139,7 +139,7 @@ fn columns(connection: &Connection, table: &str) -> Result<Vec<(String, Column)>
     // A trigger of any table may change this one.
     let trigger = "select exists (select 1 from sqlite_schema where type = 'trigger' and ?1 <> '')";
     if query(connection, trigger, table)? {
-        return Err("there is a trigger");
+        return Err("the SQL of this table or of one before it creates a trigger");
     }
     let temporary = "select exists (select 1 from sqlite_temp_schema where ?1 <> '')";
     if query(connection, temporary, table)? {

@@ -225,7 +225,7 @@ fn issue_12_a_range_behind_a_common_table_expression() {
 #[test]
 fn keys_with_several_rows_where_one_is_taken() {
     let project = project("n = select column_2 from svc where column_1 = read(service) ;\n");
-    let expected = "1 key (column_1) has several rows, \"b\" for example 2, and a lookup takes the first \
+    let expected = "1 key (column_1) has several rows, such as \"b\" with 2, and a lookup takes the first \
                     one; remove the others, or define which by order by";
     std::fs::write(project.file("svc/data.csv"), "a,ann\nb,bob\nb,ben\n").unwrap();
     for arguments in [&["check", "."][..], &["enrich", "."]] {

@@ -274,8 +274,9 @@ fn small_tables_are_compiled_on_request_only() {
 
 #[test]
 fn the_folder_is_a_truth_value_or_a_path() {
-    let problem = "compiled must be true, false or the path of a folder";
-    for value in ["''", "1"] {
+    let problem =
+        "compiled must be true or false, without quotes, or the path of a folder in quotes";
+    for value in ["''", "1", "'false'"] {
         let folder = Folder::new(&format!("[default]\ncompiled = {value}\n{TABLE}"), DATA);
         let (error, _) = outcome(&folder);
         assert!(error.contains("knowdb.toml:3"), "{error}");

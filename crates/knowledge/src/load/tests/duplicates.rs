@@ -23,11 +23,11 @@ fn warnings(create: Option<&str>, data: &str, statements: &[UsedStatement]) -> V
 fn keys_are_counted_and_one_is_shown() {
     let long = "x".repeat(50);
     let data = format!("a,b\n1,x\n1,y\n1,z\n2,x\n3,y\n3,y\n4,{long}\n5,{long}\n,x\n,x\n");
-    let a = "2 keys (a) have several rows, 1 for example 3, and a lookup takes the first one; remove \
+    let a = "2 keys (a) have several rows, such as 1 with 3, and a lookup takes the first one; remove \
              the others, or define which by order by";
-    let both = "1 key (a, b) has several rows, 3, \"y\" for example 2, and a lookup takes the first \
+    let both = "1 key (a, b) has several rows, such as 3, \"y\" with 2, and a lookup takes the first \
                 one; remove the others, or define which by order by";
-    let filtered = "1 key (a) where b is \"y\" has several rows, 3 for example 2, and a lookup takes \
+    let filtered = "1 key (a) where b is \"y\" has several rows, such as 3 with 2, and a lookup takes \
                     the first one; remove the others, or define which by order by";
     for (sql, expected) in [
         ("select b from t where a = :x", Some(a)),
@@ -58,8 +58,8 @@ fn keys_are_counted_and_one_is_shown() {
     let shown: Vec<&str> = found[0].split(", ").collect();
     assert!(
         [
-            "\"x\" for example 4".to_owned(),
-            format!("\"{}\"… for example 2", &long[..40])
+            "such as \"x\" with 4".to_owned(),
+            format!("such as \"{}\"… with 2", &long[..40])
         ]
         .contains(&shown[1].to_owned()),
         "{found:?}"
