@@ -24,9 +24,14 @@ const RUN_BAR_INTERVAL: Duration = Duration::from_millis(200);
 const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A bar of the table that is being loaded. Without a terminal it draws nothing.
-pub(crate) struct LoadBar {
+pub(crate) struct LoadBar(Mutex<Option<TableBar>>);
+
+struct TableBar {
+    table: String,
+    begun: Instant,
+    /// Drawn from [`RUN_BAR_INTERVAL`] on: most tables are loaded before.
     bar: ProgressBar,
-    table: Mutex<String>,
+    is_drawn: bool,
 }
 
 impl fmt::Debug for LoadBar {
@@ -37,30 +42,47 @@ impl fmt::Debug for LoadBar {
 
 impl LoadBar {
     pub(crate) fn new() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl TableBar {
+    fn new(progress: LoadProgress<'_>) -> Self {
+        let template =
+            "loading {msg} {wide_bar} {bytes}/{total_bytes}, {binary_bytes_per_sec}, {eta}";
+        let hidden = ProgressDrawTarget::hidden();
         Self {
-            bar: bar(
-                "loading {msg} {wide_bar} {bytes}/{total_bytes}, {binary_bytes_per_sec}, {eta}",
-                0,
-            ),
-            table: Mutex::default(),
+            table: progress.table.to_owned(),
+            begun: Instant::now(),
+            bar: bar_on(hidden, template, progress.bytes_total),
+            is_drawn: false,
+        }
+    }
+
+    fn advance(&mut self, progress: LoadProgress<'_>) {
+        let (table, rows) = (progress.table, grouped(progress.rows));
+        self.bar.set_length(progress.bytes_total);
+        self.bar.set_position(progress.bytes_read);
+        self.bar.set_message(format!("{table}: {rows} rows"));
+        if !self.is_drawn && self.begun.elapsed() >= RUN_BAR_INTERVAL {
+            self.bar.set_draw_target(draw_target());
+            self.is_drawn = true;
         }
     }
 }
 
 impl Progress for LoadBar {
     fn advanced(&self, progress: LoadProgress<'_>) {
-        let (table, bytes_read) = (progress.table, progress.bytes_read);
-        let mut current = self.table.lock().expect("nothing panics while it is held");
-        if *current != table || self.bar.is_finished() {
-            table.clone_into(&mut current);
-            self.bar.reset();
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.bytes_read >= progress.bytes_total {
+            if let Some(done) = current.take() {
+                done.bar.finish_and_clear();
+            }
+            return;
         }
-        let rows = grouped(progress.rows);
-        self.bar.set_message(format!("{table}: {rows} rows"));
-        self.bar.set_length(progress.bytes_total);
-        self.bar.set_position(bytes_read);
-        if bytes_read >= progress.bytes_total {
-            self.bar.finish_and_clear();
+        match &mut *current {
+            Some(bar) if bar.table == progress.table => bar.advance(progress),
+            _ => *current = Some(TableBar::new(progress)),
         }
     }
 }
@@ -162,13 +184,19 @@ fn describe_latencies(latencies: &Latencies) -> String {
 
 /// A bar with indicatif's default refresh rate, hidden without a terminal.
 fn bar(template: &str, size: u64) -> ProgressBar {
-    let target = if io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
+    bar_on(draw_target(), template, size)
+}
+
+fn bar_on(target: ProgressDrawTarget, template: &str, size: u64) -> ProgressBar {
     let style = ProgressStyle::with_template(template).expect("the template is well formed");
     ProgressBar::with_draw_target(Some(size), target).with_style(style)
+}
+
+fn draw_target() -> ProgressDrawTarget {
+    match io::stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    }
 }
 
 #[cfg(test)]
