@@ -1,6 +1,7 @@
 //! `lookaside compile`: writes the compiled form of a project's tables.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use clap::Args;
 use lookaside_knowledge::{Compiled, TableReport, compile};
@@ -20,8 +21,9 @@ Write the compiled form of tables, for faster starts
 Loads every table, and writes the rows of those of CSV files, whatever their size, and the indexes that
 the models and lookups of the project need, into the folder that [default] compiled sets. While the data,
 the SQL and the configuration are the same, each later start reads these files instead of the data.
-Large tables are compiled by each load; the command is for images and read-only folders. Prints the
-rows of each table, the size of its compiled form and the time, or why it has none.",
+Large tables are compiled by each load; the command is for images and read-only folders. Only the user
+who runs it may read the files. Prints the rows of each table, the size of its compiled form and the
+time, or why it has none, and the size of all files with those of the indexes.",
     after_help = "\
 Examples:
   lookaside compile my-project"
@@ -41,8 +43,12 @@ pub(crate) fn run(arguments: &CompileArguments) -> CommandResult {
     let report = compile(&config, &statements, &LoadBar::new())
         .map_err(|error| Failure::from_error(&error))?;
     write_stdout(|out| {
-        let mut tables = report.tables.iter();
-        tables.try_for_each(|table| writeln!(out, "{}", line(table)))
+        for table in &report.tables {
+            writeln!(out, "{}", line(table))?;
+        }
+        let (count, size) = files(folder)?;
+        let (folder, size) = (folder.display(), grouped(size));
+        writeln!(out, "{folder}: {count} files, {size} bytes")
     })?;
     let failed = report
         .tables
@@ -61,6 +67,20 @@ pub(crate) fn run(arguments: &CompileArguments) -> CommandResult {
             )))
         }
     }
+}
+
+/// The number of files in a folder, and their size in bytes. There are none if nothing was compiled.
+fn files(folder: &Path) -> io::Result<(u64, u64)> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((0, 0)),
+        entries => entries?,
+    };
+    let (mut count, mut size) = (0, 0);
+    for entry in entries {
+        count += 1;
+        size += entry?.metadata()?.len();
+    }
+    Ok((count, size))
 }
 
 /// Describes what became of a table.

@@ -152,12 +152,22 @@ fn compile_writes_tables_and_the_indexes_of_models() {
         second.starts_with("table hosts: 3 rows, already compiled, "),
         "{second}"
     );
+    let checked = project.run(&["check", "."]).ended(0);
+    checked.out_has(&["  read from its compiled form, "]);
     let files = || std::fs::read_dir(project.file(".lookaside")).unwrap();
     let names = files().map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.collect();
     names.sort();
     assert_eq!(names.len(), 3, "{names:?}");
     assert_eq!(names[0], ".gitignore");
+    let size: u64 = files()
+        .map(|file| file.unwrap().metadata().unwrap().len())
+        .sum();
+    let total = second.lines().last().unwrap();
+    assert!(
+        total.ends_with(&format!(": 3 files, {size} bytes")),
+        "{total}"
+    );
     let is_table = |name: &str| name.starts_with("hosts-") && name.ends_with(".table");
     assert!(is_table(&names[1]), "{names:?}");
     assert!(

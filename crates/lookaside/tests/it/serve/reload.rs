@@ -210,6 +210,16 @@ fn a_reload_by_a_signal_is_told() {
 }
 
 #[test]
+fn a_table_that_loses_all_rows_is_told() {
+    let project = project("");
+    let mut running = serve(&project, &[]);
+    project.write("hosts/data.csv", "name,rack\n");
+    running.client().post("/v1/reload", "").is(200);
+    let log = running.log_until("has no rows any more");
+    assert!(log.contains("WARN") && log.contains("\"hosts\""), "{log}");
+}
+
+#[test]
 fn half_a_reload_says_so() {
     let project = project("[server]\nerror_detail = true\n");
     let mut running = serve(&project, &[]);
