@@ -1,7 +1,7 @@
 //! A file of sections, each with a checksum, that is replaced as a whole.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io::{self, ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -75,7 +75,11 @@ impl SectionReader {
         }
         let file = match File::open(path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Refused::Absent),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                return Err(Refused::Absent);
+            }
             Err(error) => return Err(Refused::Io(error)),
         };
         let size = file.metadata().map_err(Refused::Io)?.len();

@@ -90,7 +90,18 @@ impl<'t> EarlierRows<'t> {
             hasher: RandomState::default(),
         };
         let interval = (table.row_count() / SAMPLE_COUNT).clamp(1, SAMPLE_INTERVAL_MAX);
-        for (rank, row) in table.scan().enumerate().step_by(interval) {
+        // One row of each interval, at another place in each: every 64th row may have changed.
+        let place = |number: usize| {
+            let hash = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            number * interval + (hash >> 32) as usize % interval
+        };
+        let mut numbers = 0..;
+        let mut next = numbers.next().map(place);
+        for (rank, row) in table.scan().enumerate() {
+            if next != Some(rank) {
+                continue;
+            }
+            next = numbers.next().map(place);
             let values = (0..table.column_count()).map(|column| table.value_ref(row, column));
             let hash = earlier.hash(values);
             let known = earlier.sample.entry(hash);

@@ -14,6 +14,7 @@ use super::rows::{Rows, files_of};
 use super::sql::{Derived, SqlFiles, TableSql};
 use crate::compiled::{CompiledFile, CompiledForm, CompiledTables, Key, StoredReport};
 use crate::config::{Config, TableConfig, TableFormat};
+use crate::file_stamp::{AskServers, FileStamps};
 use crate::plan::{LookupPlan, Tables};
 use crate::provider::{LocalTables, Names, RouteTarget, route};
 use crate::scan::scan;
@@ -22,6 +23,8 @@ use crate::scan::scan;
 pub(super) struct CompiledTable<'a> {
     table: &'a TableConfig,
     files: Vec<PathBuf>,
+    /// Those of the files before they are hashed.
+    stamps: FileStamps,
     /// Everything that rows depend on, apart from the files.
     settings: String,
     pub(super) file: CompiledFile,
@@ -60,11 +63,13 @@ impl<'a> CompiledTable<'a> {
         let settings = settings(config, table, sql);
         let sizes = files.iter().map(|file| fs::metadata(table.readable(file)));
         let size = sizes.map(|it| it.map_or(0, |it| it.len())).sum();
+        let stamps = FileStamps::of(table.watched());
         let key = || key(table, &files, &settings);
         Some(Self {
             file: tables.file(&table.name, size, key)?,
             table,
             files,
+            stamps,
             settings,
         })
     }
@@ -98,7 +103,11 @@ impl<'a> CompiledTable<'a> {
         sql: &TableSql,
         report: &mut TableReport,
     ) {
-        if key(self.table, &self.files, &self.settings).ok() != Some(self.file.key()) {
+        // The data may be the same again, but not that which was loaded, or changed within a tick of the clock
+        // of the file system.
+        if self.stamps.refreshed(AskServers::No) != self.stamps
+            || key(self.table, &self.files, &self.settings).ok() != Some(self.file.key())
+        {
             return;
         }
         let skipped = report.skipped.iter();

@@ -98,12 +98,12 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// The bytes that all rows need, if those of `read` of `total` bytes of the files and of the tables
-    /// before need `size`.
+    /// About how many bytes all rows need, and a tenth more, if those of `read` of `total` bytes of the files
+    /// and of the tables before need `size`.
     fn need(self, size: u64, read: u64, total: u64) -> u64 {
         let of_table =
             (size - self.memory_used) as f64 * (total.max(read) as f64 / read.max(1) as f64);
-        self.memory_used + of_table as u64
+        self.memory_used + (1.1 * of_table) as u64
     }
 }
 
@@ -355,7 +355,7 @@ impl<'a> CsvFiles<'a> {
                 if is_different() {
                     return Ok(None);
                 }
-                bytes_read.fetch_add(block.text.len() as u64, Ordering::Relaxed);
+                let block_size = block.text.len() as u64;
                 let on_error = limits.on_error;
                 let part = self.part(file, block, plain_insert, on_error, earlier, builder)?;
                 rows.fetch_add(part.row_count, Ordering::Relaxed);
@@ -363,9 +363,9 @@ impl<'a> CsvFiles<'a> {
                 new_rows.fetch_add(part_rows as u64, Ordering::Relaxed);
                 let part_size: usize = part.segments.iter().map(Segment::size).sum();
                 let size = size.fetch_add(part_size as u64, Ordering::Relaxed) + part_size as u64;
+                let read = bytes_read.fetch_add(block_size, Ordering::Relaxed) + block_size;
                 match limits.memory_max {
                     Some(max) if size > max => {
-                        let read = bytes_read.load(Ordering::Relaxed);
                         let need = limits.need(size, read, self.size);
                         Err(Failure::Memory(Error::table_memory(self.table, need, max)))
                     }

@@ -10,7 +10,7 @@ use super::direct::Loaded;
 use super::report::TableReport;
 use super::sql::{SqlFiles, TableSql};
 use crate::config::{Config, TableConfig};
-use crate::file_stamp::FileStamps;
+use crate::file_stamp::{AskServers, FileStamps};
 
 /// How long before a load a file must have been changed, so that its stamp shows each later change.
 const STAMP_AGE_MIN: Duration = Duration::from_secs(2);
@@ -45,6 +45,13 @@ impl BeforeLoad {
             settings: format!("{} {:?}", settings(config, table, sql), table.expected_rows),
             time: SystemTime::now(),
         }
+    }
+}
+
+impl BeforeLoad {
+    /// Whether the files have changed since.
+    pub(super) fn has_changed(&self) -> bool {
+        self.stamps.refreshed(AskServers::No) != self.stamps
     }
 }
 

@@ -60,7 +60,7 @@ use crate::compiled::{CompiledIndexes, CompiledTables, Selection};
 use crate::config::{Config, OnError, SqliteCopy, TableConfig, TableFormat};
 use crate::databases::Databases;
 use crate::download::Pending;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::first_of;
 use crate::plan::Tables;
 use crate::store::{StoreBuilder, Undo};
@@ -113,6 +113,11 @@ impl<'a> LastLoad<'a> {
     }
 }
 
+/// A warning of a load.
+const CHANGED_WHILE_LOADED: &str = "a file of the table has changed while it was loaded, so the types of its \
+     columns, which are derived, may not fit; write new versions beside it and rename them, or write create.sql \
+     and insert.sql";
+
 /// What the load of a table needs beside the table.
 struct Loading<'a> {
     config: &'a Config,
@@ -144,6 +149,40 @@ fn load_with(
     progress: &dyn Progress,
     last: Option<LastLoad<'_>>,
 ) -> Result<LoadedTables> {
+    let load =
+        |last, on_change| load_once(config, statements, selection, progress, last, on_change);
+    let loaded = match load(last, OnChange::Stop) {
+        // A table that shares rows with its last version also keeps those that were removed.
+        Err(error) if last.is_some() && error.kind() == ErrorKind::LimitReached => {
+            load(None, OnChange::Stop)?
+        }
+        loaded => loaded?,
+    };
+    match loaded {
+        Some(loaded) => Ok(loaded),
+        None => Ok(load(last, OnChange::Warn)?.expect("a load that is not stopped has an end")),
+    }
+}
+
+/// What happens if a file changes between the two times that it is read, for the types of the columns and
+/// for the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnChange {
+    /// The load stops, as the types may not be those of the rows.
+    Stop,
+    /// The load warns: the file is probably being written.
+    Warn,
+}
+
+/// As [`load_with`]; `None` if it was stopped.
+fn load_once(
+    config: &Config,
+    statements: &[UsedStatement],
+    selection: Selection,
+    progress: &dyn Progress,
+    last: Option<LastLoad<'_>>,
+    on_change: OnChange,
+) -> Result<Option<LoadedTables>> {
     let begun = Instant::now();
     let builder = StoreBuilder::new()?;
     let mut report = LoadReport::default();
@@ -199,8 +238,15 @@ fn load_with(
                     true => None,
                     false => CompiledTable::open(config, &table, &sql, &compiled),
                 };
+                let is_derived = !sql.is_complete();
                 let (mut loaded, sql, rows) =
                     load_table(&loading, &table, sql, compiled.as_ref(), similar.ok())?;
+                if is_derived && before.has_changed() {
+                    if on_change == OnChange::Stop {
+                        return Ok(None);
+                    }
+                    loaded.warnings.push(CHANGED_WHILE_LOADED.to_owned());
+                }
                 if let Err(why) = similar {
                     loaded.loaded_completely = why;
                 }
@@ -256,12 +302,12 @@ fn load_with(
     if config.local.sqlite_copy == SqliteCopy::Start {
         databases.with_all()?;
     }
-    Ok(LoadedTables {
+    Ok(Some(LoadedTables {
         databases,
         tables,
         kept,
         report,
-    })
+    }))
 }
 
 /// The tables whose names occur in the SQL of other tables.

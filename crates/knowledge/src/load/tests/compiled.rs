@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use super::*;
@@ -185,14 +186,16 @@ fn other_data_sql_or_configuration_is_loaded_and_compiled_anew() {
 
 #[test]
 fn files_that_change_during_a_load_are_not_compiled() {
-    let load_changed = |data: &str| {
+    let load_changed = |data: Option<&str>| {
         let folder = Folder::new(TABLE, DATA);
         let config = Config::open(folder.0.path(), &[]).unwrap();
         let table = &config.tables[0];
         let sql = SqlFiles::read(table).unwrap();
         let tables = CompiledTables::new(config.compiled.as_deref(), Selection::All);
         let compiled = CompiledTable::open(&config, table, &sql, &tables).unwrap();
-        folder.write("t/data.csv", data);
+        if let Some(data) = data {
+            folder.write("t/data.csv", data);
+        }
         let connection = Connection::open_in_memory().unwrap();
         let loading = Loading {
             config: &config,
@@ -204,8 +207,10 @@ fn files_that_change_during_a_load_are_not_compiled() {
         let (report, ..) = load_table(&loading, table, sql, Some(&compiled), None).unwrap();
         report.compiled
     };
-    assert!(matches!(load_changed(DATA), Compiled::Written(_)));
-    assert_eq!(load_changed(&DATA.replace('x', "y")), Compiled::None);
+    assert!(matches!(load_changed(None), Compiled::Written(_)));
+    // It is not known what was read.
+    assert_eq!(load_changed(Some(DATA)), Compiled::None);
+    assert_eq!(load_changed(Some(&DATA.replace('x', "y"))), Compiled::None);
 }
 
 #[test]
@@ -359,4 +364,82 @@ fn indexes_of_statements_are_compiled() {
     assert_eq!(answers(), expected);
     folder.write("t/data.csv", data.replace("49,", "7,"));
     assert_ne!(answers(), expected);
+}
+
+/// Calls a function while a table is loaded.
+struct Once<F>(AtomicBool, F);
+
+impl<F: Fn()> Once<F> {
+    fn new(call: F) -> Self {
+        Self(AtomicBool::new(false), call)
+    }
+}
+
+impl<F: Fn()> Progress for Once<F> {
+    fn advanced(&self, _: LoadProgress<'_>) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            (self.1)();
+        }
+    }
+}
+
+fn load_meanwhile(folder: &Folder, call: impl Fn()) -> LoadedTables {
+    let config = Config::open(folder.0.path(), &[]).unwrap();
+    load_with(&config, &[], Selection::All, &Once::new(call), None).unwrap()
+}
+
+/// Replaces the data file as a deployment does.
+fn replace(folder: &Folder, data: &str) {
+    folder.write("t/next.csv", data);
+    let path = |name: &str| folder.0.path().join("t").join(name);
+    fs::rename(path("next.csv"), path("data.csv")).unwrap();
+}
+
+#[test]
+fn a_file_that_is_replaced_and_put_back_is_not_compiled() {
+    let folder = Folder::new(TABLE, DATA);
+    let expected = off(&folder);
+    let loaded = load_meanwhile(&folder, || {
+        replace(&folder, "9,other\n");
+        replace(&folder, DATA);
+    });
+    assert_eq!(loaded.report.tables[0].compiled, Compiled::None);
+    // Without replacement, it is.
+    let (written, compiled) = outcome(&folder);
+    assert_eq!(written, expected);
+    assert!(matches!(compiled, Compiled::Written(_)), "{compiled:?}");
+}
+
+#[test]
+fn types_and_rows_are_those_of_one_version_of_a_file() {
+    let folder = Folder::new(
+        "[[tables]]\nname = 't'\ncolumns.by_header = ['a', 'b']\n",
+        "a,b\n1,x\n",
+    );
+    folder.remove("t/create.sql");
+    folder.remove("t/insert.sql");
+    let loaded = load_meanwhile(&folder, || replace(&folder, "a,b\n007,y\n"));
+    let database = loaded.databases.with_all().unwrap();
+    assert_eq!(rows(&database, "select * from t"), "\"007\",\"y\"");
+    assert_eq!(loaded.report.tables[0].warnings, [""; 0]);
+    // A file that does not stop to change is loaded with a warning.
+    let config = Config::open(folder.0.path(), &[]).unwrap();
+    let changing = Changing(&folder, AtomicU64::new(0));
+    let loaded = load_with(&config, &[], Selection::All, &changing, None).unwrap();
+    let warnings = &loaded.report.tables[0].warnings;
+    assert!(
+        warnings[0].starts_with("a file of the table has changed"),
+        "{warnings:?}"
+    );
+    assert_eq!(loaded.report.tables[0].compiled, Compiled::None);
+}
+
+/// Replaces the file whenever a part of it has been loaded.
+struct Changing<'f>(&'f Folder, AtomicU64);
+
+impl Progress for Changing<'_> {
+    fn advanced(&self, _: LoadProgress<'_>) {
+        let number = self.1.fetch_add(1, Ordering::Relaxed);
+        replace(self.0, &format!("a,b\n{number},z\n"));
+    }
 }
