@@ -295,7 +295,7 @@ fn use_form(form: &CompiledForm) {
     let mut values = Vec::new();
     let columns: Vec<Option<usize>> = (0..form.column_count).map(Some).collect();
     let packed = crate::table::PackedRows::new(Arc::clone(&form.table), &columns, []);
-    (0..packed.len()).for_each(|row| packed.push_values(row, &mut values));
+    (0..form.table.row_count()).for_each(|row| packed.push_values(row, &mut values));
     for (_, index) in &form.unique_indexes {
         use_index(index.base(), form.table.row_count());
     }

@@ -142,7 +142,7 @@ impl Native {
             key_columns: self.key_columns.clone(),
             columns: self.rows.columns().to_vec(),
             column_types: Vec::new(),
-            row_count: self.rows.len(),
+            row_count: self.row_count as usize,
             key_count,
             index_size,
             is_first_known: self.is_first_known,

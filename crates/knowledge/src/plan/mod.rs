@@ -84,6 +84,8 @@ enum ChosenPlan {
 struct Native {
     probe: NativeProbe,
     rows: StoredRows,
+    /// At most [`crate::index::ROW_COUNT_MAX`], as the index has numbers for all rows.
+    row_count: u32,
     /// Whether the first row of a list is the statement's first row. If not, no key has several.
     is_first_known: bool,
     /// The order that `order by` requires.

@@ -13,6 +13,7 @@ use super::operand::Operand;
 use super::reason::Reason;
 use super::schema::Table;
 use super::shape::{Condition, KeyColumn, Order, OrderFunction, Projected, Relation, Shape};
+use super::table_rows::Numbering;
 use super::tables::TableCache;
 use super::{Compared, Native, NativeProbe};
 use crate::functions::Function;
@@ -179,11 +180,11 @@ pub(super) fn plan(
         }
     };
     let columns = projection.iter().map(|(column, _)| *column).collect();
-    let rows = match probe {
-        NativeProbe::Hash { .. } => tables.stored_rows(&table, columns, seen.columns)?,
-        // Other indexes number the rows in scan order.
-        _ => tables.snapshot(&table, columns, seen.columns)?,
+    let numbering = match probe {
+        NativeProbe::Hash { .. } => Numbering::Packed,
+        _ => Numbering::Scan,
     };
+    let rows = tables.snapshot(&table, columns, seen.columns, numbering)?;
     let is_by_row_id = |row_id: &Ident| -> Result<bool, Reason> {
         let (position, _) = column(&table, row_id)?;
         Ok(table.is_rowid(position))
@@ -209,6 +210,7 @@ pub(super) fn plan(
     Ok(Native {
         probe,
         rows,
+        row_count: tables.row_count(&table)? as u32,
         is_first_known,
         list_order,
         is_limited: shape.is_limited,

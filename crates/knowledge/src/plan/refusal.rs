@@ -19,7 +19,7 @@ impl LookupPlan {
         if self.may_need_sqlite() {
             return None;
         }
-        if natives.iter().all(|native| native.rows.len() == 0) {
+        if natives.iter().all(|native| native.row_count == 0) {
             return None;
         }
         let mut operands = Vec::new();

@@ -14,14 +14,6 @@ pub(crate) enum StoredRows {
 }
 
 impl StoredRows {
-    /// How many rows there are.
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Set(rows) => rows.len(),
-            Self::Packed(rows) => rows.len(),
-        }
-    }
-
     /// The names of the columns.
     pub(crate) fn columns(&self) -> &[Text] {
         match self {

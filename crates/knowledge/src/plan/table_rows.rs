@@ -30,6 +30,15 @@ const INLINE_TEXT_SIZE_MAX: usize = 23;
 /// Columns whose values are read into an array.
 const FEW: usize = 8;
 
+/// How rows are numbered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Numbering {
+    /// In scan order.
+    Scan,
+    /// As in the packed table, if there is one, and by [`super::tables::TableCache::hash`].
+    Packed,
+}
+
 /// Reads rows of the tables of one generation.
 #[derive(Clone, Copy)]
 pub(super) struct TableRows<'a> {
@@ -112,14 +121,21 @@ impl TableRows<'_> {
         scan.into_iter().flatten().chain(counted)
     }
 
-    /// The rows of a table in these columns as values; `None` if they are too large.
+    /// The rows of a table in these columns as values; `None` if they are too large. With
+    /// [`Numbering::Packed`], there is a row for each number, also for those of removed rows.
     pub(super) fn values(
         self,
         table: &Table,
         columns: &[usize],
         names: &[Text],
+        numbering: Numbering,
     ) -> Result<Option<StoredRows>, Reason> {
-        let row_count = self.count(table)?;
+        let packed = self.packed.get(&table.name);
+        let packed = packed.filter(|_| numbering == Numbering::Packed);
+        let row_count = match packed {
+            Some(packed) => packed.row_number_count(),
+            None => self.count(table)?,
+        };
         let size_max = self.packed.values_size_max();
         let mut size = row_count.saturating_mul(columns.len() * size_of::<Value>());
         if row_count > ROW_COUNT_MAX || size > size_max {
@@ -128,7 +144,7 @@ impl TableRows<'_> {
         let mut rows = RowSetBuilder::new(names.iter().cloned());
         rows.reserve(row_count);
         let mut texts: HashSet<Text, RandomState> = HashSet::default();
-        let read = self.each(table, columns, |values| {
+        let visit = |values: &[ValueRef<'_>]| {
             rows.push(values.iter().map(|value| {
                 let value = match *value {
                     ValueRef::Text(bytes) if bytes.len() > INLINE_TEXT_SIZE_MAX => {
@@ -150,7 +166,11 @@ impl TableRows<'_> {
                 true => Err(TOO_LARGE),
                 false => Ok(()),
             }
-        });
+        };
+        let read = match packed {
+            Some(packed) => packed.each_number(&packed_columns(table, columns), visit),
+            None => self.each(table, columns, visit),
+        };
         match read {
             Ok(()) => Ok(Some(StoredRows::Set(rows.build()))),
             Err(_) if size > size_max => Ok(None),

@@ -16,7 +16,7 @@ use super::relations::RelationIndex;
 use super::schema::Table;
 use super::shape::Relation;
 use super::stored::StoredRows;
-use super::table_rows::TableRows;
+use super::table_rows::{Numbering, TableRows};
 use crate::compiled::CompiledIndexes;
 use crate::index::{HashIndex, KeyIndex};
 use crate::table::{PackedTable, PackedTables};
@@ -56,7 +56,7 @@ pub(super) struct TableCache {
 type HashKey = (String, Vec<KeyPart>);
 
 /// Table, columns, and the names that the statement gives them.
-type SnapshotKey = (String, Vec<usize>, Vec<Text>);
+type SnapshotKey = (String, Vec<usize>, Vec<Text>, Numbering);
 
 impl Tables {
     /// Reads packed tables, and others through a connection that sees one immutable state of them and
@@ -209,36 +209,32 @@ impl TableCache {
         table: &Table,
         columns: Vec<usize>,
         names: Vec<Text>,
+        numbering: Numbering,
     ) -> Result<StoredRows, Reason> {
-        let key = (table.name.clone(), columns, names);
+        let packed = self.packed.get(&table.name);
+        // Other tables have their rows in scan order.
+        let numbering = match packed.is_some_and(|packed| packed.is_changed()) {
+            true => numbering,
+            false => Numbering::Scan,
+        };
+        let key = (table.name.clone(), columns, names, numbering);
         if let Some(known) = self.snapshots.get(&key) {
             return known.clone();
         }
-        let (_, columns, names) = &key;
-        let rows = match self.rows().values(table, columns, names) {
+        let (_, columns, names, _) = &key;
+        let rows = match self.rows().values(table, columns, names, numbering) {
             Ok(Some(rows)) => Ok(rows),
-            Ok(None) => self
-                .in_scan_order(table)
-                .map(|packed| StoredRows::packed(&packed, table, columns, names.clone())),
+            Ok(None) => {
+                let packed = match numbering {
+                    Numbering::Scan => self.in_scan_order(table),
+                    Numbering::Packed => self.packed(table),
+                };
+                packed.map(|packed| StoredRows::packed(&packed, table, columns, names.clone()))
+            }
             Err(reason) => Err(reason),
         };
         self.snapshots.insert(key, rows.clone());
         rows
-    }
-
-    /// The rows of a table in these columns, numbered as those of [`Self::hash`].
-    pub(super) fn stored_rows(
-        &mut self,
-        table: &Table,
-        columns: Vec<usize>,
-        names: Vec<Text>,
-    ) -> Result<StoredRows, Reason> {
-        match self.packed.get(&table.name) {
-            Some(packed) if packed.is_changed() => {
-                Ok(StoredRows::packed(packed, table, &columns, names))
-            }
-            _ => self.snapshot(table, columns, names),
-        }
     }
 
     /// The packed form of a table, with rows that are numbered in scan order.

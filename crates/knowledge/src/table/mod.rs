@@ -151,8 +151,7 @@ impl PackedTable {
     /// Whether there is a row with this number.
     pub(crate) fn has_row(&self, row: usize) -> bool {
         let is_removed = |changes: &Changes| changes.is_removed(row);
-        row < self.starts[self.segments.len()] as usize
-            && !self.changes.as_deref().is_some_and(is_removed)
+        row < self.row_number_count() && !self.changes.as_deref().is_some_and(is_removed)
     }
 
     /// The numbers of the rows in scan order.
@@ -290,8 +289,13 @@ impl PackedTable {
     pub(crate) fn row_count(&self) -> usize {
         match &self.changes {
             Some(changes) => changes.row_count(),
-            None => self.starts[self.segments.len()] as usize,
+            None => self.row_number_count(),
         }
+    }
+
+    /// The greatest number of a row plus one. A table with changes has removed rows below it.
+    pub(crate) fn row_number_count(&self) -> usize {
+        self.starts[self.segments.len()] as usize
     }
 
     /// The size in bytes, with that of removed rows.
@@ -367,26 +371,27 @@ impl PackedTable {
         self.row(row).value_ref(column)
     }
 
-    /// Calls `visit` with the values of each row in these columns, in scan order, until it fails. A column without a position is the row id.
+    /// As [`Self::each`], in the order of the numbers of the rows, with the removed ones.
+    pub(crate) fn each_number<E>(
+        &self,
+        columns: &[Option<usize>],
+        visit: impl FnMut(&[ValueRef<'_>]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.each_of(0..self.row_number_count(), columns, visit)
+    }
+
+    /// Calls `visit` with the values of each row in these columns, in scan order, until it fails. A column
+    /// without a position is the row id.
     pub(crate) fn each<E>(
         &self,
         columns: &[Option<usize>],
         mut visit: impl FnMut(&[ValueRef<'_>]) -> Result<(), E>,
     ) -> Result<(), E> {
+        if self.is_changed() {
+            return self.each_of(self.scan(), columns, visit);
+        }
         let columns = &*self.stored(columns);
         let mut values = Vec::with_capacity(columns.len());
-        if self.is_changed() {
-            for (rank, row) in self.scan().enumerate() {
-                let row = self.row(row);
-                values.clear();
-                values.extend(columns.iter().map(|column| match column {
-                    Some(column) => row.value_ref(*column),
-                    None => ValueRef::Integer(rank as i64 + 1),
-                }));
-                visit(&values)?;
-            }
-            return Ok(());
-        }
         for (segment, start) in self.segments.iter().zip(&self.starts) {
             for at in 0..segment.row_count() {
                 values.clear();
@@ -396,6 +401,26 @@ impl PackedTable {
                 }));
                 visit(&values)?;
             }
+        }
+        Ok(())
+    }
+
+    fn each_of<E>(
+        &self,
+        numbers: impl Iterator<Item = usize>,
+        columns: &[Option<usize>],
+        mut visit: impl FnMut(&[ValueRef<'_>]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let columns = &*self.stored(columns);
+        let mut values = Vec::with_capacity(columns.len());
+        for number in numbers {
+            let row = self.row(number);
+            values.clear();
+            values.extend(columns.iter().map(|column| match column {
+                Some(column) => row.value_ref(*column),
+                None => ValueRef::Integer(self.rank(number) as i64 + 1),
+            }));
+            visit(&values)?;
         }
         Ok(())
     }
@@ -422,11 +447,6 @@ impl PackedRows {
             table,
             names: names.into_iter().collect(),
         }
-    }
-
-    /// How many rows there are.
-    pub(crate) fn len(&self) -> usize {
-        self.table.row_count()
     }
 
     /// The names of the columns.

@@ -8,7 +8,7 @@ use crate::index::KeyIndex;
 
 /// Rows are kept as values up to this size in bytes, and packed beyond it. An answer from values borrows
 /// them; one from packed rows makes them, which takes less time than the cache misses of a large table.
-const VALUES_SIZE_MAX: usize = 128 << 20;
+const VALUES_SIZE_MAX: usize = if cfg!(test) { 16 << 10 } else { 128 << 20 };
 
 /// The packed tables of a generation.
 #[derive(Clone, Debug)]
