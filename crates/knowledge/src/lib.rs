@@ -116,6 +116,8 @@ mod wait;
 pub use builder::Builder;
 pub use cache::CallCache;
 pub use cancel::CancelHandle;
+#[doc(hidden)]
+pub use compiled::compiled_fuzz;
 pub use config::{
     CONFIG_FILE, CacheConfig, ColumnPath, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows,
     FeedConfig, FirstOfConfig, IntranetMode, IntranetNets, LoadConfig, LocalConfig, OnError,

@@ -420,12 +420,16 @@ impl Answers {
             Answer::Copy { start, width } => {
                 Ok(Some(&self.copies[start as usize..][..width as usize]))
             }
-            Answer::All(rows) => {
-                let rows = &self.row_sets[rows as usize];
-                Ok((!rows.is_empty()).then(|| rows.row(0)))
-            }
+            Answer::All(rows) => Ok(self.first_of_all(rows)),
             Answer::Failed(error) => Err(&self.errors[error as usize]),
         }
+    }
+
+    // Not inlined, so that the method above is.
+    #[inline(never)]
+    fn first_of_all(&self, rows: u32) -> Option<&[Value]> {
+        let rows = &self.row_sets[rows as usize];
+        (!rows.is_empty()).then(|| rows.row(0))
     }
 
     /// All rows for the set at `index`; `None` if there are none.

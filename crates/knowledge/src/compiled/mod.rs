@@ -7,6 +7,7 @@
 
 mod file;
 mod form;
+mod fuzz;
 mod indexes;
 mod key;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use twox_hash::XxHash3_64;
 
 use self::file::{Refused, SectionReader};
 pub(crate) use self::form::{CompiledForm, DerivedColumn, StoredReport};
+pub use self::fuzz::compiled_fuzz;
 pub(crate) use self::indexes::CompiledIndexes;
 pub(crate) use self::key::Key;
 use crate::index::{HashIndex, RowKeys};

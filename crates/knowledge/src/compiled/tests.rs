@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::thread;
 
 use fastrand::Rng;
+use lookaside_testing::mutations_never_panic;
 use lookaside_value::Value;
 use rusqlite::types::{Value as Owned, ValueRef};
 use tempfile::TempDir;
@@ -699,4 +700,40 @@ fn only_large_tables_and_those_that_are_compiled_are_selected() {
     assert!(is_selected(0));
     let off = CompiledTables::new(None, Selection::All);
     assert!(off.file("t", u64::MAX, || Ok(KEY)).is_none());
+}
+
+#[test]
+fn mutations_of_sections_hold() {
+    let mut random = Rng::with_seed(7);
+    let mut corpus = Vec::new();
+    while corpus.len() < 40 {
+        let form = random_form(&mut random, 20);
+        let segment_count = form.table.scan_segment_count();
+        let column_count = form.column_count as u8;
+        for section in 1..form.section_count() {
+            let mut input = vec![match section <= segment_count {
+                true => column_count << 1,
+                false => 1,
+            }];
+            form.serialize(section, &mut input).unwrap();
+            corpus.push(input);
+        }
+    }
+    for (columns, settings) in [(&[1][..], 3), (&[1, 0], 5)] {
+        let mut builder = HashIndexBuilder::new(columns.len(), 10);
+        for row in 0..10_i64 {
+            let text = row.to_string();
+            let parts = [KeyPart::Text(text.as_bytes()), KeyPart::Int(row * 3)];
+            builder.push(row as usize, &parts[..columns.len()]).unwrap();
+        }
+        let mut input = vec![settings];
+        builder.build().unwrap().serialize(&mut input);
+        corpus.push(input);
+    }
+    let words = [
+        &b"\xff\xff\xff\xff"[..],
+        b"\0\0\0\x80",
+        b"\x01\0\0\0\0\0\0\0",
+    ];
+    mutations_never_panic(30_000, &corpus, &words, 1, compiled_fuzz);
 }
