@@ -10,6 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
@@ -290,7 +291,10 @@ fn run<T: Reload>(owner: &Weak<T>, shared: &Shared, mut watcher: Option<Recommen
 
 /// Reloads; if it succeeds, the reloader was updated.
 fn reload<T: Reload>(owner: Arc<T>) -> Result<()> {
-    match owner.reload() {
+    // A panic would end the thread, and with it all later reloads. It has been reported, and the state that is
+    // made is dropped.
+    let result = catch_unwind(AssertUnwindSafe(|| owner.reload()));
+    match result.unwrap_or_else(|_| Err(Error::load_panicked())) {
         Ok(generation) => {
             tracing::info!(generation, "tables reloaded");
             Ok(())

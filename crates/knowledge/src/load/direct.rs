@@ -46,7 +46,8 @@ pub(super) enum Failure {
 
 /// Why a reload loads all rows.
 const MANY_CHANGED: Reason = "more than a quarter of its rows have changed since they were all loaded, or most rows are equal to others";
-const MEMORY: Reason = "table_memory_max does not suffice to keep the rows that have changed";
+pub(super) const MEMORY: Reason =
+    "table_memory_max does not suffice to keep the rows that have changed";
 
 impl From<CutError> for Failure {
     fn from(error: CutError) -> Self {

@@ -285,6 +285,13 @@ impl Error {
         Self::new(ErrorKind::Data, message)
     }
 
+    /// A load has panicked.
+    pub(crate) fn load_panicked() -> Self {
+        let message = "the load has panicked, which is a defect of Lookaside: please report it with the line \
+             that names the place";
+        Self::new(ErrorKind::Data, message)
+    }
+
     /// The rows of all tables would need more memory than allowed.
     pub(super) fn table_memory(table: &TableConfig, need: u64, max: u64) -> Self {
         let message = format!(

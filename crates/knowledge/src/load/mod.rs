@@ -42,7 +42,7 @@ use std::time::Instant;
 use rusqlite::Connection;
 
 use self::compiled::CompiledTable;
-use self::direct::{CsvFiles, Failure, Limits, Loaded};
+use self::direct::{CsvFiles, Failure, Limits, Loaded, MEMORY};
 pub use self::fuzz::{csv_mapping_fuzz, json_lines_fuzz, mmdb_fuzz};
 use self::insert::Insert;
 pub(crate) use self::kept::KeptTables;
@@ -60,7 +60,7 @@ use crate::compiled::{CompiledIndexes, CompiledTables, Selection};
 use crate::config::{Config, OnError, SqliteCopy, TableConfig, TableFormat};
 use crate::databases::Databases;
 use crate::download::Pending;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::first_of;
 use crate::plan::Tables;
 use crate::store::{StoreBuilder, Undo};
@@ -83,6 +83,16 @@ pub(crate) struct LoadedTables {
     pub(crate) tables: Tables,
     pub(crate) kept: KeptTables,
     pub(crate) report: LoadReport,
+}
+
+impl LoadedTables {
+    /// Reports why all rows of the large tables were loaded.
+    fn loaded_completely(&mut self, why: Reason) {
+        for table in &mut self.report.tables {
+            let kept = self.kept.get(&table.name);
+            table.loaded_completely = kept.is_some_and(KeptTable::is_large).then_some(why);
+        }
+    }
 }
 
 /// What a load takes from the last one.
@@ -149,18 +159,37 @@ fn load_with(
     progress: &dyn Progress,
     last: Option<LastLoad<'_>>,
 ) -> Result<LoadedTables> {
-    let load =
-        |last, on_change| load_once(config, statements, selection, progress, last, on_change);
-    let loaded = match load(last, OnChange::Stop) {
-        // A table that shares rows with its last version also keeps those that were removed.
-        Err(error) if last.is_some() && error.kind() == ErrorKind::LimitReached => {
-            load(None, OnChange::Stop)?
+    let (mut shared, mut on_change) = (last, OnChange::Stop);
+    loop {
+        let loaded = load_once(config, statements, selection, progress, shared, on_change);
+        match loaded {
+            Ok(mut loaded) => {
+                if last.is_some() && shared.is_none() {
+                    loaded.loaded_completely(MEMORY);
+                }
+                return Ok(loaded);
+            }
+            Err(LoadFailure::RemovedRows(_)) if shared.is_some() => shared = None,
+            Err(LoadFailure::FileChanged) => on_change = OnChange::Warn,
+            Err(LoadFailure::Error(error) | LoadFailure::RemovedRows(error)) => return Err(error),
         }
-        loaded => loaded?,
-    };
-    match loaded {
-        Some(loaded) => Ok(loaded),
-        None => Ok(load(last, OnChange::Warn)?.expect("a load that is not stopped has an end")),
+    }
+}
+
+/// Why a load has no end, or has to be repeated.
+#[derive(Debug)]
+enum LoadFailure {
+    Error(Error),
+    /// The tables need too much memory, perhaps because one of them also keeps rows that were removed, as it
+    /// shares rows with its last version.
+    RemovedRows(Error),
+    /// A file has changed, see [`OnChange::Stop`].
+    FileChanged,
+}
+
+impl From<Error> for LoadFailure {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
     }
 }
 
@@ -174,7 +203,7 @@ enum OnChange {
     Warn,
 }
 
-/// As [`load_with`]; `None` if it was stopped.
+/// As [`load_with`], once.
 fn load_once(
     config: &Config,
     statements: &[UsedStatement],
@@ -182,7 +211,7 @@ fn load_once(
     progress: &dyn Progress,
     last: Option<LastLoad<'_>>,
     on_change: OnChange,
-) -> Result<Option<LoadedTables>> {
+) -> std::result::Result<LoadedTables, LoadFailure> {
     let begun = Instant::now();
     let builder = StoreBuilder::new()?;
     let mut report = LoadReport::default();
@@ -239,11 +268,14 @@ fn load_once(
                     false => CompiledTable::open(config, &table, &sql, &compiled),
                 };
                 let is_derived = !sql.is_complete();
-                let (mut loaded, sql, rows) =
-                    load_table(&loading, &table, sql, compiled.as_ref(), similar.ok())?;
+                let loaded = load_table(&loading, &table, sql, compiled.as_ref(), similar.ok());
+                let (mut loaded, sql, rows) = loaded.map_err(|error| match error {
+                    LoadFailure::RemovedRows(error) if !packed.has_changed_table() => error.into(),
+                    error => error,
+                })?;
                 if is_derived && before.has_changed() {
                     if on_change == OnChange::Stop {
-                        return Ok(None);
+                        return Err(LoadFailure::FileChanged);
                     }
                     loaded.warnings.push(CHANGED_WHILE_LOADED.to_owned());
                 }
@@ -265,7 +297,11 @@ fn load_once(
         if let Some(max) = config.local.table_memory_max
             && packed.size() as u64 > max
         {
-            return Err(Error::table_memory(&table, packed.size() as u64, max));
+            let error = Error::table_memory(&table, packed.size() as u64, max);
+            return Err(match packed.has_changed_table() {
+                true => LoadFailure::RemovedRows(error),
+                false => error.into(),
+            });
         }
         if sql.create.file.is_none() {
             derived.push(DerivedTable {
@@ -302,12 +338,12 @@ fn load_once(
     if config.local.sqlite_copy == SqliteCopy::Start {
         databases.with_all()?;
     }
-    Ok(Some(LoadedTables {
+    Ok(LoadedTables {
         databases,
         tables,
         kept,
         report,
-    }))
+    })
 }
 
 /// The tables whose names occur in the SQL of other tables.
@@ -397,7 +433,7 @@ fn load_table(
     sql: SqlFiles,
     compiled: Option<&CompiledTable<'_>>,
     last: Option<&KeptTable>,
-) -> Result<(TableReport, TableSql, Option<Loaded>)> {
+) -> std::result::Result<(TableReport, TableSql, Option<Loaded>), LoadFailure> {
     let Loading {
         config,
         connection,
@@ -480,7 +516,7 @@ fn load_directly(
     plain_insert: std::result::Result<&PlainInsert, &Reason>,
     last: Option<&Loaded>,
     report: &mut TableReport,
-) -> Result<std::result::Result<Loaded, Reason>> {
+) -> std::result::Result<std::result::Result<Loaded, Reason>, LoadFailure> {
     let config = loading.config;
     let Some(files) = CsvFiles::open(config, table)? else {
         return Ok(Err(match table.format {
@@ -513,7 +549,8 @@ fn load_directly(
         Err(Failure::NotDirect(why)) => Ok(Err(why)),
         // A row before the invalid record may violate a key; the first error of the file is reported.
         Err(Failure::Load(_)) if plain_insert.has_keys() => Ok(Err("a record is invalid")),
-        Err(Failure::Load(error) | Failure::Memory(error)) => Err(error),
+        Err(Failure::Load(error)) => Err(error.into()),
+        Err(Failure::Memory(error)) => Err(LoadFailure::RemovedRows(error)),
     }
 }
 

@@ -182,7 +182,9 @@ impl PackedTable {
             let mut stored = columns.iter().filter_map(|column| stored(*column));
             stored.all(|it| row.value_ref(it) == other.value_ref(it))
         };
-        !self.is_changed()
+        // The position of the row id depends on the number of columns.
+        self.column_count() == other.column_count()
+            && !self.is_changed()
             && !other.is_changed()
             && self.row_count() == other.row_count()
             && self.row_id == other.row_id

@@ -63,6 +63,11 @@ impl PackedTables {
         self.tables.values().map(|it| it.table.size()).sum()
     }
 
+    /// Whether a table shares rows with an earlier one, whose removed rows it keeps.
+    pub(crate) fn has_changed_table(&self) -> bool {
+        self.tables.values().any(|it| it.table.is_changed())
+    }
+
     /// Adds a table, with the indexes that loading it has needed.
     pub(crate) fn insert(
         &mut self,

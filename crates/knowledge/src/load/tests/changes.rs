@@ -373,7 +373,41 @@ fn removed_rows_do_not_exceed_the_memory_of_the_tables() {
         folder.write(&format!("{table}/data.csv"), lines(value));
         knowledge.reload().unwrap();
         let sql = format!("select b from {table} where a = '5'");
+        let tables = &knowledge.load_report().tables;
+        assert!(
+            tables
+                .iter()
+                .any(|table| table.loaded_completely == Some(MEMORY))
+        );
         let row = knowledge.query_first(&sql, ()).unwrap().unwrap();
         assert_eq!(row[0], Value::from(value));
+    }
+}
+
+#[test]
+fn other_columns_have_other_indexes() {
+    let folder = Folder::new("[[tables]]\nname = 't'\n", "id,k,v\n1,a,5\n2,b,6\n3,c,7\n");
+    folder.remove("t/create.sql");
+    folder.remove("t/insert.sql");
+    let knowledge = Knowledge::open(folder.0.path()).unwrap();
+    let by_row_id = knowledge
+        .prepare("select id from t where rowid = :n")
+        .unwrap();
+    let mut session = knowledge.session();
+    let mut id = |number: i64| {
+        let row = session.first(&by_row_id, &[Value::Int(number)]).unwrap();
+        row.map(|row| row[0].clone())
+    };
+    assert_eq!(id(2), Some(Value::Int(2)));
+    for data in [
+        "id,k,v,x\n1,a,5,2\n2,b,6,3\n3,c,7,1\n",
+        "x,id,k\n2,1,a\n3,2,b\n1,3,c\n",
+        "id\n1\n2\n3\n",
+    ] {
+        folder.write("t/data.csv", data);
+        knowledge.reload().unwrap();
+        let found: Vec<_> = (1..4).map(&mut id).collect();
+        let expected: Vec<_> = (1..4).map(|it| Some(Value::Int(it))).collect();
+        assert_eq!(found, expected, "{data}");
     }
 }
