@@ -46,7 +46,10 @@ pub(crate) fn run(arguments: &CompileArguments) -> CommandResult {
         for table in &report.tables {
             writeln!(out, "{}", line(table))?;
         }
-        let (count, size) = files(folder)?;
+        // Tables that are not written are reported below.
+        let Ok((count, size)) = files(folder) else {
+            return Ok(());
+        };
         let (folder, size) = (folder.display(), grouped(size));
         writeln!(out, "{folder}: {count} files, {size} bytes")
     })?;
