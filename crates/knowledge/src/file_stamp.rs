@@ -54,13 +54,14 @@ impl Watched {
     }
 
     fn stamp(&self) -> Stamp {
-        let stamp_of = |file: &PathBuf| fs::metadata(file).ok().map(|meta| mark(&meta));
         match self {
-            Self::File(file) => Stamp::File(stamp_of(file)),
-            Self::SqliteLog(file) => Stamp::File(stamp_of(file).filter(|stamp| stamp.size > 0)),
+            Self::File(file) => Stamp::File(FileStamp::of(file)),
+            Self::SqliteLog(file) => {
+                Stamp::File(FileStamp::of(file).filter(|stamp| stamp.size > 0))
+            }
             Self::Pattern(pattern) => {
                 let files = pattern.files().unwrap_or_default();
-                let stamps = files.into_iter().map(|file| (stamp_of(&file), file));
+                let stamps = files.into_iter().map(|file| (FileStamp::of(&file), file));
                 Stamp::Files(stamps.collect())
             }
             Self::Url(_) => Stamp::Url(None),
@@ -82,9 +83,28 @@ enum Stamp {
 struct FileStamp {
     size: u64,
     modified: Option<SystemTime>,
-    /// On Unix the inode number and the time of the last status change, which tools cannot set
-    /// back.
-    identity: [i64; 4],
+    identity: Identity,
+    /// Those of the links in the path, so that one that leads elsewhere and back is noticed.
+    links: Vec<Identity>,
+}
+
+/// On Unix the inode number and the time of the last status change, which tools cannot set back.
+type Identity = [i64; 4];
+
+impl FileStamp {
+    /// The stamp of a file; `None` if it does not exist.
+    fn of(file: &Path) -> Option<Self> {
+        let meta = fs::metadata(file).ok()?;
+        let path = file.ancestors();
+        let links = path.filter_map(|part| fs::symlink_metadata(part).ok());
+        let links = links.filter(fs::Metadata::is_symlink);
+        Some(Self {
+            size: meta.len(),
+            modified: meta.modified().ok(),
+            identity: identity(&meta),
+            links: links.map(|link| identity(&link)).collect(),
+        })
+    }
 }
 
 impl FileStamps {
@@ -147,24 +167,20 @@ impl FileStamps {
     }
 }
 
-fn mark(meta: &fs::Metadata) -> FileStamp {
-    #[cfg(unix)]
-    let identity = {
-        use std::os::unix::fs::MetadataExt as _;
-        [
-            meta.dev().cast_signed(),
-            meta.ino().cast_signed(),
-            meta.ctime(),
-            meta.ctime_nsec(),
-        ]
-    };
-    #[cfg(not(unix))]
-    let identity = [0; 4];
-    FileStamp {
-        size: meta.len(),
-        modified: meta.modified().ok(),
-        identity,
-    }
+#[cfg(unix)]
+fn identity(meta: &fs::Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt as _;
+    [
+        meta.dev().cast_signed(),
+        meta.ino().cast_signed(),
+        meta.ctime(),
+        meta.ctime_nsec(),
+    ]
+}
+
+#[cfg(not(unix))]
+fn identity(_meta: &fs::Metadata) -> Identity {
+    [0; 4]
 }
 
 #[cfg(test)]
@@ -185,6 +201,29 @@ mod tests {
         fs::write(&other, "b").unwrap();
         fs::rename(&other, &file).unwrap();
         assert_ne!(first, first.refreshed(AskServers::No));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_is_put_back_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for release in ["a", "b"] {
+            fs::create_dir(at(release)).unwrap();
+            fs::write(at(release).join("data.csv"), release).unwrap();
+        }
+        let lead_to = |release: &str| {
+            std::os::unix::fs::symlink(release, at("next")).unwrap();
+            fs::rename(at("next"), at("current")).unwrap();
+        };
+        lead_to("a");
+        let file = at("current").join("data.csv");
+        let stamps = FileStamps::of(vec![Watched::File(file)]);
+        assert_eq!(stamps, stamps.refreshed(AskServers::No));
+        lead_to("b");
+        assert_ne!(stamps, stamps.refreshed(AskServers::No));
+        lead_to("a");
+        assert_ne!(stamps, stamps.refreshed(AskServers::No));
     }
 
     #[test]

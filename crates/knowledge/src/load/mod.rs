@@ -267,7 +267,8 @@ fn load_once(
                     true => None,
                     false => CompiledTable::open(config, &table, &sql, &compiled),
                 };
-                let is_derived = !sql.is_complete();
+                // A database describes its columns itself, and changes at any time.
+                let is_derived = !sql.is_complete() && table.format != TableFormat::Sqlite;
                 let loaded = load_table(&loading, &table, sql, compiled.as_ref(), similar.ok());
                 let (mut loaded, sql, rows) = loaded.map_err(|error| match error {
                     LoadFailure::RemovedRows(error) if !packed.has_changed_table() => error.into(),
