@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lookaside_value::Text;
 use rusqlite::params_from_iter;
@@ -185,6 +185,12 @@ impl Databases {
     }
 }
 
+/// The time between two entries of the log about a copy.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Rows between two readings of the clock.
+const CLOCK_INTERVAL: usize = 1 << 14;
+
 /// Inserts the rows of a table. Its indexes are made afterwards, which takes less time.
 fn copy_rows(builder: &StoreBuilder, name: &str, table: &PackedTable) -> rusqlite::Result<()> {
     let connection = builder.connection();
@@ -210,9 +216,17 @@ fn copy_rows(builder: &StoreBuilder, name: &str, table: &PackedTable) -> rusqlit
         let sql = format!("insert into main.{quoted} values ({params})");
         let mut insert = connection.prepare(&sql)?;
         let columns: Vec<Option<usize>> = (0..width).map(Some).collect();
+        let (mut copied, row_count) = (0_usize, table.row_count());
+        let mut shown_at = Instant::now();
         table.each(&columns, |values: &[ValueRef<'_>]| {
             let values = values.iter().map(|value| ToSqlOutput::Borrowed(*value));
-            insert.execute(params_from_iter(values)).map(drop)
+            insert.execute(params_from_iter(values))?;
+            copied += 1;
+            if copied.is_multiple_of(CLOCK_INTERVAL) && shown_at.elapsed() >= PROGRESS_INTERVAL {
+                shown_at = Instant::now();
+                tracing::info!(table = name, copied, row_count, "SQLite copies a table");
+            }
+            Ok::<_, rusqlite::Error>(())
         })?;
     }
     connection.execute_batch("commit")?;
