@@ -84,7 +84,8 @@ struct FileStamp {
     size: u64,
     modified: Option<SystemTime>,
     identity: Identity,
-    /// Those of the links in the path, so that one that leads elsewhere and back is noticed.
+    /// Those of the symbolic links in the path: a link that was changed to another target and back is
+    /// another link.
     links: Vec<Identity>,
 }
 

@@ -291,8 +291,8 @@ fn run<T: Reload>(owner: &Weak<T>, shared: &Shared, mut watcher: Option<Recommen
 
 /// Reloads; if it succeeds, the reloader was updated.
 fn reload<T: Reload>(owner: Arc<T>) -> Result<()> {
-    // A panic would end the thread, and with it all later reloads. It has been reported, and the state that is
-    // made is dropped.
+    // A panic would end the thread, and with it all later reloads. The panic hook has reported it, and the
+    // new state is dropped.
     let result = catch_unwind(AssertUnwindSafe(|| owner.reload()));
     match result.unwrap_or_else(|_| Err(Error::load_panicked())) {
         Ok(generation) => {
@@ -367,6 +367,22 @@ fn named(folder: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_is_a_failure() {
+        struct Panics;
+        impl Reload for Panics {
+            fn files(&self) -> Vec<Watched> {
+                Vec::new()
+            }
+
+            fn reload(self: Arc<Self>) -> Result<u64> {
+                panic!("the test panics here")
+            }
+        }
+        let error = reload(Arc::new(Panics)).unwrap_err();
+        assert!(error.to_string().contains("panicked"), "{error}");
+    }
 
     #[test]
     fn files_must_rest_but_not_forever() {

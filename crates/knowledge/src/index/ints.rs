@@ -23,47 +23,54 @@ pub(super) struct IntSegments {
 #[derive(Debug)]
 enum Boundaries {
     /// Offsets that fit 32 bits, as IPv4 addresses do: half the memory, half the cache misses.
-    Narrow(Blocks<u32>),
-    Wide(Blocks<u64>),
+    Narrow(Leaves<u32>),
+    Wide(Leaves<u64>),
 }
 
-/// Ascending keys with their slots, in blocks of one or two cache lines.
+/// Ascending keys with their slots, in leaves of one or two cache lines, as those of a B-tree.
 ///
 /// Ranges are dense in a few regions, where a bucket of the directory has tens of boundaries: to search all of
-/// them would load a cache line at each step. So the first keys of the blocks are searched, most of which are
-/// in the cache of the core, and then one block.
+/// them would load a cache line at each step. So the first keys of the leaves are searched, most of which are
+/// in the cache of the core, and then one leaf.
 #[derive(Debug)]
-struct Blocks<K> {
-    /// Finds the block of a key among `firsts`.
+struct Leaves<K> {
+    /// Finds the leaf of a key among `firsts`.
     directory: Directory,
-    /// The first key of each block.
+    /// The first key of each leaf.
     firsts: Box<[K]>,
-    blocks: Box<[Block<K>]>,
+    leaves: Box<[Leaf<K>]>,
 }
 
 /// Keys and slots are adjacent, so a probe loads one cache line for both.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Block<K>([(K, Slot); KEYS_PER_BLOCK]);
+struct Leaf<K>([(K, Slot); KEYS_PER_LEAF]);
 
-const KEYS_PER_BLOCK: usize = 8;
+const KEYS_PER_LEAF: usize = 8;
 
-impl<K: Copy + Into<u64>> Blocks<K> {
-    /// Builds the blocks of ascending keys, at least one, the first of which is zero.
+/// The average number of leaves in a bucket of the directory, as a power of two: one, as many keys as in a
+/// directory of other boundaries.
+const LEAVES_PER_BUCKET_BITS: u32 = 0;
+
+impl<K: Copy + Into<u64>> Leaves<K> {
+    /// Builds the leaves of ascending keys, at least one, the first of which is zero.
     fn new(boundaries: impl ExactSizeIterator<Item = (K, Slot)>) -> Self {
-        let mut blocks = Vec::with_capacity(boundaries.len().div_ceil(KEYS_PER_BLOCK));
+        let mut leaves = Vec::with_capacity(boundaries.len().div_ceil(KEYS_PER_LEAF));
         for (at, boundary) in boundaries.enumerate() {
-            match at % KEYS_PER_BLOCK {
-                // The last block ends with copies of its last boundary, which are as good as this one.
-                0 => blocks.push(Block([boundary; KEYS_PER_BLOCK])),
-                at => blocks.last_mut().expect("it was begun").0[at..].fill(boundary),
+            match at % KEYS_PER_LEAF {
+                // The last leaf ends with copies of its last boundary, which are as good as this one.
+                0 => leaves.push(Leaf([boundary; KEYS_PER_LEAF])),
+                at => leaves.last_mut().expect("it was begun").0[at..].fill(boundary),
             }
         }
-        let firsts: Box<[K]> = blocks.iter().map(|block| block.0[0].0).collect();
+        let firsts: Box<[K]> = leaves.iter().map(|leaf| leaf.0[0].0).collect();
         Self {
-            directory: Directory::new(firsts.iter().map(|key| (*key).into()), 0),
+            directory: Directory::new(
+                firsts.iter().map(|key| (*key).into()),
+                LEAVES_PER_BUCKET_BITS,
+            ),
             firsts,
-            blocks: blocks.into(),
+            leaves: leaves.into(),
         }
     }
 
@@ -72,7 +79,7 @@ impl<K: Copy + Into<u64>> Blocks<K> {
     fn slot(&self, key: u64) -> Slot {
         let is_before = |at: usize| self.firsts[at].into() <= key;
         let count = (self.directory).count_before(key, self.firsts.len(), is_before);
-        self.block(count).slot(key)
+        self.leaf(count).slot(key)
     }
 
     /// The slots of up to [`BLOCK_SIZE`] keys.
@@ -81,31 +88,31 @@ impl<K: Copy + Into<u64>> Blocks<K> {
         let counts = &mut counts[..keys.len()];
         let is_before = |key, at: usize| self.firsts[at].into() <= key;
         (self.directory).counts_before(keys, self.firsts.len(), counts, is_before);
-        // Loads the blocks, without other work in between, so that as many loads as possible overlap.
-        let blocks = counts.iter().map(|count| self.block(*count).0[0].1.bits());
-        black_box(blocks.fold(0, |loaded, bits| loaded ^ bits));
+        // Loads the leaves, without other work in between, so that as many loads as possible overlap.
+        let leaves = counts.iter().map(|count| self.leaf(*count).0[0].1.bits());
+        black_box(leaves.fold(0, |loaded, bits| loaded ^ bits));
         for ((key, count), slot) in keys.iter().zip(counts).zip(slots) {
-            *slot = self.block(*count).slot(*key);
+            *slot = self.leaf(*count).slot(*key);
         }
     }
 
-    /// The last block whose first key is not after a key, by the number of such blocks. The first key of all is
+    /// The last leaf whose first key is not after a key, by the number of such leaves. The first key of all is
     /// zero, so there is one.
     #[inline]
-    fn block(&self, count: usize) -> &Block<K> {
-        &self.blocks[count - 1]
+    fn leaf(&self, count: usize) -> &Leaf<K> {
+        &self.leaves[count - 1]
     }
 
     fn size(&self) -> usize {
-        self.directory.size() + size_of_val(&*self.firsts) + size_of_val(&*self.blocks)
+        self.directory.size() + size_of_val(&*self.firsts) + size_of_val(&*self.leaves)
     }
 }
 
-impl<K: Copy + Into<u64>> Block<K> {
+impl<K: Copy + Into<u64>> Leaf<K> {
     #[inline]
     fn slot(&self, key: u64) -> Slot {
         let mut at = 0;
-        let mut step = KEYS_PER_BLOCK / 2;
+        let mut step = KEYS_PER_LEAF / 2;
         // Adds instead of branching, as such a branch cannot be predicted.
         while step > 0 {
             at += step * usize::from(self.0[at + step].0.into() <= key);
@@ -122,8 +129,8 @@ impl IntSegments {
         let last = boundaries[boundaries.len() - 1].0 - base;
         let offsets = boundaries.iter().map(|&(key, slot)| (key - base, slot));
         let boundaries = match u32::try_from(last) {
-            Ok(_) => Boundaries::Narrow(Blocks::new(offsets.map(|(key, slot)| (key as u32, slot)))),
-            Err(_) => Boundaries::Wide(Blocks::new(offsets)),
+            Ok(_) => Boundaries::Narrow(Leaves::new(offsets.map(|(key, slot)| (key as u32, slot)))),
+            Err(_) => Boundaries::Wide(Leaves::new(offsets)),
         };
         Self { base, boundaries }
     }
@@ -136,8 +143,8 @@ impl IntSegments {
         }
         let key = key - self.base;
         match &self.boundaries {
-            Boundaries::Narrow(blocks) => blocks.slot(key),
-            Boundaries::Wide(blocks) => blocks.slot(key),
+            Boundaries::Narrow(leaves) => leaves.slot(key),
+            Boundaries::Wide(leaves) => leaves.slot(key),
         }
     }
 
@@ -149,8 +156,8 @@ impl IntSegments {
             *offset = ordered(*key).saturating_sub(self.base);
         }
         match &self.boundaries {
-            Boundaries::Narrow(blocks) => blocks.slots(offsets, slots),
-            Boundaries::Wide(blocks) => blocks.slots(offsets, slots),
+            Boundaries::Narrow(leaves) => leaves.slots(offsets, slots),
+            Boundaries::Wide(leaves) => leaves.slots(offsets, slots),
         }
         for (key, slot) in keys.iter().zip(slots) {
             if ordered(*key) < self.base {
@@ -161,8 +168,8 @@ impl IntSegments {
 
     pub(super) fn size(&self) -> usize {
         match &self.boundaries {
-            Boundaries::Narrow(blocks) => blocks.size(),
-            Boundaries::Wide(blocks) => blocks.size(),
+            Boundaries::Narrow(leaves) => leaves.size(),
+            Boundaries::Wide(leaves) => leaves.size(),
         }
     }
 }

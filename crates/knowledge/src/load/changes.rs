@@ -403,7 +403,7 @@ impl RowFinder<'_> {
         is_row: impl Fn(usize) -> bool,
         hash: impl FnOnce() -> u64,
     ) -> Option<usize> {
-        // If many rows in succession were not found, those that follow are probably new, or elsewhere.
+        // If many successive rows were not found, the next ones are probably new, or at another place.
         if self.missed_count < WINDOW_SIZE_MAX {
             let size = (WINDOW_SIZE_MIN + 2 * self.missed_count).min(WINDOW_SIZE_MAX);
             let missing = size.saturating_sub(self.window.len());

@@ -45,9 +45,9 @@ pub(super) enum Failure {
 }
 
 /// Why a reload loads all rows.
-const MANY_CHANGED: Reason = "more than a quarter of its rows have changed since they were all loaded, or most rows are equal to others";
-pub(super) const MEMORY: Reason =
-    "table_memory_max does not suffice to keep the rows that have changed";
+const MANY_CHANGED: Reason = "more than a quarter of its rows have changed since the last complete load, or \
+     most rows are equal to others";
+pub(super) const MEMORY: Reason = "the rows of both states together would exceed table_memory_max";
 
 impl From<CutError> for Failure {
     fn from(error: CutError) -> Self {

@@ -287,8 +287,8 @@ impl Error {
 
     /// A load has panicked.
     pub(crate) fn load_panicked() -> Self {
-        let message = "the load has panicked, which is a defect of Lookaside: please report it with the line \
-             that names the place";
+        let message = "the load has panicked, which is a defect of Lookaside: please report it with the \
+             message of the panic";
         Self::new(ErrorKind::Data, message)
     }
 

@@ -87,7 +87,7 @@ pub(crate) struct LoadedTables {
 
 impl LoadedTables {
     /// Reports why all rows of the large tables were loaded.
-    fn loaded_completely(&mut self, why: Reason) {
+    fn set_loaded_completely(&mut self, why: Reason) {
         for table in &mut self.report.tables {
             let kept = self.kept.get(&table.name);
             table.loaded_completely = kept.is_some_and(KeptTable::is_large).then_some(why);
@@ -123,7 +123,7 @@ impl<'a> LastLoad<'a> {
     }
 }
 
-/// A warning of a load.
+/// The warning of [`OnChange::Warn`].
 const CHANGED_WHILE_LOADED: &str = "a file of the table has changed while it was loaded, so the types of its \
      columns, which are derived, may not fit; write new versions beside it and rename them, or write create.sql \
      and insert.sql";
@@ -165,7 +165,7 @@ fn load_with(
         match loaded {
             Ok(mut loaded) => {
                 if last.is_some() && shared.is_none() {
-                    loaded.loaded_completely(MEMORY);
+                    loaded.set_loaded_completely(MEMORY);
                 }
                 return Ok(loaded);
             }
@@ -176,12 +176,12 @@ fn load_with(
     }
 }
 
-/// Why a load has no end, or has to be repeated.
+/// Why a load has failed, or has to be repeated.
 #[derive(Debug)]
 enum LoadFailure {
     Error(Error),
-    /// The tables need too much memory, perhaps because one of them also keeps rows that were removed, as it
-    /// shares rows with its last version.
+    /// The tables need too much memory, perhaps because one of them shares rows with its last version, and so
+    /// also keeps rows that were removed.
     RemovedRows(Error),
     /// A file has changed, see [`OnChange::Stop`].
     FileChanged,

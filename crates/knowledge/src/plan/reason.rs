@@ -59,7 +59,9 @@ impl From<TooLarge> for Reason {
         Self::fixed(match why {
             TooLarge::Rows => "the table has more rows than an index can number",
             TooLarge::Keys => "the keys are larger than an index can hold",
-            TooLarge::Lists => "too many rows have a key of another row",
+            TooLarge::Lists => {
+                "the lists of rows with equal keys are larger than an index can hold"
+            }
             TooLarge::Overlaps => "too many of the ranges overlap",
         })
     }

@@ -101,7 +101,7 @@ impl<'a> Row<'a> {
         self.segment.column_count()
     }
 
-    /// Reads the first and the last byte that its values may read, to load their cache lines.
+    /// Reads the first byte of the row and the last one that a value is decoded from, to load their cache lines.
     #[inline]
     pub(super) fn touch(self) -> u8 {
         self.bytes[0] ^ self.bytes[self.segment.stride + PADDING - 2]
